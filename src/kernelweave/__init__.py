@@ -1,0 +1,78 @@
+"""kernelweave: multiple kernel learning with certificates.
+
+Names are imported on first use, so that ``import kernelweave`` costs little more than NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelweave import banks, kernels, learners, normalizers, plots, views
+    from kernelweave._checks import InputError, NotPSDError
+    from kernelweave.assembly import KernelBank
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
+    from kernelweave.persistence import load, save
+    from kernelweave.solvers.path import rls2_path
+    from kernelweave.solvers.result import PathResult, RLS2Result, Status
+    from kernelweave.solvers.rls2 import solve_rls2
+
+_MODULES = ("banks", "kernels", "learners", "normalizers", "plots", "views")
+_NAMES = {
+    "InputError": "_checks",
+    "KernelBank": "assembly",
+    "MKLClassifier": "estimators",
+    "MKLClassifierCV": "model_selection",
+    "MKLRegressor": "estimators",
+    "MKLRegressorCV": "model_selection",
+    "NotPSDError": "_checks",
+    "PathResult": "solvers.result",
+    "RLS2Result": "solvers.result",
+    "Status": "solvers.result",
+    "load": "persistence",
+    "rls2_path": "solvers.path",
+    "save": "persistence",
+    "solve_rls2": "solvers.rls2",
+}
+
+__all__ = [
+    "InputError",
+    "KernelBank",
+    "MKLClassifier",
+    "MKLClassifierCV",
+    "MKLRegressor",
+    "MKLRegressorCV",
+    "NotPSDError",
+    "PathResult",
+    "RLS2Result",
+    "Status",
+    "banks",
+    "kernels",
+    "learners",
+    "load",
+    "normalizers",
+    "plots",
+    "rls2_path",
+    "save",
+    "solve_rls2",
+    "views",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = import_module(f"kernelweave.{name}")
+    elif name in _NAMES:
+        value = getattr(import_module(f"kernelweave.{_NAMES[name]}"), name)
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("kernelweave")
+    else:
+        raise AttributeError(f"module 'kernelweave' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,382 @@
+// Compiled inner loops over plain arrays. Each has a NumPy twin in _loops.py that is its oracle and its fallback.
+//
+// Packed triangles: the upper triangle of a symmetric (n, n) matrix, row after row, so row i holds K[i, i:] and
+// starts at i*n - i*(i-1)/2. All functions are single threaded; parallelism stays above.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__ELF__)
+#define KW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define KW_CLONES
+#endif
+
+namespace nb = nanobind;
+using In1 = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using In2 = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using In3 = nb::ndarray<const double, nb::ndim<3>, nb::device::cpu>;
+using Index = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out1 = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out2 = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Out3 = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+namespace {
+
+inline size_t row_start(size_t i, size_t n) { return i * n - i * (i + 1) / 2 + i; }
+
+// isfinite on the bit pattern: the build assumes finite math, which would fold std::isfinite to true
+inline bool finite_bits(double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7ff0000000000000ULL) != 0x7ff0000000000000ULL;
+}
+
+KW_CLONES double quad_one(const double* P, const double* c, size_t n) {
+    double total = 0.0;
+    for (size_t i = 0; i < n; ++i) {
+        const double* row = P + row_start(i, n) - i;
+        double acc = 0.0;
+#pragma omp simd reduction(+ : acc)
+        for (size_t j = i + 1; j < n; ++j) acc += row[j] * c[j];
+        total += c[i] * (2.0 * acc + row[i] * c[i]);
+    }
+    return total;
+}
+
+KW_CLONES void symv_one(const double* P, const double* c, double* out, size_t n) {
+    for (size_t i = 0; i < n; ++i) out[i] = 0.0;
+    for (size_t i = 0; i < n; ++i) {
+        const double* row = P + row_start(i, n) - i;
+        const double ci = c[i];
+        double acc = 0.0;
+#pragma omp simd reduction(+ : acc)
+        for (size_t j = i + 1; j < n; ++j) {
+            acc += row[j] * c[j];
+            out[j] += ci * row[j];
+        }
+        out[i] += acc + row[i] * ci;
+    }
+}
+
+KW_CLONES void combine_row(const double* const* rows, const double* w, size_t k, double* out, size_t len) {
+    size_t m = 0;
+    for (; m + 4 <= k; m += 4) {
+        const double *a = rows[m], *b = rows[m + 1], *c = rows[m + 2], *d = rows[m + 3];
+        const double wa = w[m], wb = w[m + 1], wc = w[m + 2], wd = w[m + 3];
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += wa * a[j] + wb * b[j] + wc * c[j] + wd * d[j];
+    }
+    for (; m < k; ++m) {
+        const double* a = rows[m];
+        const double wa = w[m];
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += wa * a[j];
+    }
+}
+
+KW_CLONES double dot(const double* a, const double* b, size_t n) {
+    double acc = 0.0;
+#pragma omp simd reduction(+ : acc)
+    for (size_t i = 0; i < n; ++i) acc += a[i] * b[i];
+    return acc;
+}
+
+KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) y[i] += s * x[i];
+}
+
+// out (k,) = C-weighted quadratic forms sum_t C[t]' K_m C[t] of the packed kernels m in idx
+void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out) {
+    nb::gil_scoped_release free;
+    const size_t n = C.shape(1), L = packed.shape(1);
+    for (size_t k = 0; k < idx.shape(0); ++k) {
+        double total = 0.0;
+        for (size_t t = 0; t < C.shape(0); ++t)
+            total += quad_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, n);
+        out(k) = total;
+    }
+}
+
+// out (k, T, n) = K_m C[t]
+void matvecs(In2 packed, Index idx, In2 C, Out3 out) {
+    nb::gil_scoped_release free;
+    const size_t n = C.shape(1), L = packed.shape(1), T = C.shape(0);
+    for (size_t k = 0; k < idx.shape(0); ++k)
+        for (size_t t = 0; t < T; ++t)
+            symv_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, out.data() + (k * T + t) * n, n);
+}
+
+// upper triangle of out (n, n) = sum_k w[k] K_{idx[k]}; below the diagonal nothing is written
+void combine(In2 packed, Index idx, In1 w, Out2 out) {
+    nb::gil_scoped_release free;
+    const size_t n = out.shape(0), L = packed.shape(1), k = idx.shape(0);
+    std::vector<const double*> rows(k);
+    for (size_t i = 0; i < n; ++i) {
+        for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
+        double* target = out.data() + i * n + i;
+        std::fill(target, target + (n - i), 0.0);
+        combine_row(rows.data(), w.data(), k, target, n - i);
+    }
+}
+
+// packed (M, L) from a stack (n, n, M) of any strides; asym (M,) = max |K - K'|, size (M,) = max |K|,
+// bad (M,) counts entries that are not finite. Entries of the triangle are the mean of both halves.
+void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
+    nb::gil_scoped_release free;
+    const size_t n = stack.shape(0), M = stack.shape(2), L = packed.shape(1);
+    const int64_t si = stack.stride(0), sj = stack.stride(1), sm = stack.stride(2);
+    const double* K = stack.data();
+    constexpr size_t B = 8;
+    for (size_t m = 0; m < M; ++m) asym(m) = size(m) = bad(m) = 0.0;
+    auto tile = [&](size_t m0, size_t m1, size_t i0, size_t j0) {
+        const size_t i1 = std::min(i0 + B, n), j1 = std::min(j0 + B, n);
+        double buffer[B];
+        for (size_t i = i0; i < i1; ++i) {
+            const size_t js = std::max(i, j0);
+            for (size_t m = m0; m < m1; ++m) {
+                double worst = asym(m), big = size(m), count = bad(m);
+                for (size_t j = js; j < j1; ++j) {
+                    const double a = K[int64_t(i) * si + int64_t(j) * sj + int64_t(m) * sm];
+                    const double b = K[int64_t(j) * si + int64_t(i) * sj + int64_t(m) * sm];
+                    if (!finite_bits(a) || !finite_bits(b)) count += 1.0;
+                    worst = std::max(worst, std::fabs(a - b));
+                    big = std::max(big, std::max(std::fabs(a), std::fabs(b)));
+                    buffer[j - js] = 0.5 * (a + b);
+                }
+                asym(m) = worst; size(m) = big; bad(m) = count;
+                std::copy(buffer, buffer + (j1 > js ? j1 - js : 0), packed.data() + m * L + row_start(i, n) + (js - i));
+            }
+        }
+    };
+    const size_t step = sm == 1 ? M : 1;
+    for (size_t m0 = 0; m0 < M; m0 += step)
+        for (size_t i0 = 0; i0 < n; i0 += B)
+            for (size_t j0 = i0; j0 < n; j0 += B) tile(m0, std::min(m0 + step, M), i0, j0);
+}
+
+// Pivoted Cholesky of one packed kernel. Z (max_rank, n) receives the factor's columns as rows, K ~ Z'Z.
+// Returns (rank, residual trace); rank = -1 when the residual is still above the bound at max_rank.
+nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
+    const size_t n = Z.shape(1), cap = Z.shape(0);
+    std::vector<double> diag(n), column(n);
+    double trace = 0.0, start = 0.0;
+    size_t rank = 0;
+    {
+        nb::gil_scoped_release free;
+        const double* P = packed.data();
+        for (size_t i = 0; i < n; ++i) diag[i] = P[row_start(i, n)], start += std::max(diag[i], 0.0);
+        for (;;) {
+            trace = 0.0;
+            size_t pivot = 0;
+            for (size_t i = 0; i < n; ++i) {
+                trace += std::max(diag[i], 0.0);
+                if (diag[i] > diag[pivot]) pivot = i;
+            }
+            if (trace <= bound || diag[pivot] <= 0.0 || rank == cap) break;
+            if (rank == cap / 2 && trace > 1e-2 * start) break;  // the spectrum is too flat to make it
+            for (size_t i = 0; i < pivot; ++i) column[i] = P[row_start(i, n) + (pivot - i)];
+            std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column.begin() + pivot);
+            for (size_t r = 0; r < rank; ++r) {
+                const double* z = Z.data() + r * n;
+                axpy(-z[pivot], z, column.data(), n);
+            }
+            const double root = std::sqrt(diag[pivot]);
+            double* z = Z.data() + rank * n;
+            for (size_t i = 0; i < n; ++i) {
+                // already eliminated rows have an exact zero
+                z[i] = diag[i] <= 0.0 && i != pivot ? 0.0 : column[i] / root;
+                diag[i] -= z[i] * z[i];
+            }
+            z[pivot] = root;
+            diag[pivot] = 0.0;
+            ++rank;
+        }
+    }
+    return nb::make_tuple(trace <= bound ? int64_t(rank) : int64_t(-1), trace);
+}
+
+// out (k, T, n): Z_m (Z_m' C[t]) for factor kernels; Zt (R, n) rows are factor columns, kernel m owns rows
+// offsets[m]..offsets[m+1]; scores (T, R) = C Zt'
+void factor_matvecs(In2 Zt, Index offsets, Index idx, In2 scores, Out3 out) {
+    nb::gil_scoped_release free;
+    const size_t n = Zt.shape(1), T = scores.shape(0), R = scores.shape(1);
+    for (size_t k = 0; k < idx.shape(0); ++k)
+        for (size_t t = 0; t < T; ++t) {
+            double* target = out.data() + (k * T + t) * n;
+            std::fill(target, target + n, 0.0);
+            for (int64_t r = offsets(idx(k)); r < offsets(idx(k) + 1); ++r)
+                axpy(scores.data()[t * R + size_t(r)], Zt.data() + size_t(r) * n, target, n);
+        }
+}
+
+// Cholesky factor with one row appended or deleted, rows stored with a fixed leading dimension.
+struct Factor {
+    size_t ld;
+    std::vector<double> L;
+    std::vector<size_t> members;
+    explicit Factor(size_t k) : ld(k), L(k * k) {}
+
+    bool append(const double* h, size_t j, double floor) {  // h: H[j, :] over all variables
+        const size_t k = members.size();
+        double* row = L.data() + k * ld;
+        for (size_t a = 0; a < k; ++a) {
+            const double* other = L.data() + a * ld;
+            row[a] = (h[members[a]] - dot(row, other, a)) / other[a];
+        }
+        const double rest = h[j] - dot(row, row, k);
+        members.push_back(j);
+        row[k] = std::sqrt(std::max(rest, floor));
+        return rest > floor;
+    }
+
+    void remove(size_t position) {
+        const size_t k = members.size();
+        for (size_t a = position + 1; a < k; ++a)
+            std::copy(L.data() + a * ld, L.data() + a * ld + a + 1, L.data() + (a - 1) * ld);
+        members.erase(members.begin() + long(position));
+        for (size_t a = position; a + 1 < k; ++a) {  // rotate the superdiagonal away
+            double* row = L.data() + a * ld;
+            const double x = row[a], y = row[a + 1], r = std::hypot(x, y);
+            const double c = x / r, s = y / r;
+            row[a] = r;
+            for (size_t b = a + 1; b + 1 < k; ++b) {
+                double* other = L.data() + b * ld;
+                const double p = other[a], q = other[a + 1];
+                other[a] = c * p + s * q;
+                other[a + 1] = -s * p + c * q;
+            }
+        }
+    }
+
+    void solve(std::vector<double>& v) const {
+        const size_t k = members.size();
+        for (size_t a = 0; a < k; ++a) v[a] = (v[a] - dot(L.data() + a * ld, v.data(), a)) / L[a * ld + a];
+        for (size_t a = k; a-- > 0;) {
+            v[a] /= L[a * ld + a];
+            const double* row = L.data() + a * ld;
+            const double s = v[a];
+            for (size_t b = 0; b < a; ++b) v[b] -= s * row[b];
+        }
+    }
+};
+
+// min g'x + x'Hx/2 over the simplex by a primal active-set method; x is start and result. Returns the number of
+// active-set changes, negative when max_iter ended it.
+int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
+    nb::gil_scoped_release free;
+    const size_t k = g.shape(0);
+    double largest = 0.0, scale = 0.0;
+    for (size_t i = 0; i < k; ++i) {
+        largest = std::max(largest, H(i, i));
+        scale = std::max(scale, std::fabs(g(i)));
+    }
+    const double floor = 1e-14 * largest + 1e-300;
+    Factor factor(k);
+    std::vector<char> in(k, 0);
+    for (size_t i = 0; i < k; ++i)
+        if (x(i) > 0.0) { factor.append(H.data() + i * k, i, floor); in[i] = 1; }
+    std::vector<double> a, b, grad(k);
+    for (int64_t iter = 0; iter < max_iter; ++iter) {
+        const size_t f = factor.members.size();
+        a.assign(f, 1.0);
+        b.resize(f);
+        for (size_t p = 0; p < f; ++p) b[p] = g(factor.members[p]);
+        factor.solve(a);
+        factor.solve(b);
+        double sa = 0.0, sb = 0.0;
+        for (size_t p = 0; p < f; ++p) { sa += a[p]; sb += b[p]; }
+        const double level = (1.0 + sb) / sa;
+        double step = 1.0;
+        size_t blocking = f;
+        for (size_t p = 0; p < f; ++p) {
+            a[p] = level * a[p] - b[p];  // the equality-constrained minimiser
+            const double now = x(factor.members[p]);
+            if (a[p] < 0.0) {
+                const double ratio = now / (now - a[p]);
+                if (ratio < step || blocking == f) { step = std::min(ratio, step); blocking = p; }
+            }
+        }
+        if (blocking < f) {
+            for (size_t p = 0; p < f; ++p) {
+                const size_t i = factor.members[p];
+                x(i) = std::max(0.0, x(i) + step * (a[p] - x(i)));
+            }
+            x(factor.members[blocking]) = 0.0;
+            in[factor.members[blocking]] = 0;
+            factor.remove(blocking);
+            continue;
+        }
+        for (size_t p = 0; p < f; ++p) x(factor.members[p]) = a[p];
+        double worst = -tol * (scale + std::fabs(level));
+        size_t enter = k;
+        for (size_t i = 0; i < k; ++i) grad[i] = g(i);
+        for (size_t p = 0; p < f; ++p) axpy(a[p], H.data() + factor.members[p] * k, grad.data(), k);
+        for (size_t i = 0; i < k; ++i)
+            if (!in[i] && grad[i] - level < worst) { worst = grad[i] - level; enter = i; }
+        if (enter == k) return iter;
+        factor.append(H.data() + enter * k, enter, floor);
+        in[enter] = 1;
+    }
+    return -max_iter;
+}
+
+// Problem 7 in Gram form, min d'Gd/2 - b'd over the simplex, by two-coordinate descent: an inner loop on the
+// support and the entering coordinate, an outer loop over all. d is start and result; returns the pair steps.
+int64_t simplex_smo(In2 G, In1 b, Out1 d, double tol, int64_t max_inner, int64_t max_outer) {
+    nb::gil_scoped_release free;
+    const size_t m = b.shape(0);
+    std::vector<double> grad(m, 0.0);
+    for (size_t i = 0; i < m; ++i) grad[i] = -b(i);
+    for (size_t i = 0; i < m; ++i)
+        if (d(i) > 0.0) axpy(d(i), G.data() + i * m, grad.data(), m);
+    int64_t steps = 0;
+    std::vector<size_t> active;
+    auto pair = [&](auto each) {
+        size_t low = m, high = m;
+        each([&](size_t k) {
+            if (low == m || grad[k] < grad[low]) low = k;
+            if (d(k) > 0.0 && (high == m || grad[k] > grad[high])) high = k;
+        });
+        if (low == m || high == m || grad[high] - grad[low] <= tol) return false;
+        const double curvature = G(low, low) + G(high, high) - 2.0 * G(low, high);
+        const double wanted = curvature > 0.0 ? (grad[high] - grad[low]) / curvature : d(high);
+        const bool clipped = wanted >= d(high);
+        const double step = clipped ? d(high) : wanted;
+        d(low) += step;
+        d(high) = clipped ? 0.0 : d(high) - step;
+        axpy(step, G.data() + low * m, grad.data(), m);
+        axpy(-step, G.data() + high * m, grad.data(), m);
+        ++steps;
+        return true;
+    };
+    for (int64_t outer = 0; outer < max_outer; ++outer) {
+        if (!pair([&](auto visit) { for (size_t k = 0; k < m; ++k) visit(k); })) break;
+        active.clear();
+        for (size_t k = 0; k < m; ++k) if (d(k) > 0.0) active.push_back(k);
+        for (int64_t inner = 0; inner < max_inner; ++inner)
+            if (!pair([&](auto visit) { for (size_t k : active) visit(k); })) break;
+    }
+    return steps;
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+    module.def("quadratic_forms", &quadratic_forms);
+    module.def("matvecs", &matvecs);
+    module.def("combine", &combine);
+    module.def("pack", &pack);
+    module.def("pivoted_cholesky", &pivoted_cholesky);
+    module.def("factor_matvecs", &factor_matvecs);
+    module.def("simplex_qp", &simplex_qp);
+    module.def("simplex_smo", &simplex_smo);
+    module.def("version", [] { return 1; });
+}

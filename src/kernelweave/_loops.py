@@ -1,0 +1,226 @@
+"""Inner loops on plain arrays: the compiled core where it is installed, NumPy twins elsewhere.
+
+The twins are the oracle of the compiled functions (tests run both) and the fallback on machines without a
+compiler. Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the extension.
+
+Packed triangles hold the upper triangle of a symmetric (n, n) matrix row after row: ``n * (n + 1) // 2`` numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky
+
+__all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "unpack"]
+
+Array = NDArray[np.float64]
+
+
+def packed_length(n_samples: int) -> int:
+    """Number of entries of a packed triangle."""
+    return n_samples * (n_samples + 1) // 2
+
+
+@lru_cache(maxsize=4)
+def packed_rows(n_samples: int) -> NDArray[np.int64]:
+    """Start of each row in a packed triangle, and the total length as the last entry."""
+    i = np.arange(n_samples + 1, dtype=np.int64)
+    return i * n_samples - i * (i - 1) // 2
+
+
+@lru_cache(maxsize=2)
+def _triangle(n_samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return np.triu_indices(n_samples)
+
+
+def unpack(packed: Array, n_samples: int) -> Array:
+    """Return the dense symmetric matrix of one packed triangle."""
+    out = np.empty((n_samples, n_samples))
+    start = packed_rows(n_samples)
+    for i in range(n_samples):
+        row = packed[start[i] : start[i + 1]]
+        out[i, i:] = row
+        out[i:, i] = row
+    return out
+
+
+def _pack_vector(C: Array) -> Array:
+    """Packed w with ``packed @ w == sum_t C[t]' K C[t]``."""
+    i, j = _triangle(C.shape[1])
+    w = np.einsum("tp,tp->p", C[:, i], C[:, j])
+    w[i != j] *= 2.0
+    return w
+
+
+def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array) -> None:
+    w = _pack_vector(C)
+    everything = len(idx) == len(packed) and np.array_equal(idx, np.arange(len(packed)))
+    out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
+
+
+def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array) -> None:
+    for k, m in enumerate(idx):
+        out[k] = C @ unpack(packed[m], C.shape[1])
+
+
+def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array) -> None:
+    n = len(out)
+    total = np.zeros(packed.shape[1])
+    for k, m in enumerate(idx):
+        total += w[k] * packed[m]
+    start = packed_rows(n)
+    for i in range(n):
+        out[i, i:] = total[start[i] : start[i + 1]]
+
+
+def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> None:
+    n = len(stack)
+    i, j = _triangle(n)
+    for m in range(stack.shape[2]):
+        K = stack[:, :, m]
+        upper, lower = K[i, j], K[j, i]
+        finite = np.isfinite(upper) & np.isfinite(lower)
+        bad[m] = float((~finite).sum())
+        with np.errstate(invalid="ignore"):
+            asym[m] = np.abs(upper - lower).max()
+            size[m] = max(np.abs(upper).max(), np.abs(lower).max())
+            packed[m] = 0.5 * (upper + lower)
+
+
+def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
+    cap, n = Z.shape
+    start = packed_rows(n)
+    diag = packed[start[:-1]].copy()
+    total = float(np.maximum(diag, 0.0).sum())
+    rank = 0
+    while True:
+        trace = float(np.maximum(diag, 0.0).sum())
+        pivot = int(np.argmax(diag))
+        if trace <= bound or diag[pivot] <= 0.0 or rank == cap:
+            break
+        if rank == cap // 2 and trace > 1e-2 * total:  # the spectrum is too flat to make it
+            break
+        above = np.arange(pivot)
+        column = np.concatenate(
+            [packed[start[above] + pivot - above], packed[start[pivot] : start[pivot] + n - pivot]]
+        )
+        column -= Z[:rank, pivot] @ Z[:rank]
+        root = np.sqrt(diag[pivot])
+        z = np.where(diag > 0.0, column / root, 0.0)
+        diag -= z * z
+        z[pivot] = root
+        diag[pivot] = 0.0
+        Z[rank] = z
+        rank += 1
+    return (rank if trace <= bound else -1), trace
+
+
+def _factor_matvecs(
+    Zt: Array, offsets: NDArray[np.int64], idx: NDArray[np.int64], scores: Array, out: Array
+) -> None:
+    for k, m in enumerate(idx):
+        rows = slice(int(offsets[m]), int(offsets[m + 1]))
+        out[k] = scores[:, rows] @ Zt[rows]
+
+
+def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
+    n_variables = len(g)
+    scale = float(np.abs(g).max())
+    ridge = 1e-14 * float(np.diag(H).max()) + 1e-300
+    inside = x > 0
+    for n_iter in range(max_iter):
+        free = np.flatnonzero(inside)
+        block = H[np.ix_(free, free)]
+        try:
+            factor = (cholesky(block, lower=True), True)
+        except np.linalg.LinAlgError:
+            factor = (
+                cholesky(block + (ridge + 1e-12 * np.trace(block)) * np.eye(len(free)), lower=True),
+                True,
+            )
+        a, b = cho_solve(factor, np.column_stack([np.ones(len(free)), g[free]])).T
+        level = (1.0 + b.sum()) / a.sum()
+        target = level * a - b
+        if (target < 0).any():
+            now = x[free]
+            falling = target < 0
+            ratio = np.full(len(free), np.inf)
+            ratio[falling] = now[falling] / (now[falling] - target[falling])
+            blocking = int(np.argmin(ratio))
+            x[free] = np.maximum(0.0, now + min(1.0, ratio[blocking]) * (target - now))
+            x[free[blocking]] = 0.0
+            inside[free[blocking]] = False
+            continue
+        x[free] = target
+        slack = g + H[:, free] @ target - level
+        slack[free] = np.inf
+        enter = int(np.argmin(slack))
+        if len(free) == n_variables or slack[enter] >= -tol * (scale + abs(level)):
+            return n_iter
+        inside[enter] = True
+    return -max_iter
+
+
+def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_outer: int) -> int:
+    gradient = G @ d - b
+    steps = 0
+
+    def pair(candidates: NDArray[np.int64]) -> bool:
+        nonlocal steps
+        support = candidates[d[candidates] > 0]
+        if not len(support):
+            return False
+        low = candidates[np.argmin(gradient[candidates])]
+        high = support[np.argmax(gradient[support])]
+        violation = gradient[high] - gradient[low]
+        if violation <= tol:
+            return False
+        curvature = G[low, low] + G[high, high] - 2.0 * G[low, high]
+        wanted = violation / curvature if curvature > 0 else d[high]
+        step = min(wanted, d[high])
+        d[low] += step
+        d[high] = 0.0 if wanted >= d[high] else d[high] - step
+        gradient[:] += step * (G[low] - G[high])
+        steps += 1
+        return True
+
+    everything = np.arange(len(b))
+    for _ in range(max_outer):
+        if not pair(everything):
+            break
+        active = np.flatnonzero(d > 0)
+        for _ in range(max_inner):
+            if not pair(active):
+                break
+    return steps
+
+
+numpy_core = SimpleNamespace(
+    quadratic_forms=_quadratic_forms,
+    matvecs=_matvecs,
+    combine=_combine,
+    pack=_pack,
+    pivoted_cholesky=_pivoted_cholesky,
+    factor_matvecs=_factor_matvecs,
+    simplex_qp=_simplex_qp,
+    simplex_smo=_simplex_smo,
+)
+
+
+def _load_core() -> tuple[Any, bool]:
+    if os.environ.get("KERNELWEAVE_DISABLE_EXT", "0") not in ("", "0"):
+        return numpy_core, False
+    try:
+        from kernelweave import _core
+    except ImportError:
+        return numpy_core, False
+    return _core, True
+
+
+core, HAS_EXTENSION = _load_core()

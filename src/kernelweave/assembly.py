@@ -1,0 +1,504 @@
+"""From rows and kernels to Gram representations and cross-Grams: who computes, and in which form it is held.
+
+A *source* stands between the estimators and the Gram layer. It answers: the training stack, the values between
+new rows and the training rows kernel by kernel, and the same for a subset of the training rows (for folds).
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_names, check_finite
+from kernelweave._loops import core, packed_length
+from kernelweave.gram import FactorGram, Gram, PackedGram, TileGram, compress, concatenate, gram_from_stack
+from kernelweave.gram.stack import COMPRESSION, MAX_RANK_SHARE, pivoted_factor
+from kernelweave.kernels import Kernel, Linear, pairwise_statistic
+from kernelweave.views import Table
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Share of the physical memory that a training stack may take by default.
+MEMORY_SHARE = 0.25
+#: Rows of new data that are compared with the training rows at a time.
+CHUNK_BYTES = 64 * 2**20
+
+
+def memory_budget(max_memory: float | str | None) -> float:
+    """Bytes that a training stack may take: a number, a text such as ``"2GB"``, or ``"auto"``."""
+    if max_memory is None or max_memory == "auto":
+        try:
+            return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (ValueError, OSError, AttributeError):
+            return 2.0 * 2**30
+    if isinstance(max_memory, str):
+        text = max_memory.strip().upper().removesuffix("B").removesuffix("I")
+        units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+        factor = units.get(text[-1:], None)
+        try:
+            return float(text[:-1]) * factor if factor else float(text)
+        except ValueError:
+            raise InputError(
+                f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {max_memory!r}."
+            ) from None
+    value = float(max_memory)
+    if not value > 0:
+        raise InputError(f"`max_memory` must be positive, got {max_memory!r}.")
+    return value
+
+
+class Source(ABC):
+    """Rows and kernels behind one interface. `queries` are new rows in the form that this source understands."""
+
+    names: tuple[str, ...]
+    n_samples: int
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return len(self.names)
+
+    @abstractmethod
+    def gram(self) -> Gram:
+        """The raw training stack in its automatic representation."""
+
+    @abstractmethod
+    def take(self, rows: Rows) -> Source:
+        """A source whose training rows are a subset of these."""
+
+    @abstractmethod
+    def queries(self, rows: Rows) -> Any:
+        """Some of the training rows, as queries to another source made by `take`."""
+
+    @abstractmethod
+    def query_length(self, queries: Any) -> int:
+        """Number of query rows."""
+
+    @abstractmethod
+    def cross(self, queries: Any, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        """Yield (query rows, m, values k_m(queries, training) of shape (rows, n_samples)), in chunks."""
+
+    @abstractmethod
+    def query_diagonal(self, queries: Any, m: int) -> Array:
+        """``k_m(x, x)`` of the queries, shape (n_queries,)."""
+
+    def extra_diagonal(self, extra: Any) -> Array:
+        """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
+        return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
+
+
+class TableSource(Source):
+    """Kernels evaluated on the columns of a table.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+    table : Table
+        Training rows.
+    max_memory : float
+        Bytes for the training stack; above it kernels that are not low rank are recomputed in tiles.
+    rank_tol : float
+        Residual trace, as a share of the trace, below which a kernel is held as a factor.
+    mean, std : arrays of shape (n_columns,), optional
+        Columns are shifted and divided by these first (standardisation).
+    sample_weight : array of shape (n_samples,), optional
+        Used to restandardise in `take`.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        table: Table,
+        *,
+        max_memory: float,
+        rank_tol: float = COMPRESSION,
+        standardize: bool = False,
+        sample_weight: Array | None = None,
+        statistics: tuple[Array, Array] | None = None,
+    ) -> None:
+        self.kernels = list(kernels)
+        self.names = tuple(kernel.label for kernel in self.kernels)
+        self.raw = table
+        self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
+        self.sample_weight = sample_weight
+        self.n_samples = table.n_rows
+        if statistics is None and standardize:
+            statistics = column_statistics(table, sample_weight)
+        self.statistics = statistics
+        self.table = self.encode(table)
+        self._columns: list[NDArray[np.intp] | None] = [
+            None if kernel.columns is None else table.resolve(kernel.columns) for kernel in self.kernels
+        ]
+
+    def encode(self, table: Table) -> Table:
+        """Standardise a table with this source's statistics."""
+        if self.statistics is None:
+            return table
+        mean, std = self.statistics
+        return Table((table.values - mean) / std, table.names, table.levels)
+
+    def take(self, rows: Rows) -> TableSource:
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return TableSource(
+            self.kernels,
+            self.raw.rows(rows),
+            max_memory=self.max_memory,
+            rank_tol=self.rank_tol,
+            standardize=self.standardize,
+            sample_weight=weight,
+        )
+
+    def queries(self, rows: Rows) -> Table:
+        return self.raw.rows(rows)
+
+    def query_length(self, queries: Table) -> int:
+        return queries.n_rows
+
+    def query_diagonal(self, queries: Table, m: int) -> Array:
+        return self.kernels[m].diag(self.encode(queries))
+
+    # ---- training ---------------------------------------------------------------------------------
+
+    def gram(self) -> Gram:
+        parts: list[Gram] = []
+        places: list[Rows] = []
+        rest: list[int] = []
+        columns, single = [], []
+        factors, owners = [], []
+        cap = max(1, int(self.n_samples * MAX_RANK_SHARE))
+        for m, kernel in enumerate(self.kernels):
+            chosen = self._columns[m]
+            if chosen is not None and len(chosen) == 1 and kernel.base == Linear() and not self.table.levels[chosen[0]]:
+                columns.append(int(chosen[0]))
+                single.append(m)
+                continue
+            phi = kernel.features(self.table)
+            if phi is not None and phi.shape[1] <= max(cap, 4):
+                factors.append(np.ascontiguousarray(phi.T))
+                owners.append(m)
+            else:
+                rest.append(m)
+        if single:
+            # one Fortran-ordered copy: rows of its transpose are the features
+            rows = np.ascontiguousarray(self.table.values[:, columns].T)
+            parts.append(FactorGram(rows, np.arange(len(single) + 1)))
+            places.append(np.array(single))
+        if factors:
+            offsets = np.r_[0, np.cumsum([len(f) for f in factors])]
+            parts.append(FactorGram(np.concatenate(factors), offsets))
+            places.append(np.array(owners))
+        if rest:
+            held, where = self._hold(np.array(rest))
+            parts.extend(held)
+            places.extend(where)
+        return concatenate(parts, places)
+
+    def _hold(self, kernels: Rows) -> tuple[list[Gram], list[Rows]]:
+        """Representations of kernels without an exact feature map."""
+        n = self.n_samples
+        triangle = 8.0 * packed_length(n)
+        parts: list[Gram] = []
+        places: list[Rows] = []
+        if len(kernels) * triangle <= self.max_memory:
+            for group in self._groups(kernels):
+                packed = np.empty((len(group), packed_length(n)))
+                self._fill(group, packed)
+                held = compress(PackedGram(packed, n), tol=self.rank_tol)
+                parts.append(held)
+                places.append(group)
+            return _flatten(parts, places)
+        # over the budget: factors from single columns of the kernel, tiles for what has no low rank
+        tiles = []
+        cap = max(1, int(n * MAX_RANK_SHARE))
+        for m in kernels:
+            kernel = self.kernels[m]
+            diagonal = kernel.diag(self.table)
+
+            def column(i: int, kernel: Kernel = kernel) -> Array:
+                return kernel(self.table.rows(np.array([i])), self.table)[0]
+
+            factor, residual = pivoted_factor(column, diagonal, self.rank_tol * float(diagonal.sum()), cap)
+            if factor is None:
+                tiles.append(int(m))
+            else:
+                parts.append(FactorGram(factor, np.array([0, len(factor)]), np.array([residual])))
+                places.append(np.array([m]))
+        if tiles:
+            chosen = np.array(tiles)
+            diagonals = np.stack([self.kernels[m].diag(self.table) for m in tiles])
+
+            def block(k: int, rows: slice, cols: slice) -> Array:
+                index = np.arange(n)
+                return self.kernels[chosen[k]](self.table.rows(index[rows]), self.table.rows(index[cols]))
+
+            parts.append(TileGram(block, diagonals, tile_rows=max(1, int(CHUNK_BYTES / (8.0 * n)))))
+            places.append(chosen)
+        return parts, places
+
+    def _groups(self, kernels: Rows) -> list[Rows]:
+        """Kernels that share a pairwise statistic of the same columns."""
+        groups: dict[Any, list[int]] = {}
+        for m in kernels:
+            groups.setdefault(self._statistic_key(int(m)), []).append(int(m))
+        return [np.array(members) for members in groups.values()]
+
+    def _statistic_key(self, m: int) -> Any:
+        base = self.kernels[m].base
+        if getattr(base, "statistic", None) is None:
+            return ("alone", m)
+        chosen = self._columns[m]
+        return (base.statistic, None if chosen is None else tuple(chosen.tolist()))
+
+    def _statistic(self, m: int, table: Table) -> Array:
+        """The columns that kernel m looks at, categorical ones as indicators."""
+        return table.take(self._columns[m], True)
+
+    def _fill(self, group: Rows, packed: Array) -> None:
+        """Fill packed triangles of kernels that share a statistic, computing it once."""
+        n = self.n_samples
+        base = self.kernels[group[0]].base
+        scratch = np.empty((3, 1))
+        if getattr(base, "statistic", None) is None:
+            for k, m in enumerate(group):
+                K = self.kernels[m](self.table)
+                core.pack(K[:, :, None], packed[k : k + 1], scratch[0], scratch[1], scratch[2])
+                _check_kernel_values(self.names[m], scratch)
+            return
+        A = self._statistic(int(group[0]), self.table)
+        S = pairwise_statistic(base.statistic, A)
+        shared = np.empty((1, packed_length(n)))
+        core.pack(S[:, :, None], shared, scratch[0], scratch[1], scratch[2])
+        squares = np.einsum("ij,ij->i", A, A)
+        upper = None
+        for k, m in enumerate(group):
+            kernel = self.kernels[m].base
+            if getattr(kernel, "needs_norms", False):
+                upper = np.triu_indices(n) if upper is None else upper
+                left, right = squares[upper[0]], squares[upper[1]]
+                packed[k] = kernel.from_statistic(shared[0], left, right)
+            else:
+                packed[k] = shared[0]
+                kernel.from_statistic(packed[k], out=packed[k])
+
+    def linear_layout(self) -> tuple[NDArray[np.intp], Array, NDArray[np.intp]]:
+        """Columns, factors and owning kernels of all linear terms.
+
+        Kernel m is the sum of ``factor * x_column * z_column`` over its entries. Only for linear kernels.
+        """
+        columns, factors, owners = [], [], []
+        for m, kernel in enumerate(self.kernels):
+            if kernel.base == Linear():
+                chosen = self.table.resolve(kernel.columns)
+                factor = np.ones(len(chosen))
+            else:
+                # sums and multiples of linear kernels: read the factors off unit vectors
+                factor = kernel.diag(Table(np.eye(self.table.n_columns), self.table.names, self.table.levels))
+                chosen = np.flatnonzero(factor)
+                factor = factor[chosen]
+            columns.append(np.asarray(chosen))
+            factors.append(factor)
+            owners.append(np.full(len(chosen), m))
+        return np.concatenate(columns), np.concatenate(factors), np.concatenate(owners)
+
+    # ---- prediction -------------------------------------------------------------------------------
+
+    def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        table = self.encode(queries)
+        groups = self._groups(kernels)
+        step = max(1, int(CHUNK_BYTES / (8.0 * self.n_samples)))
+        for start in range(0, table.n_rows, step):
+            where = slice(start, min(start + step, table.n_rows))
+            part = table.rows(np.arange(where.start, where.stop))
+            for group in groups:
+                base = self.kernels[group[0]].base
+                if getattr(base, "statistic", None) is None:
+                    for m in group:
+                        yield where, int(m), self.kernels[m](part, self.table)
+                    continue
+                A = self._statistic(int(group[0]), part)
+                B = self._statistic(int(group[0]), self.table)
+                S = pairwise_statistic(base.statistic, A, B)
+                left = np.einsum("ij,ij->i", A, A)[:, None]
+                right = np.einsum("ij,ij->i", B, B)[None, :]
+                for m in group:
+                    yield where, int(m), self.kernels[m].base.from_statistic(S, left, right)
+
+
+def _check_kernel_values(name: str, scratch: Array) -> None:
+    asym, size, bad = scratch[:, 0]
+    if bad:
+        raise InputError(f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns.")
+    if asym > 1e-8 * size:
+        raise InputError(
+            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asym:.3g} with entries up to {size:.3g}."
+        )
+
+
+def _flatten(parts: list[Gram], places: list[Rows]) -> tuple[list[Gram], list[Rows]]:
+    """Merge packed parts into one and pull composites apart."""
+    from kernelweave.gram import CompositeGram
+
+    flat: list[tuple[Gram, Rows]] = []
+    for part, place in zip(parts, places, strict=True):
+        if isinstance(part, CompositeGram):
+            flat.extend((p, place[k]) for p, k in zip(part.parts, part.kernels, strict=True))
+        else:
+            flat.append((part, place))
+    packed = [(p, k) for p, k in flat if isinstance(p, PackedGram)]
+    others = [(p, k) for p, k in flat if not isinstance(p, PackedGram)]
+    if packed:
+        joined = PackedGram(np.concatenate([p.packed for p, _ in packed]), packed[0][0].n_samples)
+        others.append((joined, np.concatenate([k for _, k in packed])))
+    return [p for p, _ in others], [k for _, k in others]
+
+
+def column_statistics(table: Table, sample_weight: Array | None) -> tuple[Array, Array]:
+    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones."""
+    values = table.values
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    total = weights.sum()
+    mean = weights @ values / total
+    std = np.sqrt(weights @ np.square(values - mean) / total)
+    keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
+    return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)
+
+
+class KernelBank:
+    """Precomputed kernels over a fixed set of samples; estimators then take X as a column of sample indices.
+
+    Parameters
+    ----------
+    stack : array of shape (n_total, n_total, n_kernels)
+        Symmetric PSD matrices, kernels last, over all samples that will ever be used (training and test).
+        Checked for symmetry and NaN when a model is fitted.
+    names : sequence of str, optional
+        One name per kernel.
+
+    Notes
+    -----
+    ``clone`` returns the bank itself, so that pipelines, grid searches and parallel folds do not copy it.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> bank = kw.KernelBank(X[:, None, :] * X[None, :, :], names=["a", "b", "c"])
+    >>> model = kw.MKLRegressor(kernels=bank).fit(np.arange(30)[:, None], X[:30, 0])
+    >>> model.predict(np.arange(30, 40)[:, None]).shape
+    (10,)
+    """
+
+    def __init__(self, stack: ArrayLike, names: Sequence[str] | None = None) -> None:
+        array = np.asarray(stack, dtype=np.float64)
+        if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
+            raise InputError(
+                f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
+            )
+        self.stack = array
+        self.names = as_names(names, array.shape[2])
+
+    def __sklearn_clone__(self) -> KernelBank:
+        return self
+
+    def __len__(self) -> int:
+        return self.stack.shape[2]
+
+    def __repr__(self) -> str:
+        return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
+
+
+class BankSource(Source):
+    """Rows of a `KernelBank` given by sample indices."""
+
+    def __init__(self, bank: KernelBank, index: NDArray[np.int64]) -> None:
+        self.bank, self.index = bank, index
+        self.names = bank.names
+        self.n_samples = len(index)
+
+    @staticmethod
+    def check_index(bank: KernelBank, X: ArrayLike) -> NDArray[np.int64]:
+        """Return a column of sample indices as integers after checking the range."""
+        column = np.asarray(X)
+        if column.ndim == 1:
+            column = column[:, None]
+        if column.ndim != 2 or column.shape[1] != 1:
+            raise InputError(
+                f"With a KernelBank, `X` must be one column of sample indices, shape (n_rows, 1), "
+                f"got {np.shape(X)}. Use np.arange(n)[:, None]."
+            )
+        try:
+            values = column[:, 0].astype(np.float64)
+        except (TypeError, ValueError):
+            raise InputError("With a KernelBank, `X` must hold sample indices, got text.") from None
+        check_finite(values, "X")
+        index = values.astype(np.int64)
+        n_total = bank.stack.shape[0]
+        if (index != values).any() or (index < 0).any() or (index >= n_total).any():
+            raise InputError(
+                f"With a KernelBank, `X` must hold whole numbers from 0 to {n_total - 1}, got values from "
+                f"{values.min():g} to {values.max():g}."
+            )
+        return index
+
+    def gram(self) -> Gram:
+        return gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)])
+
+    def take(self, rows: Rows) -> BankSource:
+        return BankSource(self.bank, self.index[rows])
+
+    def queries(self, rows: Rows) -> NDArray[np.int64]:
+        return self.index[rows]
+
+    def query_length(self, queries: NDArray[np.int64]) -> int:
+        return len(queries)
+
+    def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in kernels:
+            yield slice(0, len(queries)), int(m), self.bank.stack[queries[:, None], self.index, int(m)]
+
+    def query_diagonal(self, queries: NDArray[np.int64], m: int) -> Array:
+        return self.bank.stack[queries, queries, m]
+
+
+class StackSource(Source):
+    """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries."""
+
+    def __init__(self, stack: Array, names: Sequence[str] | None = None) -> None:
+        self.stack = stack
+        self.n_samples = stack.shape[1]
+        self.names = as_names(names, stack.shape[2])
+
+    def gram(self) -> Gram:
+        return gram_from_stack(self.stack)
+
+    def take(self, rows: Rows) -> StackSource:
+        source = StackSource(self.stack[np.ix_(rows, rows)], self.names)
+        source.columns = rows
+        return source
+
+    #: Columns of a query that belong to the training rows of a source made by `take`.
+    columns: Rows | None = None
+
+    def queries(self, rows: Rows) -> Array:
+        return self.stack[rows]
+
+    def query_length(self, queries: Array) -> int:
+        return len(queries)
+
+    def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in kernels:
+            K = queries[:, :, int(m)]
+            yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
+
+    def query_diagonal(self, queries: Array, m: int) -> Array:
+        raise InputError(
+            "This needs k(x, x) of the new rows, which a precomputed cross-Gram (n_rows, n_train, n_kernels) does "
+            "not hold. Pass kernels as objects or as a KernelBank."
+        )
+

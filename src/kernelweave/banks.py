@@ -1,0 +1,313 @@
+"""Banks: lists of kernels, those of the papers and a good default.
+
+Every function returns a plain list, so banks can be joined, filtered and extended. Kernels on single columns
+name the column by its position. None of the kernels is normalised here; that is the estimator's `normalize`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError, check_known
+from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
+from kernelweave.views import as_table
+
+__all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]
+
+BANDWIDTHS = (0.5, 1.0, 2.0, 5.0, 7.0, 10.0, 12.0, 15.0, 17.0, 20.0)
+"""Gaussian bandwidths s of the SimpleMKL toolbox and of RKL, gamma = 1 / (2 s^2)."""
+
+FEW_COLUMNS = 40
+"""`default` puts nonlinear kernels on single columns of tables with up to this many columns."""
+
+MANY_COLUMNS = 2000
+"""`default` puts linear kernels on single columns of tables with up to this many columns."""
+
+LINEAR = Linear()
+
+
+def _gaussians() -> list[Kernel]:
+    return [RBF(gamma=1.0 / (2.0 * s * s)) for s in BANDWIDTHS]
+
+
+def _all_and_each(kernels: Sequence[Kernel], n_features: int) -> list[Kernel]:
+    """Return the kernels on all columns, then on each single column in turn."""
+    return [*kernels, *(kernel.on([j]) for j in range(_count(n_features)) for kernel in kernels)]
+
+
+def _count(n_features: Any) -> int:
+    try:
+        n = n_features.__index__()
+    except (AttributeError, TypeError):
+        n = 0
+    if n < 1 or isinstance(n_features, bool):
+        raise InputError(f"`n_features` must be an integer >= 1, got {n_features!r:.60}. Pass X.shape[1].")
+    return n
+
+
+def rls2(n_features: int) -> list[Kernel]:
+    """Return the bank of the RLS2 experiments: 13 kernels on all columns and on every single one.
+
+    Polynomials (x . z + 1) ** q for q = 1, 2, 3, then Gaussians exp(-gamma ||x - z||^2) for the 10 values
+    gamma = logspace(-3, 3, 10). First on all columns, then on column 0, 1, and so on.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns, >= 1.
+
+    Returns
+    -------
+    list of 13 * (n_features + 1) kernels
+
+    References
+    ----------
+    .. [1] F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv:1001.2709, section
+    5.2;
+       the +1 also for degree 1, and the range of gamma, as in the author's toolbox.
+
+    Examples
+    --------
+    >>> bank = rls2(13)
+    >>> len(bank), bank[0].label, bank[-1].label
+    (182, 'Polynomial(degree=1) on all', 'RBF(gamma=1000) on x12')
+    """
+    polynomials = [Polynomial(degree=q) for q in (1, 2, 3)]
+    gaussians = [RBF(gamma=float(gamma)) for gamma in np.logspace(-3, 3, 10)]
+    return _all_and_each([*polynomials, *gaussians], n_features)
+
+
+def rkl() -> list[Kernel]:
+    """Return the 20 kernels of the RKL experiments, all on all columns.
+
+    Gaussians exp(-||x - z||^2 / (2 s^2)) with bandwidths s = 0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20, then
+    polynomials of degree 1 to 10: x . z for degree 1 and (x . z + 1) ** q above.
+
+    Notes
+    -----
+    The paper gives bandwidths and degrees; the two formulas are the conventions of the SimpleMKL toolbox,
+    assumed here. The columns should have mean 0 and variance 1.
+
+    References
+    ----------
+    .. [1] K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010,
+       section 5.
+
+    Examples
+    --------
+    >>> bank = rkl()
+    >>> len(bank), bank[1], bank[10]
+    (20, RBF(gamma=0.5), Linear())
+    """
+    return [*_gaussians(), Linear(), *(Polynomial(degree=q) for q in range(2, 11))]
+
+
+def simplemkl(n_features: int) -> list[Kernel]:
+    """Return the bank of the SimpleMKL experiments: 13 kernels on all columns and on every single one.
+
+    Gaussians exp(-||x - z||^2 / (2 s^2)) with 10 bandwidths s, then polynomials of degree 1 to 3: x . z for
+    degree 1 and (x . z + 1) ** q above. First on all columns, then on column 0, 1, and so on.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns, >= 1.
+
+    Returns
+    -------
+    list of 13 * (n_features + 1) kernels
+
+    Notes
+    -----
+    The paper says that there are 10 bandwidths and degrees 1 to 3, on all variables and on each. Assumed,
+    from the SimpleMKL toolbox: the bandwidths 0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20 and both formulas. Ours:
+    the order. There the columns have mean 0 and variance 1 and every kernel is divided by its training trace.
+
+    References
+    ----------
+    .. [1] A. Rakotomamonjy, F. Bach, S. Canu, Y. Grandvalet, SimpleMKL, JMLR 9, 2008, section 5.
+
+    Examples
+    --------
+    >>> len(simplemkl(6))
+    91
+    """
+    return _all_and_each([*_gaussians(), Linear(), Polynomial(degree=2), Polynomial(degree=3)], n_features)
+
+
+def mlmkl() -> list[Kernel]:
+    """Return the four base kernels of MLMKL: x . z, exp(-||x - z||^2), (x . z + 1) ** 2 and (x . z + 1) ** 3.
+
+    Notes
+    -----
+    On standardised data with many columns the Gaussian with gamma = 1 is close to the identity matrix.
+
+    References
+    ----------
+    .. [1] I. Rebai, Y. BenAyed, W. Mahdi, Deep multilayer multiple kernel learning, Neural Computing and
+       Applications, 2015, section 5.
+
+    Examples
+    --------
+    >>> [kernel.label for kernel in mlmkl()][:2]
+    ['Linear on all', 'RBF(gamma=1) on all']
+    """
+    return [Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3)]
+
+
+def linear_features(n_features: int) -> list[Kernel]:
+    """Return one rank-one kernel per column, k_i(x, z) = x_i z_i: linear RLS2, with the lasso's solutions.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns, >= 1.
+
+    Returns
+    -------
+    list of n_features kernels
+
+    References
+    ----------
+    .. [1] F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv:1001.2709, Eq. (9).
+
+    Examples
+    --------
+    >>> linear_features(2)
+    [Linear().on([0]), Linear().on([1])]
+    """
+    return [Linear().on([j]) for j in range(_count(n_features))]
+
+
+def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEAR) -> list[Kernel]:
+    """Put every kernel on every view, a named group of columns.
+
+    Parameters
+    ----------
+    columns : dict of str to a selection of columns
+        As in :meth:`kernelweave.kernels.Kernel.on`: names, indices, a slice or a mask. Views may overlap.
+    kernels : sequence of kernels or one kernel, default=Linear()
+
+    Returns
+    -------
+    list of len(columns) * len(kernels) kernels
+        All kernels on the first view, then on the second, and so on.
+
+    Examples
+    --------
+    >>> bank = views({"rna": slice(0, 100), "clinical": ["age", "bmi"]}, kernels=[Linear(), RBF(gamma=0.1)])
+    >>> [kernel.label for kernel in bank]
+    ['rna: Linear', 'rna: RBF(gamma=0.1)', 'clinical: Linear', 'clinical: RBF(gamma=0.1)']
+    """
+    if not isinstance(columns, Mapping) or not columns:
+        raise InputError(
+            f"Views are a dict from names to columns, with at least one view, got {columns!r:.100}. Pass for "
+            "example {'clinical': ['age', 'bmi']}."
+        )
+    base = [kernels] if isinstance(kernels, Kernel) else list(kernels)
+    if not base or not all(isinstance(kernel, Kernel) for kernel in base):
+        raise InputError(
+            f"`kernels` must hold at least one kernel and nothing else, got {base!r:.100}. Try [Linear()]."
+        )
+    return [kernel.on(selection, name=str(name)) for name, selection in columns.items() for kernel in base]
+
+
+def default(table: Any) -> list[Kernel]:
+    """Return a bank that is a good first choice for a table whose numeric columns are standardised.
+
+    On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values
+    gamma = logspace(-2, 1, 7) / n_expanded_columns. In addition, with up to 40 columns: on each numeric
+    column Linear, Polynomial of degree 2 and 3, and RBF for gamma = 0.1, 1, 10; with up to 2000 columns:
+    Linear on each numeric column. In both cases Categorical on each categorical column.
+
+    Parameters
+    ----------
+    table : Table, array or data frame of shape (n_rows, n_columns)
+        Only its columns are looked at, not its values.
+
+    Returns
+    -------
+    list of kernels
+        Those on all columns first. Kernels on a single column use its name if the table has names.
+
+    Notes
+    -----
+    A squared distance between two standardised rows is about 2 n_columns, so that the RBF kernels on all
+    columns range from almost constant, exp(-0.02), to almost the identity, exp(-20). In a table of one
+    column, kernels that would appear twice are given once.
+
+    Examples
+    --------
+    >>> len(default(np.zeros((5, 3)))), len(default(np.zeros((5, 100)))), len(default(np.zeros((5, 3000))))
+    (28, 110, 10)
+    """
+    table = as_table(table)
+    return _default(table.levels, table.names)
+
+
+def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]:
+    n_expanded = sum(level or 1 for level in levels)
+    shapes: list[Kernel] = [Linear(), Polynomial(degree=2), Polynomial(degree=3)]
+    bank = [*shapes, *(RBF(gamma=float(gamma) / n_expanded) for gamma in np.logspace(-2, 1, 7))]
+    if len(levels) > MANY_COLUMNS:
+        return bank
+    single = (
+        [*shapes, *(RBF(gamma=gamma) for gamma in (0.1, 1.0, 10.0))]
+        if len(levels) <= FEW_COLUMNS
+        else shapes[:1]
+    )
+    if len(levels) == 1:  # the one column is all columns
+        single = [kernel for kernel in single if not _among(kernel, bank)]
+    for j, level in enumerate(levels):
+        for kernel in [Categorical()] if level else single:
+            bank.append(kernel.on([j if names is None else names[j]]))
+    return bank
+
+
+def _among(kernel: Kernel, bank: Sequence[Kernel]) -> bool:
+    if isinstance(kernel, RBF):  # gamma may differ in the last digit
+        return any(isinstance(other, RBF) and np.isclose(kernel.gamma, other.gamma) for other in bank)
+    return kernel in bank
+
+
+def _default_numeric(n_features: int) -> list[Kernel]:
+    return _default((0,) * _count(n_features), None)
+
+
+_BANKS: dict[str, Callable[..., list[Kernel]]] = {
+    "default": _default_numeric,
+    "linear_features": linear_features,
+    "mlmkl": mlmkl,
+    "rkl": rkl,
+    "rls2": rls2,
+    "simplemkl": simplemkl,
+}
+
+
+def get(name: str, n_features: int) -> list[Kernel]:
+    """Return a bank by name, for the command line.
+
+    Parameters
+    ----------
+    name : {"default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"}
+        Case and hyphens do not matter. "default" takes all columns as numeric; call `default` for a table.
+    n_features : int
+        Number of columns, >= 1; not used by banks on all columns.
+
+    Raises
+    ------
+    InputError
+        For an unknown name; the known ones are listed.
+
+    Examples
+    --------
+    >>> len(get("rls2", 7)), len(get("rkl", 7))
+    (104, 20)
+    """
+    key = check_known(str(name).lower().replace("-", "_"), _BANKS, "bank")
+    make = _BANKS[key]
+    return make(n_features) if inspect.signature(make).parameters else make()

@@ -1,0 +1,31 @@
+"""How stacks of base Gram matrices are held. Every form answers the same questions (see `Gram`).
+
+=================  ==============================================  ========================================
+form               what is kept                                    when it is chosen
+=================  ==============================================  ========================================
+`PackedGram`       upper triangles, ``n (n + 1) / 2`` each         full-rank kernels that fit in memory
+`FactorGram`       factors Z with ``K = Z Z'`` (exact or bounded)  linear features, polynomials of one
+                                                                   feature, anything numerically low rank
+`TileGram`         nothing; blocks are recomputed                  when the memory budget would be exceeded
+`CompositeGram`    several of these, side by side                  mixed banks
+=================  ==============================================  ========================================
+"""
+
+from kernelweave.gram.base import Gram
+from kernelweave.gram.composite import CompositeGram, concatenate
+from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.packed import PackedGram
+from kernelweave.gram.stack import as_gram, compress, gram_from_stack
+from kernelweave.gram.tiles import TileGram
+
+__all__ = [
+    "CompositeGram",
+    "FactorGram",
+    "Gram",
+    "PackedGram",
+    "TileGram",
+    "as_gram",
+    "compress",
+    "concatenate",
+    "gram_from_stack",
+]

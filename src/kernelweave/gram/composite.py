@@ -1,0 +1,162 @@
+"""Several representations side by side, one for each part of a bank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from kernelweave.gram.base import Array, Gram, Index, as_index
+from kernelweave.gram.factors import FactorGram
+
+
+class CompositeGram(Gram):
+    """Kernels spread over several representations.
+
+    Parameters
+    ----------
+    parts : sequence of Gram
+        Representations over the same samples.
+    kernels : sequence of int arrays
+        ``kernels[p]`` are the positions of the kernels of ``parts[p]`` in this stack; together a permutation.
+    """
+
+    def __init__(self, parts: Sequence[Gram], kernels: Sequence[Index]) -> None:
+        self.parts = list(parts)
+        self.kernels = [np.asarray(k, dtype=np.int64) for k in kernels]
+        self.n_samples = self.parts[0].n_samples
+        self.n_kernels = sum(part.n_kernels for part in self.parts)
+        self._part = np.empty(self.n_kernels, dtype=np.int64)
+        self._position = np.empty(self.n_kernels, dtype=np.int64)
+        for p, members in enumerate(self.kernels):
+            self._part[members] = p
+            self._position[members] = np.arange(len(members))
+
+    def _split(self, idx: Index) -> Iterator[tuple[Gram, Index, Index]]:
+        """Yield (part, positions inside the part, where they stand in `idx`)."""
+        owner = self._part[idx]
+        for p, part in enumerate(self.parts):
+            here = np.flatnonzero(owner == p)
+            if len(here):
+                yield part, self._position[idx[here]], here
+
+    def diagonal(self) -> Array:
+        out = np.empty((self.n_kernels, self.n_samples))
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.diagonal()
+        return out
+
+    def trace(self) -> Array:
+        out = np.empty(self.n_kernels)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.trace()
+        return out
+
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        if kernels is None:
+            out = np.empty(self.n_kernels)
+            for part, members in zip(self.parts, self.kernels, strict=True):
+                out[members] = part.quadratic_forms(C)
+            return out
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty(len(idx))
+        for part, inside, here in self._split(idx):
+            out[here] = part.quadratic_forms(C, inside)
+        return out
+
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty((len(idx), *C.shape))
+        for part, inside, here in self._split(idx):
+            out[here] = part.matvecs(C, inside)
+        return out
+
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            own = weights[members]
+            if own.any():
+                part.add_combination(own, out, empty=empty)
+                empty = False
+        if empty:
+            out[:] = 0.0
+
+    @property
+    def ranks(self) -> Index:
+        out = np.empty(self.n_kernels, dtype=np.int64)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.ranks
+        return out
+
+    def factor(self, weights: Array) -> Array | None:
+        rows = []
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            own = weights[members]
+            if own.any():
+                block = part.factor(own)
+                if block is None:
+                    return None
+                rows.append(block)
+        return np.concatenate(rows) if rows else np.empty((0, self.n_samples))
+
+    def take(self, kernels: Index) -> Gram:
+        idx = as_index(kernels, self.n_kernels)
+        parts, places = [], []
+        for part, inside, here in self._split(idx):
+            parts.append(part.take(inside))
+            places.append(here)
+        return concatenate(parts, places)
+
+    def rescale(self, row_scale: Array) -> CompositeGram:
+        parts = [p.rescale(row_scale[k]) for p, k in zip(self.parts, self.kernels, strict=True)]
+        return CompositeGram(parts, self.kernels)
+
+    def center(self, probability: Array) -> CompositeGram:
+        return CompositeGram([part.center(probability) for part in self.parts], self.kernels)
+
+    @cached_property
+    def residual_trace(self) -> Array:
+        out = np.empty(self.n_kernels)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.residual_trace
+        return out
+
+    @cached_property
+    def norm_bound(self) -> Array:
+        out = np.empty(self.n_kernels)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.norm_bound
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def describe(self) -> str:
+        return "; ".join(part.describe() for part in self.parts)
+
+
+def concatenate(parts: Sequence[Gram], kernels: Sequence[Index] | None = None) -> Gram:
+    """Put representations side by side; one part in natural order is returned as it is.
+
+    Without `kernels` the parts follow each other. Factor parts are merged into one.
+    """
+    if kernels is None:
+        stops = np.cumsum([part.n_kernels for part in parts])
+        kernels = [np.arange(stop - part.n_kernels, stop) for part, stop in zip(parts, stops, strict=True)]
+    factors = [p for p, part in enumerate(parts) if isinstance(part, FactorGram)]
+    if len(factors) > 1:
+        merged = [parts[p] for p in factors]
+        joined = FactorGram(
+            np.concatenate([part.rows for part in merged]),  # type: ignore[attr-defined]
+            np.r_[0, np.cumsum(np.concatenate([part.ranks for part in merged]))],
+            np.concatenate([part.residual_trace for part in merged]),
+        )
+        others = [p for p in range(len(parts)) if p not in factors]
+        kernels = [np.concatenate([kernels[p] for p in factors]), *(kernels[p] for p in others)]
+        parts = [joined, *(parts[p] for p in others)]
+    if len(parts) == 1:
+        order = np.asarray(kernels[0])
+        if np.array_equal(order, np.arange(len(order))):
+            return parts[0]
+    return CompositeGram(parts, kernels)

@@ -1,0 +1,144 @@
+"""Stacks held as factors: low rank, or one column each (linear features)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import blas
+
+from kernelweave._loops import core
+from kernelweave.gram.base import Array, Gram, Index, as_index
+
+
+class FactorGram(Gram):
+    """Kernels ``K_m = Z_m' Z_m`` with ``Z_m`` of shape (rank_m, n_samples), all stacked as rows.
+
+    Parameters
+    ----------
+    rows : array of shape (sum of ranks, n_samples)
+        Factor rows of all kernels, C-contiguous float64. Held, not copied: the transpose of a
+        Fortran-ordered design matrix is the stack of one rank-one kernel per feature.
+    offsets : array of int, shape (n_kernels + 1,)
+        Kernel m owns ``rows[offsets[m]:offsets[m + 1]]``.
+    residual_trace : array of shape (n_kernels,), optional
+        Bound of trace(K_m - Z_m' Z_m) when the factors are truncated; the difference is PSD.
+    """
+
+    def __init__(self, rows: Array, offsets: Index, residual_trace: Array | None = None) -> None:
+        self.rows = np.ascontiguousarray(rows, dtype=np.float64)
+        self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        self.n_kernels = len(self.offsets) - 1
+        self.n_samples = self.rows.shape[1]
+        if residual_trace is not None:
+            self.residual_trace = np.asarray(residual_trace, dtype=np.float64)
+
+    @classmethod
+    def from_columns(cls, X: Array) -> FactorGram:
+        """One rank-one kernel ``x_j x_j'`` for each column of X (n_samples, n_features)."""
+        return cls(np.ascontiguousarray(X.T), np.arange(X.shape[1] + 1))
+
+    @property
+    def ranks(self) -> Index:
+        return np.diff(self.offsets)
+
+    def _one_row_each(self) -> bool:
+        return self.n_kernels == len(self.rows)
+
+    def _owned(self, idx: Index) -> Index:
+        """Row numbers owned by some kernels, in their order."""
+        if self._one_row_each():
+            return idx
+        ranks = self.ranks[idx]
+        first = np.repeat(self.offsets[idx] - np.r_[0, np.cumsum(ranks)[:-1]], ranks)
+        return first + np.arange(ranks.sum())
+
+    def _sums(self, values: Array, idx: Index | None = None) -> Array:
+        """Sum row values (rows, ...) within kernels."""
+        if self._one_row_each():
+            return values
+        ranks = self.ranks if idx is None else self.ranks[idx]
+        out = np.zeros((len(ranks), *values.shape[1:]))
+        filled = ranks > 0
+        starts = np.r_[0, np.cumsum(ranks)[:-1]][filled]
+        if len(starts):
+            out[filled] = np.add.reduceat(values, starts, axis=0)
+        return out
+
+    def diagonal(self) -> Array:
+        return self._sums(np.square(self.rows))
+
+    def trace(self) -> Array:
+        return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
+
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        rows = self.rows if kernels is None else self.rows[self._owned(as_index(kernels, self.n_kernels))]
+        if len(C) == 1:
+            scores = rows @ C[0]
+            scores *= scores
+        else:
+            scores = np.square(rows @ C.T).sum(axis=1)
+        return self._sums(scores, None if kernels is None else as_index(kernels, self.n_kernels))
+
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        owned = self._owned(idx)
+        scores = np.zeros((len(C), len(self.rows)))
+        scores[:, owned] = C @ self.rows[owned].T
+        out = np.empty((len(idx), *C.shape))
+        core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
+        return out
+
+    def factor(self, weights: Array) -> Array:
+        idx = np.flatnonzero(weights)
+        owned = self._owned(idx)
+        roots = np.sqrt(weights[idx])
+        scale = roots if self._one_row_each() else np.repeat(roots, self.ranks[idx])
+        return self.rows[owned] * scale[:, None]
+
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        rows = self.factor(weights)
+        if not len(rows):
+            if empty:
+                out[:] = 0.0
+            return
+        # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
+        done = blas.dsyrk(
+            1.0, rows.T, beta=0.0 if empty else 1.0, c=out.T, lower=1, overwrite_c=1
+        )
+        if not np.shares_memory(done, out):
+            out[:] = done.T
+
+    def take(self, kernels: Index) -> FactorGram:
+        idx = as_index(kernels, self.n_kernels)
+        offsets = np.r_[0, np.cumsum(self.ranks[idx])]
+        return FactorGram(self.rows[self._owned(idx)], offsets, self.residual_trace[idx])
+
+    def rescale(self, row_scale: Array) -> FactorGram:
+        owner = np.repeat(np.arange(self.n_kernels), self.ranks)
+        residual = self.residual_trace * np.square(row_scale).max(axis=1)
+        return FactorGram(self.rows * row_scale[owner], self.offsets, residual)
+
+    def center(self, probability: Array) -> FactorGram:
+        centred = self.rows - (self.rows @ probability)[:, None]
+        # trace((I - 1p') E (I - p1')) <= ||I - 1p'||^2 trace(E) <= (1 + n |p|^2) trace(E) for PSD E
+        factor = 1.0 + self.n_samples * float(probability @ probability)
+        return FactorGram(centred, self.offsets, self.residual_trace * factor)
+
+    @cached_property
+    def norm_bound(self) -> Array:
+        return self.trace() + self.residual_trace
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+    def describe(self) -> str:
+        ranks = self.ranks
+        size = f"{self.nbytes / 2**20:.1f} MiB"
+        if self._one_row_each():
+            return f"{self.n_kernels} linear features, {size}"
+        spread = f"rank {ranks.min()} to {ranks.max()}"
+        bound = float(self.residual_trace.max(initial=0.0))
+        exact = "exact" if bound == 0 else f"residual trace <= {bound:.1e}"
+        return f"{self.n_kernels} factors of {spread}, {exact}, {size}"

@@ -1,0 +1,88 @@
+"""Stacks held as packed upper triangles."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from kernelweave._loops import core, packed_length, packed_rows
+from kernelweave.gram.base import Array, Gram, Index, as_index
+
+
+class PackedGram(Gram):
+    """Full-rank kernels, one packed upper triangle each.
+
+    Parameters
+    ----------
+    packed : array of shape (n_kernels, n_samples * (n_samples + 1) // 2)
+        Upper triangles row after row, C-contiguous float64. Held, not copied.
+    n_samples : int
+    """
+
+    def __init__(self, packed: Array, n_samples: int) -> None:
+        if packed.shape[1] != packed_length(n_samples):
+            raise ValueError(f"a packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries")
+        self.packed = np.ascontiguousarray(packed, dtype=np.float64)
+        self.n_kernels = len(packed)
+        self.n_samples = n_samples
+
+    def diagonal(self) -> Array:
+        return self.packed[:, packed_rows(self.n_samples)[:-1]]
+
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty(len(idx))
+        core.quadratic_forms(self.packed, idx, np.ascontiguousarray(C), out)
+        return out
+
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty((len(idx), *C.shape))
+        core.matvecs(self.packed, idx, np.ascontiguousarray(C), out)
+        return out
+
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        idx = np.flatnonzero(weights)
+        target = out if empty else np.empty_like(out)
+        core.combine(self.packed, idx, np.ascontiguousarray(weights[idx]), target)
+        if not empty:
+            out += target
+
+    def take(self, kernels: Index) -> PackedGram:
+        return PackedGram(self.packed[kernels], self.n_samples)
+
+    def rescale(self, row_scale: Array) -> PackedGram:
+        packed = self.packed.copy()
+        start = packed_rows(self.n_samples)
+        for i in range(self.n_samples):
+            row = packed[:, start[i] : start[i + 1]]
+            row *= row_scale[:, i, None]
+            row *= row_scale[:, i:]
+        return PackedGram(packed, self.n_samples)
+
+    def center(self, probability: Array) -> PackedGram:
+        means = self.matvecs(probability[None])[:, 0]
+        total = means @ probability
+        packed = self.packed + total[:, None]
+        start = packed_rows(self.n_samples)
+        for i in range(self.n_samples):
+            row = packed[:, start[i] : start[i + 1]]
+            row -= means[:, i, None]
+            row -= means[:, i:]
+        return PackedGram(packed, self.n_samples)
+
+    @cached_property
+    def norm_bound(self) -> Array:
+        # Frobenius norm; the trace is smaller only for nearly rank-one kernels
+        squares = 2.0 * np.einsum("ml,ml->m", self.packed, self.packed)
+        diagonal = self.diagonal()
+        squares -= np.einsum("mi,mi->m", diagonal, diagonal)
+        return np.minimum(np.sqrt(np.maximum(squares, 0.0)), diagonal.sum(axis=1))
+
+    @property
+    def nbytes(self) -> int:
+        return self.packed.nbytes
+
+    def describe(self) -> str:
+        return f"{self.n_kernels} packed triangles, {self.nbytes / 2**20:.1f} MiB"

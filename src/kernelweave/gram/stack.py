@@ -1,0 +1,152 @@
+"""From a stack of matrices (n, n, n_kernels) to a representation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._checks import InputError, NotPSDError, check_gram_stack
+from kernelweave._loops import core, packed_length
+from kernelweave.gram.base import Array, Gram
+from kernelweave.gram.composite import concatenate
+from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.packed import PackedGram
+
+#: Factors are kept when the residual trace is below this share of the trace: rounding level.
+COMPRESSION = 1e-14
+#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
+MAX_RANK_SHARE = 1 / 12
+
+
+def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float = 1e-8) -> Gram:
+    """Copy a stack of symmetric PSD matrices into the representation that is cheapest for each.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels)
+        Kernels last. A single (n, n) matrix counts as one kernel.
+    reduce : bool, default=True
+        Hold numerically low-rank kernels as factors (residual trace at rounding level, accounted for in
+        certificates).
+    symmetry_tol : float, default=1e-8
+        Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged.
+
+    Raises
+    ------
+    InputError
+        Wrong shape, NaN or infinity, asymmetric matrices.
+    NotPSDError
+        A matrix that cannot be positive semidefinite (negative diagonal, zero diagonal with nonzero
+        entries as in a distance matrix, an entry larger than its diagonal allows).
+    """
+    stack = check_gram_stack(gram)
+    n, _, n_kernels = stack.shape
+    packed = np.empty((n_kernels, packed_length(n)))
+    asym, size, bad = np.empty((3, n_kernels))
+    core.pack(stack, packed, asym, size, bad)
+    if bad.any():
+        raise InputError(
+            f"`gram` must be finite, kernel {int(np.argmax(bad > 0))} holds NaN or infinity. "
+            "Check the features it was computed from."
+        )
+    crooked = asym > symmetry_tol * np.maximum(size, np.finfo(float).tiny)
+    if crooked.any():
+        m = int(np.argmax(crooked))
+        raise InputError(
+            f"Kernel {m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to {size[m]:.3g}. "
+            "A cross-Gram belongs into predict; for training pass K(X_train, X_train)."
+        )
+    dense = PackedGram(packed, n)
+    largest = dense.diagonal().max(axis=1)
+    impossible = size > largest * (1 + 1e-6) + np.finfo(float).tiny
+    if impossible.any():
+        m = int(np.argmax(impossible))
+        raise NotPSDError(
+            f"Kernel {m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so it "
+            "is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
+        )
+    return compress(dense) if reduce else dense
+
+
+def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:
+    """Replace numerically low-rank kernels by pivoted Cholesky factors with a certified residual trace.
+
+    Parameters
+    ----------
+    gram : PackedGram
+    tol : float
+        Largest residual trace as a share of the kernel's trace.
+    max_rank : int, optional
+        Default: a twelfth of the samples, above which triangles are cheaper.
+    """
+    n = gram.n_samples
+    cap = int(n * MAX_RANK_SHARE) if max_rank is None else min(max_rank, n)
+    if cap < 1:
+        return gram
+    work = np.zeros((cap, n))
+    factors: list[Array] = []
+    residuals: list[float] = []
+    low: list[int] = []
+    traces = gram.trace()
+    for m in range(gram.n_kernels):
+        rank, residual = core.pivoted_cholesky(gram.packed[m], max(tol * traces[m], 0.0), work)
+        if rank >= 0:
+            factors.append(work[:rank].copy())
+            residuals.append(residual)
+            low.append(m)
+    if not low:
+        return gram
+    ranks = [len(z) for z in factors]
+    held = FactorGram(np.concatenate(factors), np.r_[0, np.cumsum(ranks)], np.array(residuals))
+    full = np.setdiff1d(np.arange(gram.n_kernels), low)
+    if not len(full):
+        return concatenate([held], [np.array(low)])
+    return concatenate([held, gram.take(full)], [np.array(low), full])
+
+
+def pivoted_factor(
+    column: Callable[[int], Array], diagonal: Array, bound: float, max_rank: int
+) -> tuple[Array | None, float]:
+    """Pivoted Cholesky from single columns, for kernels too large to hold.
+
+    Parameters
+    ----------
+    column : callable
+        ``column(i)`` returns column i of K, shape (n_samples,).
+    diagonal : array of shape (n_samples,)
+    bound : float
+        Largest residual trace.
+    max_rank : int
+
+    Returns
+    -------
+    factor : array of shape (rank, n_samples) or None
+        ``factor' factor`` is K up to a PSD residual; None when `max_rank` is not enough.
+    residual : float
+        Trace of the residual.
+    """
+    rows = np.empty((max_rank, len(diagonal)))
+    diag = np.array(diagonal, dtype=np.float64)
+    total = float(diag.sum())
+    rank = 0
+    while True:
+        residual = float(np.maximum(diag, 0.0).sum())
+        pivot = int(np.argmax(diag))
+        if residual <= bound or diag[pivot] <= 0.0:
+            return rows[:rank].copy(), residual
+        if rank == max_rank or (rank == max_rank // 2 and residual > 1e-2 * total):
+            return None, residual
+        row = column(pivot) - rows[:rank, pivot] @ rows[:rank]
+        root = np.sqrt(diag[pivot])
+        row = np.where(diag > 0.0, row / root, 0.0)
+        diag -= row * row
+        row[pivot], diag[pivot] = root, 0.0
+        rows[rank] = row
+        rank += 1
+
+
+def as_gram(gram: Gram | ArrayLike) -> Gram:
+    """Return a representation; arrays (n, n, n_kernels) are checked and copied."""
+    return gram if isinstance(gram, Gram) else gram_from_stack(gram)

@@ -1,0 +1,104 @@
+"""Stacks that are recomputed block by block, for when holding them would exceed the memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from kernelweave.gram.base import Array, Gram, Index, as_index
+
+#: ``block(m, row_slice, column_slice)`` returns that block of kernel m.
+Block = Callable[[int, slice, slice], Array]
+
+
+class TileGram(Gram):
+    """Kernels given by a function for blocks; every question recomputes the blocks it needs.
+
+    Parameters
+    ----------
+    block : callable
+        ``block(m, rows, columns)`` -> array, for slices `rows` and `columns` of the training samples.
+    diagonals : array of shape (n_kernels, n_samples)
+    tile_rows : int
+        Rows per block: a block takes ``8 * tile_rows * n_samples`` bytes.
+
+    Notes
+    -----
+    Each question costs one evaluation of the kernels concerned, O(n_samples**2) kernel values each, and
+    O(tile_rows * n_samples) memory.
+    """
+
+    def __init__(self, block: Block, diagonals: Array, tile_rows: int = 512) -> None:
+        self.block = block
+        self._diagonals = diagonals
+        self.n_kernels, self.n_samples = diagonals.shape
+        self.tile_rows = max(1, int(tile_rows))
+
+    def _tiles(self) -> Iterator[tuple[slice, slice]]:
+        """Row blocks with the columns from the block's first row on."""
+        for first in range(0, self.n_samples, self.tile_rows):
+            yield slice(first, min(first + self.tile_rows, self.n_samples)), slice(first, self.n_samples)
+
+    def diagonal(self) -> Array:
+        return self._diagonals
+
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.zeros((len(idx), *C.shape))
+        for rows, columns in self._tiles():
+            width = rows.stop - rows.start
+            for k, m in enumerate(idx):
+                tile = self.block(int(m), rows, columns)
+                out[k][:, rows] += C[:, columns] @ tile.T
+                out[k][:, rows.stop :] += C[:, rows] @ tile[:, width:]
+        return out
+
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.zeros(len(idx))
+        for rows, columns in self._tiles():
+            width = rows.stop - rows.start
+            # twice the part right of the square, once the square itself
+            right = C[:, columns].copy()
+            right[:, width:] *= 2.0
+            for k, m in enumerate(idx):
+                out[k] += float(np.sum((C[:, rows] @ self.block(int(m), rows, columns)) * right))
+        return out
+
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        for rows, columns in self._tiles():
+            if empty:
+                out[rows, columns] = 0.0
+            for m in np.flatnonzero(weights):
+                out[rows, columns] += weights[m] * self.block(int(m), rows, columns)
+
+    def take(self, kernels: Index) -> TileGram:
+        idx = as_index(kernels, self.n_kernels)
+        block = self.block
+        return TileGram(lambda m, r, c: block(int(idx[m]), r, c), self._diagonals[idx], self.tile_rows)
+
+    def rescale(self, row_scale: Array) -> TileGram:
+        block = self.block
+
+        def changed(m: int, rows: slice, columns: slice) -> Array:
+            return row_scale[m, rows, None] * block(m, rows, columns) * row_scale[m, columns]
+
+        return TileGram(changed, self._diagonals * np.square(row_scale), self.tile_rows)
+
+    def center(self, probability: Array) -> TileGram:
+        block = self.block
+        means = self.matvecs(probability[None])[:, 0]
+        total = means @ probability
+
+        def changed(m: int, rows: slice, columns: slice) -> Array:
+            return block(m, rows, columns) + total[m] - means[m, rows, None] - means[m, columns]
+
+        return TileGram(changed, self._diagonals + total[:, None] - 2.0 * means, self.tile_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return self._diagonals.nbytes
+
+    def describe(self) -> str:
+        return f"{self.n_kernels} kernels recomputed in tiles of {self.tile_rows} rows"

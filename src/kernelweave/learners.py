@@ -1,0 +1,179 @@
+"""Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
+
+A learner is a configuration with `get_params` and `set_params`, so that ``learner__alpha`` can be searched. To add
+one, write its class here and add it to `LEARNERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from kernelweave._checks import InputError, check_alpha, check_known, check_tol
+from kernelweave.gram import Gram
+from kernelweave.solvers.path import PathResult, rls2_path
+from kernelweave.solvers.result import RLS2Result
+from kernelweave.solvers.rls2 import SOLVERS, solve_rls2
+
+__all__ = ["LEARNERS", "RLS2", "Learner", "resolve"]
+
+Array = NDArray[np.float64]
+
+
+class Learner(BaseEstimator):
+    """Base class of learners.
+
+    A learner solves for one strength of regularisation or along a path; estimators do the rest.
+    """
+
+    #: Name of the parameter that sets the strength of regularisation.
+    strength = "alpha"
+
+    def check(self) -> None:
+        """Raise `InputError` for parameters that cannot be used."""
+        raise NotImplementedError
+
+    def solve(
+        self, gram: Gram, y: Array, alpha: float, *, scale: Array, sample_weight: Array | None
+    ) -> RLS2Result:
+        """Solve at one strength; y is (n_samples, n_outputs)."""
+        raise NotImplementedError
+
+    def path(
+        self,
+        gram: Gram,
+        y: Array,
+        alphas: ArrayLike | None,
+        *,
+        n_alphas: int,
+        scale: Array,
+        sample_weight: Array | None,
+        tol: float | None = None,
+        callback: Callable[[int, RLS2Result], object] | None = None,
+    ) -> PathResult:
+        """Solve along descending strengths with warm starts."""
+        raise NotImplementedError
+
+
+class RLS2(Learner):
+    """Two-layer regularised least squares: squared loss, kernel weights on the simplex.
+
+    Minimises over weights d on the simplex and coefficients c
+
+        1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m ,
+
+    with s_m from the estimator's normaliser and b fixed beforehand.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Strength of regularisation > 0, in units of the normalised kernels. "auto" chooses on a path by
+        `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
+        a fold, so that a sample weight equals a repetition and the order of the rows does not matter. It costs
+        `n_folds` more paths.
+    tol : float, default=1e-8
+        Relative duality gap at which the solver stops.
+    max_iter : int, optional
+        Limit per strength; default 200 (newton) or 50000 (alternating).
+    solver : {"newton", "alternating"}, default="newton"
+        Active-set Newton on Problem 6, or the paper's Algorithm 1.
+    delta : float, default=1e-2
+        Residual rule of ``solver="alternating"``.
+    shared_weights : bool, default=True
+        For several regression outputs: one set of weights for all, or one for each.
+    n_alphas : int, default=30
+        Strengths tried by "auto".
+    n_folds : int, default=5
+        Folds of "auto".
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, Problem 5.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import RLS2
+    >>> RLS2(alpha=0.1)
+    RLS2(alpha=0.1)
+    """
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        *,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        solver: str = "newton",
+        delta: float = 1e-2,
+        shared_weights: bool = True,
+        n_alphas: int = 30,
+        n_folds: int = 5,
+    ) -> None:
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.delta = delta
+        self.shared_weights = shared_weights
+        self.n_alphas = n_alphas
+        self.n_folds = n_folds
+
+    def check(self) -> None:
+        if self.alpha != "auto":
+            if isinstance(self.alpha, str):
+                raise InputError(f"`alpha` must be a positive number or 'auto', got {self.alpha!r}.")
+            check_alpha(self.alpha)
+        check_tol(self.tol)
+        check_known(self.solver, SOLVERS, "solver")
+        for name, least in (("n_alphas", 1), ("n_folds", 2)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"`{name}` must be a whole number >= {least}, got {value!r}.")
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "solver": self.solver,
+            "max_iter": self.max_iter,
+            "delta": self.delta,
+            "shared_weights": self.shared_weights,
+        }
+
+    def solve(self, gram, y, alpha, *, scale, sample_weight):  # noqa: D102
+        return solve_rls2(
+            gram, y, alpha, tol=self.tol, scale=scale, sample_weight=sample_weight, **self._options()
+        )
+
+    def path(self, gram, y, alphas, *, n_alphas, scale, sample_weight, tol=None, callback=None):  # noqa: D102
+        return rls2_path(
+            gram,
+            y,
+            alphas,
+            n_alphas=n_alphas,
+            tol=self.tol if tol is None else tol,
+            scale=scale,
+            sample_weight=sample_weight,
+            callback=callback,
+            **self._options(),
+        )
+
+
+#: Short names accepted by ``learner=``.
+LEARNERS: dict[str, type[Learner]] = {"rls2": RLS2}
+
+
+def resolve(learner: str | Learner) -> Learner:
+    """Turn a short name or an object into a learner; unknown names list the known ones."""
+    if isinstance(learner, Learner):
+        chosen = learner
+    elif isinstance(learner, str):
+        chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
+    else:
+        raise InputError(
+            f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."
+        )
+    chosen.check()
+    return chosen

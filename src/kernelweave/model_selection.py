@@ -1,0 +1,372 @@
+"""Estimators that choose the strength of regularisation by cross-validation over whole paths."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing, _routing_enabled
+
+from kernelweave import learners
+from kernelweave._callbacks import with_callbacks
+from kernelweave._checks import InputError, check_known
+from kernelweave.estimators import MKLClassifier, MKLRegressor, labels_of
+from kernelweave.solvers.path import check_alphas
+from kernelweave.training import (
+    Report,
+    Setup,
+    Solved,
+    Task,
+    shared_alphas,
+)
+
+__all__ = ["MKLClassifierCV", "MKLRegressorCV"]
+
+Array = NDArray[np.float64]
+
+RULES = ("min", "1se")
+
+
+class _Fold(BaseEstimator):
+    """Predictions that are already known, in the shape that scorers expect of an estimator."""
+
+    def __init__(self, values: Array | None = None, flat: bool = True) -> None:
+        self.values = values
+        self.flat = flat
+
+    def fit(self, X: Any, y: Any) -> _Fold:
+        """Nothing to learn; scorers ask for the method."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _RegressionFold(RegressorMixin, _Fold):
+    def predict(self, X: Any) -> Array:
+        """Known predictions."""
+        return self.values[:, 0] if self.flat else self.values
+
+
+class _ClassificationFold(ClassifierMixin, _Fold):
+    def __init__(self, values: Array | None = None, classes: NDArray[Any] | None = None) -> None:
+        super().__init__(values)
+        self.classes = classes
+
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """Classes."""
+        return self.classes
+
+    def decision_function(self, X: Any) -> Array:
+        """Known decision values."""
+        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Known classes."""
+        return labels_of(self.values, self.classes)
+
+
+class _CVMixin:
+    """Cross-validation over a path; the rest is inherited from the plain estimators."""
+
+    _default_score = "score"
+
+    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[tuple[Array, Array]]:
+        """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
+        check_known(self.rule, RULES, "rule")
+        if self.alphas is not None:
+            check_alphas(self.alphas)
+        if not isinstance(self.n_alphas, numbers.Integral) or self.n_alphas < 1:
+            raise InputError(f"`n_alphas` must be a whole number >= 1, got {self.n_alphas!r}.")
+        if isinstance(self.scoring, str):
+            check_known(self.scoring, get_scorer_names(), "scoring")
+        y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if isinstance(self, ClassifierMixin):
+            y = y.astype(np.intp)
+        splitter = check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin))
+        if _routing_enabled():
+            split_params = process_routing(self, "fit", **params).splitter.split
+        else:
+            split_params = params
+        try:
+            return list(splitter.split(np.zeros((len(labels), 1)), y, **split_params))
+        except ValueError as error:
+            raise InputError(
+                f"`cv` cannot split these {len(labels)} rows (n_samples={len(labels)}): {error}"
+            ) from error
+
+    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
+        n_alphas = self.n_alphas if self.alphas is None else len(np.atleast_1d(self.alphas))
+        return n_problems * n_alphas * (len(folds) + 1)
+
+    def _solve(
+        self,
+        task: Task,
+        setups: list[Setup],
+        learner: learners.Learner,
+        labels: Array,
+        kept: NDArray[np.intp],
+        folds: Sequence[tuple[Array, Array]],
+        report: Report,
+    ) -> list[Solved]:
+        alphas = shared_alphas(task, setups, self.n_alphas) if self.alphas is None else check_alphas(self.alphas)
+        position = np.full(len(labels), -1)
+        position[kept] = np.arange(len(kept))
+        inside = [tuple(position[rows][position[rows] >= 0] for rows in fold) for fold in folds]
+        inside = [(train, test) for train, test in inside if len(train) and len(test)]
+        if not inside:
+            raise InputError("`cv` gave no fold with both training and test rows. Use fewer splits or more rows.")
+        name = self.scoring if isinstance(self.scoring, str) else ("score" if self.scoring else self._default_score)
+        return self._search(
+            task, setups, learner, inside, alphas, self._score(task), self.rule, report, name=name, n_jobs=self.n_jobs
+        )
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Route `groups` and the like to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            splitter=check_cv(self.cv),
+            method_mapping=MethodMapping().add(caller="fit", callee="split"),
+        )
+        return router
+
+
+class MKLRegressorCV(_CVMixin, MKLRegressor):
+    """Regression with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+
+    Every fold takes its own normaliser statistics and solves the whole path with warm starts.
+
+    Parameters
+    ----------
+    kernels, learner, normalize, standardize, fit_intercept, max_memory
+        See `MKLRegressor`; the learner's own alpha is not used.
+    alphas : array-like, optional
+        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+    n_alphas : int, default=30
+        Length of the automatic path.
+    cv : int, splitter or iterable, default=5
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
+    scoring : str or callable, optional
+        Any scikit-learn scorer; default R^2. Sample weights are used where the scorer takes them.
+    rule : {"min", "1se"}, default="min"
+        The strength with the best mean score, or the largest one within a standard error of it.
+    n_jobs : int, optional
+        Folds in parallel through joblib.
+
+    Attributes
+    ----------
+    alphas_ : array of shape (n_alphas,)
+        Descending.
+    cv_results_ : dict of arrays of shape (n_alphas,)
+        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+    best_index_ : int
+    best_score_ : float
+    alpha_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
+        As in `MKLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = kw.MKLRegressorCV(kw.banks.linear_features(3), rule="1se").fit(X, X[:, 1])
+    >>> model.coef_.shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        alphas: ArrayLike | None = None,
+        n_alphas: int = 30,
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        normalize: Any = "mean-diagonal",
+        standardize: bool | str = "auto",
+        fit_intercept: bool = True,
+        max_memory: float | str = "auto",
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            normalize=normalize,
+            standardize=standardize,
+            fit_intercept=fit_intercept,
+            max_memory=max_memory,
+        )
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLRegressorCV:
+        """Choose the strength and fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        **params : dict
+            Metadata for the splitter, such as ``groups``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, params)
+
+    _default_score = "R^2"
+
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        y, flat = task.targets[0], self._y_flat
+        scorer = check_scoring(_RegressionFold(), self.scoring)
+
+        def score(values: Array, rows: NDArray[np.intp]) -> float:
+            truth = y[rows, 0] if flat else y[rows]
+            return _apply(scorer, _RegressionFold(values, flat), truth, task.sample_weight, rows)
+
+        return score
+
+
+class MKLClassifierCV(_CVMixin, MKLClassifier):
+    """Classification with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+
+    Every fold takes its own normaliser statistics and solves the whole path with warm starts; one strength for
+    all one-vs-rest problems.
+
+    Parameters
+    ----------
+    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory
+        See `MKLClassifier`; the learner's own alpha is not used.
+    alphas : array-like, optional
+        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+    n_alphas : int, default=30
+        Length of the automatic path.
+    cv : int, splitter or iterable, default=5
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer stratifies.
+    scoring : str or callable, optional
+        Any scikit-learn scorer on predictions or decision values; default accuracy.
+    rule : {"min", "1se"}, default="min"
+        The strength with the best mean score, or the largest one within a standard error of it.
+    n_jobs : int, optional
+        Folds in parallel through joblib.
+
+    Attributes
+    ----------
+    alphas_ : array of shape (n_alphas,)
+        Descending.
+    cv_results_ : dict of arrays of shape (n_alphas,)
+        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+    best_index_ : int
+    best_score_ : float
+    alpha_, classes_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
+        As in `MKLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = kw.MKLClassifierCV(kw.banks.rls2(2), cv=3, n_alphas=10).fit(X, X[:, 0] > 0)
+    >>> model.best_score_ > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        alphas: ArrayLike | None = None,
+        n_alphas: int = 30,
+        cv: Any = 5,
+        scoring: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        normalize: Any = "mean-diagonal",
+        standardize: bool | str = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        max_memory: float | str = "auto",
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            normalize=normalize,
+            standardize=standardize,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            max_memory=max_memory,
+        )
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLClassifierCV:
+        """Choose the strength and fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        **params : dict
+            Metadata for the splitter, such as ``groups``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, params)
+
+    _default_score = "accuracy"
+
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        classes = self.classes_
+        if len(task.targets) == 1:
+            codes = (task.targets[0][:, 0] > 0).astype(np.intp)
+        else:
+            codes = np.argmax(np.concatenate(task.targets, axis=1), axis=1)
+        scorer = check_scoring(_ClassificationFold(classes=classes), self.scoring)
+
+        def score(values: Array, rows: NDArray[np.intp]) -> float:
+            fold = _ClassificationFold(values, classes)
+            return _apply(scorer, fold, classes[codes[rows]], task.sample_weight, rows)
+
+        return score
+
+
+def _apply(
+    scorer: Callable[..., float], fold: _Fold, truth: NDArray[Any], weight: Array | None, rows: NDArray[np.intp]
+) -> float:
+    X = np.zeros((len(truth), 1))
+    if weight is None:
+        return float(scorer(fold, X, truth))
+    try:
+        return float(scorer(fold, X, truth, sample_weight=weight[rows]))
+    except TypeError:
+        # a user's own callable that takes no weights
+        return float(scorer(fold, X, truth))
+

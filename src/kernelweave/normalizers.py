@@ -1,0 +1,311 @@
+"""Normalisers of base kernels: statistics are taken in `fit`, weighted, and kept for new rows.
+
+Two kinds of effect, applied in this order: a change of the kernel itself (cosine, centring), which acts on the
+stored Gram representation, and a positive factor s_m for each kernel, which solvers take as `scale`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known
+from kernelweave.gram import Gram
+
+__all__ = [
+    "Center",
+    "Cosine",
+    "FeatureNorm",
+    "FittedNormalizer",
+    "MeanDiagonal",
+    "NoNormalizer",
+    "Normalizer",
+    "Trace",
+    "WithinClass",
+    "resolve",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class FittedNormalizer:
+    """Statistics of one normaliser on one training set.
+
+    Attributes
+    ----------
+    scale : array of shape (n_kernels,)
+        Factors s_m > 0; 1 for kernels that vanish on the training rows.
+    cosine_scale : array of shape (n_kernels, n_samples) or None
+        ``1 / sqrt(K_m(x_i, x_i))`` of the training rows.
+    center_means : array of shape (n_kernels, n_samples) or None
+        ``K_m p`` for the weights p of the training rows (sum 1).
+    center_total : array of shape (n_kernels,) or None
+        ``p' K_m p``.
+    probability : array of shape (n_samples,) or None
+    """
+
+    scale: Array
+    cosine_scale: Array | None = None
+    center_means: Array | None = None
+    center_total: Array | None = None
+    probability: Array | None = None
+
+    @property
+    def changes_kernels(self) -> bool:
+        """Whether more than a factor is applied."""
+        return self.cosine_scale is not None or self.center_means is not None
+
+    def prepare(self, gram: Gram) -> Gram:
+        """The training stack after cosine normalisation and centring, without the factors."""
+        if self.cosine_scale is not None:
+            gram = gram.rescale(self.cosine_scale)
+        if self.probability is not None:
+            gram = gram.center(self.probability)
+        return gram
+
+    def cross(self, m: int, K: Array, diagonal: Callable[[], Array]) -> Array:
+        """Normalise a cross-Gram of kernel m, without the factor.
+
+        Parameters
+        ----------
+        m : int
+        K : array of shape (n_rows, n_samples)
+            Raw values k_m(new, training).
+        diagonal : callable
+            Returns k_m(new, new), shape (n_rows,); asked only when it is needed.
+        """
+        if self.cosine_scale is not None:
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
+        if self.center_means is not None:
+            K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
+        return K
+
+    def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
+        """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
+        if self.cosine_scale is not None:
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
+            diagonal = (diagonal > 0).astype(np.float64)
+        if self.center_means is not None:
+            diagonal = diagonal - 2.0 * (K @ self.probability) + self.center_total[m]
+        return diagonal
+
+
+def _inverse_root(diagonal: Array) -> Array:
+    positive = diagonal > 0
+    return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
+
+
+def _inverse(values: Array) -> Array:
+    """``1 / values``; 1 where a kernel vanishes on the training rows (its factor is then irrelevant)."""
+    tiny = np.finfo(np.float64).tiny
+    return np.where(values > tiny, 1.0 / np.where(values > tiny, values, 1.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Normalizer:
+    """Base class. Subclasses fill `fit`.
+
+    Normalisers are immutable configurations; `fit` returns a `FittedNormalizer`.
+    """
+
+    #: Whether the statistics depend on the class labels, so that every binary problem has its own.
+    per_target = False
+    #: Whether `transductive` inputs are used.
+    name = "none"
+
+    def fit(
+        self,
+        gram: Gram,
+        *,
+        target: Array | None = None,
+        sample_weight: Array | None = None,
+        extra_diagonal: Array | None = None,
+    ) -> FittedNormalizer:
+        """Take statistics on the training rows.
+
+        Parameters
+        ----------
+        gram : Gram
+            Raw training kernels.
+        target : array of shape (n_samples,), optional
+            Signs of the binary problem, for rules that look at classes.
+        sample_weight : array of shape (n_samples,), optional
+            A weight equals a repetition of the row.
+        extra_diagonal : array of shape (n_kernels, n_extra), optional
+            ``K_m(x, x)`` of further inputs (transductive rules).
+        """
+        raise NotImplementedError
+
+    @property
+    def transductive(self) -> Any:
+        """Further inputs whose kernel diagonals enter the statistics; None for inductive rules."""
+        return getattr(self, "extra", None)
+
+    def get_params(self) -> dict[str, Any]:
+        """Settings of the rule."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class NoNormalizer(Normalizer):
+    """Leave kernels as they are."""
+
+    name = "none"
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        return FittedNormalizer(np.ones(gram.n_kernels))
+
+
+def _diagonal_sum(
+    gram: Gram, sample_weight: Array | None, extra: Array | None
+) -> tuple[Array, float]:
+    """Weighted sum of each kernel's diagonal and the sum of the weights, further inputs counting once each."""
+    diagonal = gram.diagonal()
+    if sample_weight is None:
+        total, count = diagonal.sum(axis=1), float(gram.n_samples)
+    else:
+        total, count = diagonal @ sample_weight, float(sample_weight.sum())
+    if extra is not None:
+        total, count = total + extra.sum(axis=1), count + extra.shape[1]
+    return total, count
+
+
+@dataclass(frozen=True, eq=False)
+class MeanDiagonal(Normalizer):
+    """Mean diagonal 1: ``s_m = sum_i w_i / sum_i w_i K_m(x_i, x_i)``. The default of the estimators.
+
+    alpha and C keep their meaning when the number of rows changes.
+
+    Parameters
+    ----------
+    extra : array, optional
+        Further inputs that enter the mean with weight 1 each (transductive).
+    """
+
+    extra: Any = None
+    name = "mean-diagonal"
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        total, count = _diagonal_sum(gram, sample_weight, extra_diagonal)
+        return FittedNormalizer(_inverse(total / count))
+
+
+@dataclass(frozen=True, eq=False)
+class Trace(Normalizer):
+    """Unit trace, P1 (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
+
+    Parameters
+    ----------
+    extra : array, optional
+        Further inputs that enter the sum with weight 1 each: the transductive rule of P1's experiments.
+    """
+
+    extra: Any = None
+    name = "trace"
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        total, _ = _diagonal_sum(gram, sample_weight, extra_diagonal)
+        return FittedNormalizer(_inverse(total))
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureNorm(Trace):
+    """Unit norm of each feature, P1 (16): ``s_i = 1 / ||x^i||^2``.
+
+    For a linear kernel on one feature this is the trace rule; kernels on several features get their trace.
+    """
+
+    name = "norm"
+
+
+@dataclass(frozen=True, eq=False)
+class WithinClass(Normalizer):
+    """Within-class variance, P1 (17): ``s_m = 1 / (var_+(K_m) + var_-(K_m))``.
+
+    The variance of a class in feature space is ``mean_j K(x_j, x_j) - mean_jk K(x_j, x_k)`` over its rows; for a
+    linear kernel on one feature it is the feature's variance. Every one-vs-rest problem has its own factors.
+
+    Parameters
+    ----------
+    ddof : {0, 1}, default=0
+        1 divides by the number of rows minus one. The paper does not say which.
+    floor : float, default=1e-6
+        Smallest variance, as a share of the mean diagonal: a feature that is constant within both classes would
+        otherwise get an infinite factor and be selected at once.
+    """
+
+    ddof: int = 0
+    floor: float = 1e-6
+    name = "within-class"
+    per_target = True
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        if target is None or len(np.unique(np.sign(target))) != 2:
+            raise InputError(
+                "`normalize='within-class'` needs two classes, got a regression target or one class. "
+                "Use 'mean-diagonal' or 'trace'."
+            )
+        weights = np.ones(gram.n_samples) if sample_weight is None else sample_weight
+        diagonal = gram.diagonal()
+        positive = target > np.median([target.min(), target.max()])
+        total = np.zeros(gram.n_kernels)
+        for member in (positive, ~positive):
+            own = np.where(member, weights, 0.0)
+            count = float(own.sum())
+            variance = diagonal @ own / count - gram.quadratic_forms((own / count)[None])
+            total += np.maximum(variance, 0.0) * count / max(count - self.ddof, 1e-12)
+        least = self.floor * (diagonal @ weights) / float(weights.sum())
+        return FittedNormalizer(_inverse(np.maximum(total, least)))
+
+
+@dataclass(frozen=True, eq=False)
+class Center(Normalizer):
+    """Centring in feature space, then mean diagonal 1.
+
+    ``K_m <- (I - 1 p') K_m (I - p 1')`` with p the normalised sample weights; new rows use training means only.
+    """
+
+    name = "center"
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        weights = np.ones(gram.n_samples) if sample_weight is None else sample_weight
+        p = weights / weights.sum()
+        means = gram.matvecs(p[None])[:, 0]
+        total = means @ p
+        raw = gram.diagonal() @ p
+        centred = raw - total
+        # a kernel that is constant on the training rows is rounding noise after centring
+        scale = np.where(centred > 1e-12 * raw, _inverse(centred), 1.0)
+        return FittedNormalizer(scale, center_means=means, center_total=total, probability=p)
+
+
+@dataclass(frozen=True, eq=False)
+class Cosine(Normalizer):
+    """Cosine: ``K_m(x, z) / sqrt(K_m(x, x) K_m(z, z))``, so that every diagonal is 1; 0 where a diagonal is 0."""
+
+    name = "cosine"
+
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
+
+
+_RULES: dict[str, type[Normalizer]] = {
+    rule.name: rule
+    for rule in (NoNormalizer, MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine)
+}
+
+
+def resolve(normalize: str | Normalizer | None) -> Normalizer:
+    """Turn a name, None or an object into a normaliser; unknown names list the known ones."""
+    if normalize is None:
+        return NoNormalizer()
+    if isinstance(normalize, Normalizer):
+        return normalize
+    if not isinstance(normalize, str):
+        raise InputError(f"`normalize` must be a name, None or a Normalizer, got {normalize!r}.")
+    return _RULES[check_known(normalize, _RULES, "normalizer")]()

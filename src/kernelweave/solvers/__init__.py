@@ -1,0 +1,1 @@
+"""Solvers on arrays: they never see kernels, views or estimators."""

@@ -1,0 +1,259 @@
+"""Regularisation paths of RLS2 with warm starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+
+from kernelweave._checks import InputError, check_alpha, check_known, check_tol
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram
+from kernelweave.solvers.alternating import solve_alternating
+from kernelweave.solvers.criteria import Criteria, compute_criteria
+from kernelweave.solvers.result import PathResult, RLS2Result, Status
+from kernelweave.solvers.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
+
+Array = NDArray[np.float64]
+
+#: Called after every alpha with (index, result); a true return value ends the path there.
+PathCallback = Callable[[int, RLS2Result], object]
+
+#: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
+SMALLEST = 1e-6
+#: Where one kernel stays optimal down to this share of its trace, the range starts at the trace itself.
+ALWAYS_ONE = 1e-3
+
+
+def alpha_range(problem: Problem) -> tuple[float, float]:
+    """Return (largest, smallest) alpha of an automatic path.
+
+    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 % (where one
+    kernel, or several that fit alike, is all there is: the trace of the largest). The smallest is `SMALLEST`
+    times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
+    """
+    weights = 1.0 / problem.noise
+    traces = problem.scale * (problem.gram.diagonal() @ weights)
+    top = float(traces.max())
+    if top <= 0 or not problem.targets.any():
+        return 1.0, SMALLEST
+    largest = _single_kernel_alpha(problem, top)
+    return largest, SMALLEST * top
+
+
+def _single_kernel_alpha(problem: Problem, top: float) -> float:
+    start, _ = first_kernel(problem)
+    n = problem.gram.n_samples
+    unit = np.zeros(problem.n_kernels)
+    unit[start] = problem.scale[start]
+    # one eigendecomposition of the whitened kernel gives c for every alpha
+    root = 1.0 / np.sqrt(problem.noise)
+    factor = problem.gram.factor(unit)
+    if factor is not None and 2 * len(factor) < n:
+        left, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
+        values, vectors = np.square(singular), left
+    else:
+        K = problem.gram.combine(unit) * root[:, None] * root
+        values, vectors = eigh(K, driver="evd")
+    white = problem.targets * root
+    coordinates = white @ vectors
+
+    def single(alpha: float) -> bool:
+        inside = (coordinates * (values / (values + alpha))) @ vectors.T
+        C = np.ascontiguousarray((white - inside) / alpha * root)
+        forms = problem.quadratic_forms(C)
+        return bool(forms.max() <= forms[start] * (1 + 1e-8))
+
+    high = 1e3 * top
+    if not single(high):
+        return high
+    low = high
+    while single(low):
+        low /= 10.0
+        if low < ALWAYS_ONE * top:
+            return top
+    while high > 1.05 * low:
+        middle = float(np.sqrt(high * low))
+        high, low = (middle, low) if single(middle) else (high, middle)
+    return high
+
+
+def make_alphas(problem: Problem, n_alphas: int) -> Array:
+    """A descending log-spaced grid over `alpha_range`."""
+    if n_alphas < 1:
+        raise InputError(f"`n_alphas` must be at least 1, got {n_alphas!r}.")
+    largest, smallest = alpha_range(problem)
+    return np.geomspace(largest, smallest, n_alphas)
+
+
+def check_alphas(alphas: ArrayLike) -> Array:
+    """Return strengths in descending order after checking each."""
+    values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if values.ndim != 1 or len(values) == 0:
+        raise InputError(f"`alphas` must be a non-empty list of positive numbers, got shape {values.shape}.")
+    for value in values:
+        check_alpha(value, "alphas")
+    return np.sort(values)[::-1]
+
+
+def rls2_path(
+    gram: Gram | ArrayLike,
+    y: ArrayLike,
+    alphas: ArrayLike | None = None,
+    *,
+    n_alphas: int = 30,
+    tol: float = 1e-6,
+    solver: str = "newton",
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    shared_weights: bool = True,
+    max_iter: int | None = None,
+    delta: float = 1e-2,
+    callback: PathCallback | None = None,
+) -> PathResult:
+    """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,) or (n_samples, n_outputs)
+        Targets, without intercept.
+    alphas : array of shape (n_alphas,), optional
+        Strengths > 0, in any order; ``inf`` allowed. Default: `n_alphas` log-spaced values from the point where
+        one kernel is left down to 1e-6 times the largest trace.
+    n_alphas : int, default=30
+        Length of the automatic grid.
+    tol : float, default=1e-6
+        Relative gap of every solution.
+    solver : {"newton", "alternating"}, default="newton"
+        See `solve_rls2`. Alternating hands on only the weights, as the paper does.
+    sample_weight : array of shape (n_samples,), optional
+        Positive weights of the squared errors.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+    shared_weights : bool, default=True
+        With several outputs: one set of weights for all, or one for each.
+    max_iter : int, optional
+        Per strength, as in `solve_rls2`.
+    delta : float, default=1e-2
+        Residual rule of ``solver="alternating"``.
+    callback : callable, optional
+        ``callback(index, result)`` after every strength; a true value ends the path there.
+
+    Returns
+    -------
+    PathResult
+        Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or a true callback, what is done is returned and
+        the last status is ``INTERRUPTED``.
+
+    Raises
+    ------
+    InputError
+        As `solve_rls2`.
+
+    Notes
+    -----
+    Kernels whose quadratic form is bounded below the active level by the triangle inequality are not evaluated
+    (safe screening); the certificates account for it.
+
+    References
+    ----------
+    P1, section 5.2 (30 log-spaced values, descending, warm start) and equation (15) for `df`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import rls2_path
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> path = rls2_path(X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2])
+    >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
+    (30, 1, True)
+    """
+    check_known(solver, SOLVERS, "solver")
+    problem, single = make_problem(gram, y, sample_weight, scale)
+    with blas_threads_for(problem.gram.n_samples):
+        values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
+        groups = [problem]
+        if not shared_weights and len(problem.targets) > 1:
+            groups = [Problem(problem.gram, row[None], problem.noise, problem.scale) for row in problem.targets]
+        path = _Path(groups, tol=check_tol(tol), solver=solver, max_iter=max_iter, delta=delta)
+        try:
+            for index, alpha in enumerate(values):
+                result = path.step(float(alpha))
+                if callback is not None and callback(index, result) and index + 1 < len(values):
+                    path.interrupted = True
+                    break
+        except KeyboardInterrupt:
+            if not path.done:
+                raise
+            path.interrupted = True
+    return path.result(squeeze=single)
+
+
+class _Path:
+    """Solutions so far; `step` appends one strength for every group of outputs."""
+
+    def __init__(
+        self, groups: list[Problem], *, tol: float, solver: str, max_iter: int | None, delta: float
+    ) -> None:
+        self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
+        self.warm = [WarmStart() for _ in groups]
+        self.done: list[list[RLS2Result]] = []
+        self.measures: list[dict[str, float]] = []
+        self.interrupted = False
+
+    def step(self, alpha: float) -> RLS2Result:
+        results = [self._solve(p, alpha, warm) for p, warm in zip(self.groups, self.warm, strict=True)]
+        self.done.append(results)
+        return results[0]
+
+    def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> RLS2Result:
+        if self.solver == "newton":
+            limit = 200 if self.max_iter is None else self.max_iter
+            return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
+        limit = 50_000 if self.max_iter is None else self.max_iter
+        result = solve_alternating(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
+        warm.weights = result.weights
+        return result
+
+    def result(self, *, squeeze: bool) -> PathResult:
+        several = len(self.groups) > 1
+        primal = np.array([sum(r.primal for r in rs) for rs in self.done])
+        gap = np.array([sum(r.gap for r in rs) for rs in self.done])
+        weights = np.array([[r.weights for r in rs] for rs in self.done])
+        dual_coef = np.array([np.hstack([r.dual_coef for r in rs]) for rs in self.done])
+        status = [next((r.status for r in rs if not r.status.ok), rs[0].status) for rs in self.done]
+        if self.interrupted:
+            status[-1] = Status.INTERRUPTED
+        return PathResult(
+            alphas=np.array([rs[0].alpha for rs in self.done]),
+            weights=weights if several else weights[:, 0],
+            dual_coef=dual_coef[:, :, 0] if squeeze else dual_coef,
+            primal=primal,
+            dual=primal - gap,
+            gap=gap,
+            rel_gap=np.divide(gap, np.abs(primal), out=np.zeros_like(gap), where=primal != 0),
+            status=tuple(status),
+            n_iter=np.array([sum(r.n_iter for r in rs) for rs in self.done]),
+            measure=partial(_measure, self.groups, self.done),
+        )
+
+
+def _measure(groups: list[Problem], done: list[list[RLS2Result]], everything: bool) -> dict[str, Array]:
+    """Criteria at every solution of a path, summed over groups of outputs."""
+    names = [f.name for f in fields(Criteria)] if everything else ["df"]
+    out = {name: np.zeros(len(done)) for name in names}
+    with blas_threads_for(groups[0].gram.n_samples):
+        for k, results in enumerate(done):
+            for problem, result in zip(groups, results, strict=True):
+                got = compute_criteria(
+                    problem, result.alpha, result.weights, result.dual_coef.T, total=everything
+                )
+                for name in names:
+                    out[name][k] += getattr(got, name)
+    return out

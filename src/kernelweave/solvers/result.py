@@ -1,0 +1,153 @@
+"""What solvers return: frozen values with a certificate."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Status(enum.Enum):
+    """How a solver ended. The value is the sentence for the user."""
+
+    CONVERGED = "The relative duality gap is at or below tol."
+    RESIDUAL_RULE = "The relative residual is at or below delta (the paper's rule); the gap says how good that is."
+    MAX_ITER = (
+        "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
+        "(for example to mean diagonal 1)."
+    )
+    STALLED = (
+        "Rounding errors stop further progress: alpha is tiny beside the kernels, or they differ by many orders "
+        "of magnitude. Raise alpha or tol, or normalise the kernels."
+    )
+    INTERRUPTED = "Interrupted; what was finished is returned."
+
+    @property
+    def ok(self) -> bool:
+        """Whether the solver's own stopping rule was met."""
+        return self in (Status.CONVERGED, Status.RESIDUAL_RULE)
+
+
+def relative_gap(primal: float, gap: float) -> float:
+    """``gap / |primal|``; 0 when both are zero."""
+    if gap == 0:
+        return 0.0
+    return gap / abs(primal) if primal != 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class RLS2Result:
+    """A solution of RLS2 (Problem 5) with its certificate.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
+        Kernel weights d on the simplex. Two-dimensional when every output has its own.
+    dual_coef : array of shape (n_samples,) or (n_samples, n_outputs)
+        Coefficients c: ``f = K(d) @ dual_coef``.
+    primal : float
+        ``1/2 ||y - K(d) c||^2 + alpha/2 c' K(d) c`` (squares weighted by `sample_weight`), summed over outputs.
+    dual : float
+        Lower bound of the optimal value.
+    gap : float
+        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality.
+    rel_gap : float
+        ``gap / primal``.
+    status : Status
+    n_iter : int
+        Factorisations (Newton) or rounds (alternating).
+    alpha : float
+        The regularisation strength that was used.
+    history : mapping of str to array
+        ``objective`` and ``rel_gap`` after every iteration (over the kernels looked at so far), ``n_active``.
+    """
+
+    weights: Array
+    dual_coef: Array
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+    alpha: float
+    history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class PathResult:
+    """RLS2 solutions along a descending sequence of regularisation strengths.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        Descending.
+    weights : array of shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)
+    dual_coef : array of shape (n_alphas, n_samples) or (n_alphas, n_samples, n_outputs)
+    primal, dual, gap, rel_gap : arrays of shape (n_alphas,)
+        Certificates; see `RLS2Result`.
+    status : tuple of Status
+    n_iter : array of int, shape (n_alphas,)
+    measure : callable
+        Computes `df` and `criteria` when they are first asked for; it keeps the Gram matrices alive.
+    """
+
+    alphas: Array
+    weights: Array
+    dual_coef: Array
+    primal: Array
+    dual: Array
+    gap: Array
+    rel_gap: Array
+    status: tuple[Status, ...]
+    n_iter: NDArray[np.int64]
+    measure: Callable[[bool], Mapping[str, Array]] = field(repr=False, compare=False)
+
+    @cached_property
+    def df(self) -> Array:
+        """Degrees of freedom at fixed weights, shape (n_alphas,).
+
+        Equation (15), and its kernel form ``tr(K(d) (K(d) + alpha I)^-1)``. Computed on first use: about two
+        factorisations per alpha.
+        """
+        return self.measure(False)["df"]
+
+    @cached_property
+    def criteria(self) -> Mapping[str, Array]:
+        """Selection criteria, arrays of shape (n_alphas,).
+
+        ``gcv``, ``aic``, ``bic`` (smaller is better), ``evidence`` (log marginal likelihood), ``noise_variance``,
+        ``df`` and ``df_total`` (which counts the learnt weights). Computed on first use.
+        """
+        return self.measure(True)
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    @property
+    def n_active(self) -> NDArray[np.int64]:
+        """Number of kernels with a nonzero weight at each alpha (in any output)."""
+        used = self.weights > 0
+        if used.ndim == 3:
+            used = used.any(axis=1)
+        return used.sum(axis=1)
+
+    def at(self, index: int) -> RLS2Result:
+        """The solution at one position of the path."""
+        return RLS2Result(
+            weights=self.weights[index],
+            dual_coef=self.dual_coef[index],
+            primal=float(self.primal[index]),
+            dual=float(self.dual[index]),
+            gap=float(self.gap[index]),
+            rel_gap=float(self.rel_gap[index]),
+            status=self.status[index],
+            n_iter=int(self.n_iter[index]),
+            alpha=float(self.alphas[index]),
+        )

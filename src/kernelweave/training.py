@@ -1,0 +1,374 @@
+"""Fitting on a source: normalise, solve, predict, and score paths over folds.
+
+A *task* holds one or several problems over the same rows and kernels: one for a regression or a binary
+classification, one per class for one-vs-rest. All of them share the strength of regularisation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._threads import blas_threads_for
+from kernelweave.assembly import Source, StackSource, TableSource
+from kernelweave.gram import Gram
+from kernelweave.learners import Learner
+from kernelweave.normalizers import FittedNormalizer, Normalizer
+from kernelweave.normalizers import resolve as resolve_normalizer
+from kernelweave.solvers.path import PathResult
+from kernelweave.solvers.result import RLS2Result
+from kernelweave.solvers.rls2 import make_problem
+from kernelweave.solvers.path import make_alphas
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Called after every finished step with a short text; a true value asks to stop.
+Report = Callable[[str], bool]
+
+#: Relative gap of the solutions that are only scored.
+SCORING_TOL = 1e-5
+
+
+def _silent(_: str) -> bool:
+    return False
+
+
+class Interrupted(Exception):
+    """Ctrl-C, or a callback asked to stop, before anything could be kept."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learnt.
+
+    Attributes
+    ----------
+    source : Source
+    targets : tuple of arrays (n_samples, n_outputs)
+        One array per problem.
+    sample_weight : array of shape (n_samples,) or None
+    normalizer : Normalizer
+    extra : queries or None
+        Further inputs of a transductive normaliser.
+    fit_intercept : bool
+        Use the weighted mean of each target; otherwise 0.
+    """
+
+    source: Source
+    targets: tuple[Array, ...]
+    sample_weight: Array | None
+    normalizer: Normalizer
+    extra: Any
+    fit_intercept: bool
+
+    def take(self, rows: Rows) -> Task:
+        """The task on some of its rows."""
+        return replace(
+            self,
+            source=self.source.take(rows),
+            targets=tuple(target[rows] for target in self.targets),
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        return sum(target.shape[1] for target in self.targets)
+
+
+def rebuild_task(estimator: Any) -> Task:
+    """The task that a fitted estimator was trained on."""
+    kept = estimator._training
+    return Task(
+        source=estimator._source,
+        targets=tuple(kept["targets"]),
+        sample_weight=kept["sample_weight"],
+        normalizer=resolve_normalizer(estimator.normalize),
+        extra=kept["extra"],
+        fit_intercept=bool(estimator.fit_intercept),
+    )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A problem ready for a solver."""
+
+    gram: Gram
+    normalizer: FittedNormalizer
+    y: Array
+    intercept: Array
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A problem with its solution."""
+
+    setup: Setup
+    result: RLS2Result
+
+    def effective(self) -> Array:
+        """Weights times normaliser factors, shape (n_outputs, n_kernels)."""
+        weights = np.atleast_2d(self.result.weights) * self.setup.normalizer.scale
+        return np.broadcast_to(weights, (len(self.setup.intercept), weights.shape[1]))
+
+
+def set_up(task: Task) -> list[Setup]:
+    """Build the training stack once and normalise it for every problem."""
+    raw = task.source.gram()
+    extra = None if task.extra is None else task.source.extra_diagonal(task.extra)
+    setups: list[Setup] = []
+    shared: tuple[FittedNormalizer, Gram] | None = None
+    for target in task.targets:
+        if shared is None or task.normalizer.per_target:
+            label = target[:, 0] if target.shape[1] == 1 else None
+            fitted = task.normalizer.fit(
+                raw, target=label, sample_weight=task.sample_weight, extra_diagonal=extra
+            )
+            shared = fitted, fitted.prepare(raw)
+        if task.fit_intercept:
+            intercept = np.average(target, axis=0, weights=task.sample_weight)
+        else:
+            intercept = np.zeros(target.shape[1])
+        setups.append(Setup(shared[1], shared[0], target - intercept, intercept))
+    return setups
+
+
+def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int) -> Array:
+    """A descending grid that covers the automatic range of every problem."""
+    grids = []
+    for setup in setups:
+        problem, _ = make_problem(setup.gram, setup.y, task.sample_weight, setup.normalizer.scale)
+        with blas_threads_for(problem.gram.n_samples):
+            grids.append(make_alphas(problem, max(n_alphas, 2)))
+    return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
+
+
+def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: float) -> list[Solved]:
+    """Solve every problem at one strength."""
+    return [
+        Solved(
+            setup,
+            learner.solve(
+                setup.gram, setup.y, alpha, scale=setup.normalizer.scale, sample_weight=task.sample_weight
+            ),
+        )
+        for setup in setups
+    ]
+
+
+def path_task(
+    task: Task,
+    setups: Sequence[Setup],
+    learner: Learner,
+    alphas: Array,
+    *,
+    tol: float | None = None,
+    report: Report = _silent,
+    label: str = "path",
+) -> list[PathResult]:
+    """Solve every problem along a path; after an interruption paths end at the shortest."""
+    paths: list[PathResult] = []
+    for k, setup in enumerate(setups):
+        which = f"{label}, problem {k + 1} of {len(setups)}" if len(setups) > 1 else label
+
+        def tell(index: int, result: RLS2Result, which: str = which) -> bool:
+            return report(f"{which}: alpha {result.alpha:.3g}")
+
+        paths.append(
+            learner.path(
+                setup.gram,
+                setup.y,
+                alphas,
+                n_alphas=len(alphas),
+                scale=setup.normalizer.scale,
+                sample_weight=task.sample_weight,
+                tol=tol,
+                callback=tell,
+            )
+        )
+    return paths
+
+
+def decisions(
+    source: Source,
+    queries: Any,
+    setups: Sequence[Setup],
+    weights: Sequence[Array],
+    coefficients: Sequence[Array],
+) -> Array:
+    """Decision values of several solutions at once.
+
+    Parameters
+    ----------
+    source : Source
+        Its training rows are those of `setups`.
+    queries : queries of that source
+    setups : sequence of Setup
+        One per problem.
+    weights : sequence of arrays (n_solutions, n_outputs, n_kernels)
+        Effective weights (times normaliser factors), one array per problem.
+    coefficients : sequence of arrays (n_solutions, n_samples, n_outputs)
+
+    Returns
+    -------
+    array of shape (n_solutions, n_queries, n_outputs over all problems)
+    """
+    n_queries = source.query_length(queries)
+    n_solutions = len(weights[0])
+    active = np.flatnonzero(np.any([(w != 0).any(axis=(0, 1)) for w in weights], axis=0))
+    blocks = [np.tile(setup.intercept, (n_solutions, n_queries, 1)) for setup in setups]
+    with blas_threads_for(min(n_queries, source.n_samples)):
+        for where, m, K in source.cross(queries, active):
+            last: tuple[FittedNormalizer, Array] | None = None
+            for block, setup, w, c in zip(blocks, setups, weights, coefficients, strict=True):
+                used = np.flatnonzero(w[:, :, m].any(axis=1))
+                if not len(used):
+                    continue
+                if last is None or last[0] is not setup.normalizer:
+                    last = setup.normalizer, normalized_cross(source, queries, setup.normalizer, where, m, K)
+                scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
+                flat = last[1] @ scaled.transpose(1, 0, 2).reshape(source.n_samples, -1)
+                block[used, where] += flat.reshape(len(K), len(used), -1).transpose(1, 0, 2)
+    return np.concatenate(blocks, axis=2)
+
+
+def normalized_cross(
+    source: Source, queries: Any, fitted: FittedNormalizer, where: slice, m: int, K: Array
+) -> Array:
+    """A chunk of a cross-Gram after cosine normalisation and centring."""
+    return fitted.cross(m, K, lambda: source.query_diagonal(queries, m)[where])
+
+
+# ---- folds ----------------------------------------------------------------------------------------
+
+
+def content_folds(source: Source, y: Array, n_splits: int) -> list[tuple[Rows, Rows]]:
+    """Folds that depend only on what the rows hold, not on their order or number of repetitions.
+
+    Distinct rows are sorted by target and then by content, and dealt out in turn: every fold gets its share of
+    each class and of the range of y. Equal rows share a fold.
+    """
+    keys = np.column_stack([y.reshape(len(y), -1), _content(source)])
+    _, rank = np.unique(keys, axis=0, return_inverse=True)
+    rank = rank.reshape(-1)
+    n_splits = min(n_splits, int(rank.max()) + 1)
+    if n_splits < 2:
+        return []
+    fold = rank % n_splits
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+
+
+def _content(source: Source) -> Array:
+    if isinstance(source, TableSource):
+        return source.raw.values
+    if isinstance(source, StackSource):
+        # rows of a kernel matrix: the set of their values does not change when samples are repeated
+        digests = [
+            hashlib.sha256(b"".join(np.unique(row[:, m]).tobytes() for m in range(row.shape[1]))).digest()[:6]
+            for row in source.stack
+        ]
+        return np.array([[float(int.from_bytes(d, "big"))] for d in digests])
+    return np.asarray(source.queries(np.arange(source.n_samples)), dtype=np.float64).reshape(-1, 1)
+
+
+def fold_decisions(
+    task: Task, learner: Learner, train: Rows, test: Rows, alphas: Array, tol: float, report: Report
+) -> Array:
+    """Decision values on one fold's test rows, shape (n_alphas done, n_test, n_outputs)."""
+    part = task.take(train)
+    setups = set_up(part)
+    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label="fold")
+    done = min(len(path) for path in paths)
+    weights, coefficients = [], []
+    for setup, path in zip(setups, paths, strict=True):
+        n_outputs = len(setup.intercept)
+        w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
+        weights.append(np.broadcast_to(w, (done, n_outputs, w.shape[2])) * setup.normalizer.scale)
+        coefficients.append(path.dual_coef[:done].reshape(done, part.source.n_samples, n_outputs))
+    return decisions(part.source, task.source.queries(test), setups, weights, coefficients)
+
+
+def score_folds(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[tuple[Rows, Rows]],
+    alphas: Array,
+    score: Callable[[Array, Rows], float],
+    *,
+    n_jobs: int | None = None,
+    tol: float = SCORING_TOL,
+    report: Report = _silent,
+) -> tuple[Array, bool]:
+    """Score every strength on every fold.
+
+    Parameters
+    ----------
+    score : callable
+        ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
+    n_jobs : int, optional
+        Folds run in parallel through joblib.
+
+    Returns
+    -------
+    scores : array of shape (n_folds done, n_alphas)
+    interrupted : bool
+        Ctrl-C or a callback ended it early; only complete folds are returned.
+    """
+    if n_jobs not in (None, 1):
+        values = joblib.Parallel(n_jobs=n_jobs)(
+            joblib.delayed(fold_decisions)(task, learner, train, test, alphas, tol, _silent)
+            for train, test in folds
+        )
+        done = [np.array([score(f, test) for f in v]) for v, (_, test) in zip(values, folds, strict=True)]
+        return np.array(done), False
+    rows: list[Array] = []
+    interrupted = False
+    try:
+        for train, test in folds:
+            stopped = False
+
+            def tell(text: str) -> bool:
+                nonlocal stopped
+                stopped = report(text)
+                return stopped
+
+            values = fold_decisions(task, learner, train, test, alphas, tol, tell)
+            if len(values) == len(alphas):
+                rows.append(np.array([score(f, test) for f in values]))
+            if stopped or len(values) < len(alphas):
+                interrupted = len(rows) < len(folds)
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    if interrupted and not rows:
+        raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
+    return np.array(rows), interrupted
+
+
+def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None) -> Callable[[Array, Rows], float]:
+    """A score for `score_folds`: minus the weighted mean squared error of the decision values."""
+    y = np.concatenate(targets, axis=1)
+
+    def score(values: Array, rows: Rows) -> float:
+        weight = None if sample_weight is None else sample_weight[rows]
+        return -float(np.average(np.square(values - y[rows]).mean(axis=1), weights=weight))
+
+    return score
+
+
+def choose(mean: Array, error: Array, rule: str) -> int:
+    """Index of the chosen strength on a descending path.
+
+    ``"min"`` takes the best mean score (the largest strength among equals), ``"1se"`` the largest strength within
+    one standard error of it.
+    """
+    best = int(np.argmax(mean))
+    if rule == "min":
+        return best
+    return int(np.argmax(mean >= mean[best] - error[best]))

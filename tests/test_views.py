@@ -1,0 +1,348 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelweave._checks import InputError
+from kernelweave.views import (
+    ColumnMask,
+    ColumnSlice,
+    Table,
+    TableEncoder,
+    as_table,
+    as_tables,
+    freeze_columns,
+)
+
+DATA = {"age": [30.0, 40.0, 50.0], "group": ["b", "a", "b"], "bmi": [20, 25, 30], "smoker": [True, False, True]}
+FRAMES = [pd.DataFrame, pl.DataFrame]
+
+
+@pytest.fixture
+def table():
+    return Table(np.arange(12.0).reshape(3, 4), names=("a", "b", "c", "d"))
+
+
+# --- Table ---
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (None, [0, 1, 2, 3]),
+        ("b", [1]),
+        (2, [2]),
+        (-1, [3]),
+        (np.int64(1), [1]),
+        (["c", "a"], [2, 0]),
+        (["c", 0, -1], [2, 0, 3]),
+        (("c",), [2]),
+        (np.array([3, 1]), [3, 1]),
+        (pd.Index(["d", "a"]), [3, 0]),
+        (slice(1, 3), [1, 2]),
+        (slice(None, None, 2), [0, 2]),
+        (slice(-2, None), [2, 3]),
+        (slice("b", "d"), [1, 2, 3]),
+        (slice("c", None), [2, 3]),
+        (slice(None, "b"), [0, 1]),
+        (slice("b", 2), [1]),
+        ([True, False, False, True], [0, 3]),
+        (np.array([False, True, False, False]), [1]),
+        (ColumnSlice("a", "b"), [0, 1]),
+        (ColumnMask((False, False, True, False)), [2]),
+    ],
+)
+def test_resolve(table, columns, expected):
+    assert table.resolve(columns).tolist() == expected
+    frozen = freeze_columns(columns)
+    assert hash(frozen) == hash(freeze_columns(frozen))
+    assert freeze_columns(frozen) == frozen
+    assert table.resolve(frozen).tolist() == expected
+    np.testing.assert_array_equal(table.take(columns), table.values[:, expected])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("aa", r"Unknown column 'aa'\. Did you mean 'a'\? Known: 'a', 'b', 'c', 'd'\."),
+        (["zzz"], r"Unknown column 'zzz'\. Known: 'a', 'b', 'c', 'd'\."),
+        (4, r"Column 4 is out of range: the table has 4 columns.*from -4 to 3"),
+        (-5, "Column -5 is out of range"),
+        ([], "at least one column, got none"),
+        (slice(2, 2), "holds none of the 4 columns"),
+        ([False] * 4, "holds none of the 4 columns"),
+        ([True, False], r"one entry per column \(4\), got 2"),
+        (["a", 0], r"can be selected once, got 'a' twice"),
+        (1.5, r"got 1\.5 \(float\)"),
+        ([0, 1.0], r"got 1\.0 \(float\)"),
+        (True, r"got True \(bool\)"),
+        ([True, 2], r"got True \(bool\)"),
+        (slice(0, 2, "a"), "step of a column slice must be an integer"),
+        (slice(0.5, 2), r"got 0\.5 \(float\)"),
+        (slice("nope", None), "Unknown column 'nope'"),
+    ],
+)
+def test_resolve_errors(table, columns, message):
+    with pytest.raises(InputError, match=message):
+        table.resolve(columns)
+
+
+def test_resolve_names_without_names():
+    with pytest.raises(InputError, match=r"'age' was asked for by name.*integers from 0 to 1, or pass a data frame"):
+        as_table(np.zeros((2, 2))).resolve("age")
+
+
+def test_unknown_name_lists_at_most_fifty():
+    wide = Table(np.zeros((1, 60)), names=[f"gene{j}" for j in range(60)])
+    with pytest.raises(InputError, match=r"Did you mean .*\.\.\. \(60 in all\)"):
+        wide.resolve("gene_3")
+
+
+def test_mask_and_slice_are_not_equal_to_lists():
+    assert freeze_columns([True, False]) != freeze_columns([1, 0])
+    assert freeze_columns(slice(0, 3, 1)) != freeze_columns([0, 3, 1])
+
+
+def test_take_expands_categories():
+    table = Table([[0.5, 0.0, 1.0], [1.5, 1.0, 0.0], [2.5, -1.0, 1.0]], ("x", "g", "h"), (0, 2, 3))
+    assert table.n_expanded_columns == 6
+    assert table.column_names == ("x", "g", "h")
+    np.testing.assert_array_equal(
+        table.take(),
+        [[0.5, 1, 0, 0, 1, 0], [1.5, 0, 1, 1, 0, 0], [2.5, 0, 0, 0, 1, 0]],
+    )
+    np.testing.assert_array_equal(table.take(expand=False), table.values)
+    np.testing.assert_array_equal(table.take("g", expand=False), table.values[:, [1]])
+    assert table.take().dtype == np.float64
+    picked = table.select(["h", "x"])
+    assert (picked.names, picked.levels) == (("h", "x"), (3, 0))
+    assert table.select(None) is table
+
+
+def test_rows_keep_names_and_levels():
+    table = Table([[0.5, 0.0], [1.5, 1.0], [2.5, 1.0]], ("x", "g"), (0, 2))
+    for index in ([2, 0], slice(1, None), np.array([True, False, True])):
+        part = table.rows(index)
+        np.testing.assert_array_equal(part.values, table.values[index])
+        assert (part.names, part.levels) == (table.names, table.levels)
+    assert table.rows([]).n_rows == 0
+
+
+def test_table_pickles_and_is_frozen(table):
+    table.resolve("a")
+    copy = pickle.loads(pickle.dumps(table))
+    np.testing.assert_array_equal(copy.values, table.values)
+    assert copy.names == table.names
+    with pytest.raises(AttributeError):
+        table.values = None
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"values": [1.0, 2.0]}, r"shape \(n_rows, n_columns\), got \(2,\)"),
+        ({"values": [[1.0, 2.0]], "names": ("a",)}, r"`names` must have one entry per column \(2\), got 1"),
+        ({"values": [[1.0, 2.0]], "levels": (0, 0, 0)}, r"`levels` must have one entry per column \(2\), got 3"),
+        ({"values": [[1.0, 2.0]], "names": ("a", "a")}, "unique, got 'a' more than once"),
+        ({"values": [[1.0, 2.0]], "levels": (0, -1)}, "must be >= 0, got -1"),
+    ],
+)
+def test_table_errors(kwargs, message):
+    with pytest.raises(InputError, match=message):
+        Table(**kwargs)
+
+
+# --- TableEncoder ---
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_frames(frame):
+    encoder = TableEncoder()
+    table = encoder.fit(frame(DATA)).transform(frame(DATA))
+    assert encoder.names_ == list(DATA)
+    assert table.names == table.column_names == tuple(DATA)
+    assert encoder.categories_ == [[], ["a", "b"], [], ["False", "True"]]
+    assert table.levels == (0, 2, 0, 2)
+    np.testing.assert_array_equal(table.values, [[30, 1, 20, 1], [40, 0, 25, 0], [50, 1, 30, 1]])
+    np.testing.assert_array_equal(table.take(slice("age", "bmi"), expand=False), table.values[:, :3])
+
+
+def test_frames_of_both_libraries_and_declared_categories_agree():
+    encoder = TableEncoder().fit(pd.DataFrame(DATA))
+    expected = encoder.transform(pd.DataFrame(DATA)).values
+    declared = pd.DataFrame(DATA).astype({"group": "category", "smoker": "boolean", "bmi": "Int64"})
+    enums = pl.DataFrame(DATA).with_columns(pl.col("group").cast(pl.Categorical))
+    for other in (pl.DataFrame(DATA), declared, enums):
+        np.testing.assert_array_equal(encoder.transform(other).values, expected)
+        np.testing.assert_array_equal(TableEncoder().fit(other).transform(other).values, expected)
+
+
+def test_numeric_categories_stay_numbers():
+    X = pd.DataFrame({"site": pd.Categorical([10, 2, 10])})
+    encoder = TableEncoder().fit(X)
+    assert encoder.categories_ == [[2.0, 10.0]]
+    np.testing.assert_array_equal(encoder.transform(X).values[:, 0], [1, 0, 1])
+    np.testing.assert_array_equal(encoder.transform(np.array([[2], [3]])).values[:, 0], [0, -1])
+
+
+def test_object_columns():
+    array = np.array([[1, "a", "1.5", 2], [2, "b", "2", "x"]], dtype=object)
+    encoder = TableEncoder().fit(array)
+    assert encoder.categories_ == [[], ["a", "b"], [], [2.0, "x"]]
+    np.testing.assert_array_equal(encoder.transform(array).values, [[1, 0, 1.5, 0], [2, 1, 2, 1]])
+    assert TableEncoder().fit(np.array([["1", "u"], ["2", "v"]])).categories_ == [[], ["u", "v"]]
+    frame = pd.DataFrame({"number": pd.Series([1, 2.5], dtype=object), "text": ["1", "2"]})
+    assert TableEncoder().fit(frame).categories_ == [[], ["1", "2"]]
+
+
+def test_unknown_categories_become_minus_one():
+    encoder = TableEncoder().fit(pd.DataFrame(DATA))
+    new = pd.DataFrame(DATA).assign(group=["a", "zebra", "b"])
+    table = encoder.transform(new)
+    assert table.values[:, 1].tolist() == [0, -1, 1]
+    assert table.take("group")[1].tolist() == [0, 0]
+
+
+def test_state_is_plain():
+    encoder = TableEncoder().fit(pd.DataFrame(DATA))
+    state = vars(encoder)
+    assert set(state) == {"owner", "reorder", "n_columns_", "names_", "categories_"}
+    assert all(type(c) in (str, float) for level in encoder.categories_ for c in level)
+    assert all(type(name) is str for name in encoder.names_)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_columns_are_put_in_order(frame):
+    encoder = TableEncoder().fit(frame(DATA))
+    turned = frame({name: DATA[name] for name in reversed(DATA)})
+    np.testing.assert_array_equal(encoder.transform(turned).values, encoder.transform(frame(DATA)).values)
+    strict = TableEncoder(reorder=False).fit(frame(DATA))
+    with pytest.raises(InputError, match="Feature names must be in the same order as they were in fit"):
+        strict.transform(turned)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_missing_and_unseen_names(frame):
+    encoder = TableEncoder().fit(frame(DATA))
+    fewer = frame({"age": DATA["age"], "group": DATA["group"]})
+    with pytest.raises(InputError, match=r"yet now missing:\n- bmi\n- smoker\n"):
+        encoder.transform(fewer)
+    with pytest.raises(InputError, match=r"unseen at fit time:\n- weight\n"):
+        encoder.transform(frame(DATA | {"weight": [1.0, 2.0, 3.0]}))
+
+
+def test_wrong_number_of_columns():
+    encoder = TableEncoder("MKLRegressor").fit(np.zeros((3, 4)))
+    with pytest.raises(InputError, match="X has 1 features, but MKLRegressor is expecting 4 features as input"):
+        encoder.transform(np.zeros((3, 1)))
+
+
+def test_array_after_frame_and_frame_without_string_names():
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}))
+    assert encoder.transform(np.array([[5, 6]])).names == ("a", "b")
+    assert TableEncoder().fit(pd.DataFrame(np.zeros((2, 2)))).names_ is None
+    with pytest.raises(TypeError, match="Feature names are only supported if all input features have string names"):
+        TableEncoder().fit(pd.DataFrame({"a": [1.0], 1: [2.0]}))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.array([[1.0, np.nan], [np.nan, np.nan]]), r"NaN.*in column 0 \(1 of 2 rows\), column 1 \(2 of 2 rows\)"),
+        (np.array([[1.0, np.inf], [1.0, -np.inf]]), r"infinity in column 1 \(2 of 2 rows\)"),
+        (pd.DataFrame({"age": [1.0, np.nan]}), r"NaN.*in column 'age' \(1 of 2 rows\).*Impute"),
+        (pl.DataFrame({"age": [1, None]}), r"NaN.*in column 'age'"),
+        (pd.DataFrame({"g": ["a", None]}), r"NaN.*in column 'g' \(1 of 2 rows\)"),
+        (pl.DataFrame({"g": ["a", None]}), r"NaN.*in column 'g'"),
+        (pd.DataFrame({"g": pd.Categorical(["a", None])}), r"NaN.*in column 'g'"),
+        (pd.DataFrame({"n": pd.array([1, None], dtype="Int64")}), r"NaN.*in column 'n'"),
+        (np.array([["a", 1], [np.nan, 2]], dtype=object), r"NaN.*in column 0"),
+        (np.full((2, 8), np.nan), "and 3 more columns"),
+        (np.array([[1 + 2j]]), "Complex data not supported"),
+        (np.array([[1 + 2j]], dtype=object), "Complex data not supported"),
+        (pd.DataFrame({"z": [1j]}), "Complex data not supported"),
+        (pd.DataFrame({"when": pd.to_datetime(["2020-01-01"])}), r"Column 'when' holds dates or durations"),
+        (np.zeros(3), r"Expected 2D array, got 1D array.*Reshape your data"),
+        (3.0, "Expected 2D array, got 0D array"),
+        (np.zeros((2, 2, 2)), "Expected 2D array, got 3D array"),
+        ([[1, 2], [3]], "rectangular"),
+        (np.zeros((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required"),
+        (np.zeros((12, 0)), r"0 feature\(s\) \(shape=\(12, 0\)\) while a minimum of 1 is required"),
+        (pl.LazyFrame({"a": [1]}), r"Call \.collect\(\) first"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "unique, got 'a' more than once"),
+        (np.zeros(2, dtype=[("a", float)]).reshape(2, 1), "Pass a plain 2D array"),
+        (Table([[1.0]]), "encoded already"),
+    ],
+)
+def test_fit_errors(X, message):
+    with pytest.raises(InputError, match=message):
+        TableEncoder().fit(X)
+
+
+def test_type_errors():
+    with pytest.raises(TypeError, match="[Ss]parse.*dense"):
+        TableEncoder().fit(scipy.sparse.csr_array(np.eye(2)))
+    with pytest.raises(TypeError, match="argument must be .* string.* number.*column 0"):
+        TableEncoder().fit(np.array([[{"foo": "bar"}], [1.0]], dtype=object))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_strings_in_a_numeric_column(frame):
+    encoder = TableEncoder().fit(frame({"age": [1.0, 2.0]}))
+    with pytest.raises(InputError, match="Column 'age' was numeric when fitted, got 'old' in row 1"):
+        encoder.transform(frame({"age": ["3", "old"]}))
+    with pytest.raises(InputError, match=r"NaN.*in column 'age'"):
+        encoder.transform(frame({"age": [1.0, float("nan")]}))
+
+
+def test_transform_before_fit():
+    with pytest.raises(InputError, match="Call fit first"):
+        TableEncoder().transform(np.zeros((1, 1)))
+
+
+def test_transform_copies():
+    X = np.zeros((2, 2))
+    table = TableEncoder().fit(X).transform(X)
+    X[:] = 1.0
+    assert not table.values.any()
+
+
+@given(st.lists(st.lists(st.sampled_from("abcde"), min_size=2, max_size=2), min_size=1, max_size=20))
+def test_codes_decode(rows):
+    encoder = TableEncoder().fit(rows)
+    table = encoder.transform(rows)
+    decoded = [[encoder.categories_[j][int(code)] for j, code in enumerate(row)] for row in table.values]
+    assert decoded == rows
+    assert all(sorted(c) == c for c in encoder.categories_)
+
+
+# --- as_table ---
+
+
+def test_as_table():
+    table = Table([[1.0]])
+    assert as_table(table) is table
+    assert as_table([[1, 2]]).values.dtype == np.float64
+    assert as_table(pd.DataFrame(DATA)).names == tuple(DATA)
+    assert as_table(np.array([[True, False]])).values.tolist() == [[1.0, 0.0]]
+
+
+def test_as_tables_share_categories():
+    left, right = as_tables([["a"], ["b"]], [["b"], ["c"]])
+    assert right.values.ravel().tolist() == [1, -1]
+    assert left.levels == right.levels == (2,)
+    with pytest.raises(InputError, match=r"same columns, got 2 columns and 1 columns"):
+        as_tables(np.zeros((2, 2)), np.zeros((2, 1)))
+    with pytest.raises(InputError, match=r"same columns, got 1 columns \(categorical with \[2\] levels\)"):
+        as_tables(left, Table([[0.0]]))
+
+
+def test_other_frames_go_through_narwhals():
+    arrow = pytest.importorskip("pyarrow")
+    table = as_table(arrow.table(DATA))
+    np.testing.assert_array_equal(table.values, as_table(pd.DataFrame(DATA)).values)
