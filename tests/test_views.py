@@ -19,7 +19,12 @@ from kernelweave.views import (
     freeze_columns,
 )
 
-DATA = {"age": [30.0, 40.0, 50.0], "group": ["b", "a", "b"], "bmi": [20, 25, 30], "smoker": [True, False, True]}
+DATA = {
+    "age": [30.0, 40.0, 50.0],
+    "group": ["b", "a", "b"],
+    "bmi": [20, 25, 30],
+    "smoker": [True, False, True],
+}
 FRAMES = [pd.DataFrame, pl.DataFrame]
 
 
@@ -93,7 +98,9 @@ def test_resolve_errors(table, columns, message):
 
 
 def test_resolve_names_without_names():
-    with pytest.raises(InputError, match=r"'age' was asked for by name.*integers from 0 to 1, or pass a data frame"):
+    with pytest.raises(
+        InputError, match=r"'age' was asked for by name.*integers from 0 to 1, or pass a data frame"
+    ):
         as_table(np.zeros((2, 2))).resolve("age")
 
 
@@ -147,7 +154,10 @@ def test_table_pickles_and_is_frozen(table):
     [
         ({"values": [1.0, 2.0]}, r"shape \(n_rows, n_columns\), got \(2,\)"),
         ({"values": [[1.0, 2.0]], "names": ("a",)}, r"`names` must have one entry per column \(2\), got 1"),
-        ({"values": [[1.0, 2.0]], "levels": (0, 0, 0)}, r"`levels` must have one entry per column \(2\), got 3"),
+        (
+            {"values": [[1.0, 2.0]], "levels": (0, 0, 0)},
+            r"`levels` must have one entry per column \(2\), got 3",
+        ),
         ({"values": [[1.0, 2.0]], "names": ("a", "a")}, "unique, got 'a' more than once"),
         ({"values": [[1.0, 2.0]], "levels": (0, -1)}, "must be >= 0, got -1"),
     ],
@@ -238,7 +248,9 @@ def test_missing_and_unseen_names(frame):
 
 def test_wrong_number_of_columns():
     encoder = TableEncoder("MKLRegressor").fit(np.zeros((3, 4)))
-    with pytest.raises(InputError, match="X has 1 features, but MKLRegressor is expecting 4 features as input"):
+    with pytest.raises(
+        InputError, match="X has 1 features, but MKLRegressor is expecting 4 features as input"
+    ):
         encoder.transform(np.zeros((3, 1)))
 
 
@@ -246,14 +258,19 @@ def test_array_after_frame_and_frame_without_string_names():
     encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}))
     assert encoder.transform(np.array([[5, 6]])).names == ("a", "b")
     assert TableEncoder().fit(pd.DataFrame(np.zeros((2, 2)))).names_ is None
-    with pytest.raises(TypeError, match="Feature names are only supported if all input features have string names"):
+    with pytest.raises(
+        TypeError, match="Feature names are only supported if all input features have string names"
+    ):
         TableEncoder().fit(pd.DataFrame({"a": [1.0], 1: [2.0]}))
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.array([[1.0, np.nan], [np.nan, np.nan]]), r"NaN.*in column 0 \(1 of 2 rows\), column 1 \(2 of 2 rows\)"),
+        (
+            np.array([[1.0, np.nan], [np.nan, np.nan]]),
+            r"NaN.*in column 0 \(1 of 2 rows\), column 1 \(2 of 2 rows\)",
+        ),
         (np.array([[1.0, np.inf], [1.0, -np.inf]]), r"infinity in column 1 \(2 of 2 rows\)"),
         (pd.DataFrame({"age": [1.0, np.nan]}), r"NaN.*in column 'age' \(1 of 2 rows\).*Impute"),
         (pl.DataFrame({"age": [1, None]}), r"NaN.*in column 'age'"),
@@ -285,9 +302,9 @@ def test_fit_errors(X, message):
 
 
 def test_type_errors():
-    with pytest.raises(TypeError, match="[Ss]parse.*dense"):
+    with pytest.raises(TypeError, match=r"sparse.*dense"):
         TableEncoder().fit(scipy.sparse.csr_array(np.eye(2)))
-    with pytest.raises(TypeError, match="argument must be .* string.* number.*column 0"):
+    with pytest.raises(TypeError, match=r"argument must be .* string.* number.*column 0"):
         TableEncoder().fit(np.array([[{"foo": "bar"}], [1.0]], dtype=object))
 
 

@@ -163,16 +163,23 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
 }
 
 // Pivoted Cholesky of one packed kernel. Z (max_rank, n) receives the factor's columns as rows, K ~ Z'Z.
-// Returns (rank, residual trace); rank = -1 when the residual is still above the bound at max_rank.
+// Ends when the residual trace is at most `bound`, or when every residual diagonal entry is within two units in
+// the last place of the largest diagonal entry: then the factor is as exact as the matrix, and the residual is 0.
+// Returns (rank, residual trace); rank = -1 when max_rank is not enough.
 nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
     const size_t n = Z.shape(1), cap = Z.shape(0);
     std::vector<double> diag(n), column(n);
-    double trace = 0.0, start = 0.0;
+    double trace = 0.0, start = 0.0, floor = 0.0;
     size_t rank = 0;
+    bool found = false;
     {
         nb::gil_scoped_release free;
         const double* P = packed.data();
-        for (size_t i = 0; i < n; ++i) diag[i] = P[row_start(i, n)], start += std::max(diag[i], 0.0);
+        for (size_t i = 0; i < n; ++i) {
+            diag[i] = P[row_start(i, n)];
+            start += std::max(diag[i], 0.0);
+            floor = std::max(floor, 4.440892098500626e-16 * diag[i]);
+        }
         for (;;) {
             trace = 0.0;
             size_t pivot = 0;
@@ -180,7 +187,9 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
                 trace += std::max(diag[i], 0.0);
                 if (diag[i] > diag[pivot]) pivot = i;
             }
-            if (trace <= bound || diag[pivot] <= 0.0 || rank == cap) break;
+            if (diag[pivot] <= floor) trace = 0.0, found = true;
+            if (found || trace <= bound) { found = true; break; }
+            if (rank == cap) break;
             if (rank == cap / 2 && trace > 1e-2 * start) break;  // the spectrum is too flat to make it
             for (size_t i = 0; i < pivot; ++i) column[i] = P[row_start(i, n) + (pivot - i)];
             std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column.begin() + pivot);
@@ -191,7 +200,7 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
             const double root = std::sqrt(diag[pivot]);
             double* z = Z.data() + rank * n;
             for (size_t i = 0; i < n; ++i) {
-                // already eliminated rows have an exact zero
+                // rows that are eliminated already have an exact zero
                 z[i] = diag[i] <= 0.0 && i != pivot ? 0.0 : column[i] / root;
                 diag[i] -= z[i] * z[i];
             }
@@ -200,7 +209,7 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
             ++rank;
         }
     }
-    return nb::make_tuple(trace <= bound ? int64_t(rank) : int64_t(-1), trace);
+    return nb::make_tuple(found ? int64_t(rank) : int64_t(-1), trace);
 }
 
 // out (k, T, n): Z_m (Z_m' C[t]) for factor kernels; Zt (R, n) rows are factor columns, kernel m owns rows

@@ -9,6 +9,7 @@ Packed triangles hold the upper triangle of a symmetric (n, n) matrix row after 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
-__all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "unpack"]
+__all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "pivoted_columns", "unpack"]
 
 Array = NDArray[np.float64]
 
@@ -94,31 +95,60 @@ def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> 
 
 
 def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
-    cap, n = Z.shape
+    n = Z.shape[1]
     start = packed_rows(n)
-    diag = packed[start[:-1]].copy()
+    diag = packed[start[:-1]]
+
+    def column(pivot: int) -> Array:
+        above = np.arange(pivot)
+        return np.concatenate(
+            [packed[start[above] + pivot - above], packed[start[pivot] : start[pivot] + n - pivot]]
+        )
+
+    return pivoted_columns(column, diag, bound, Z)
+
+
+def pivoted_columns(column: Callable[[int], Array], diagonal: Array, bound: float, Z: Array) -> tuple[int, float]:
+    """Pivoted Cholesky from single columns of a matrix; the twin of the compiled function on packed triangles.
+
+    Parameters
+    ----------
+    column : callable
+        ``column(i)`` returns column i of K, shape (n_samples,).
+    diagonal : array of shape (n_samples,)
+    bound : float
+        Largest residual trace. The factor is also accepted, with residual 0, when every residual diagonal entry is
+        within two units in the last place of the largest diagonal entry.
+    Z : array of shape (max_rank, n_samples)
+        Receives the factor rows, ``K ~ Z'Z``.
+
+    Returns
+    -------
+    rank : int
+        -1 when max_rank is not enough.
+    residual : float
+    """
+    diag = np.array(diagonal, dtype=np.float64)
     total = float(np.maximum(diag, 0.0).sum())
+    floor = 2.0 * np.finfo(np.float64).eps * float(diag.max(initial=0.0))
     rank = 0
     while True:
         trace = float(np.maximum(diag, 0.0).sum())
         pivot = int(np.argmax(diag))
-        if trace <= bound or diag[pivot] <= 0.0 or rank == cap:
-            break
-        if rank == cap // 2 and trace > 1e-2 * total:  # the spectrum is too flat to make it
-            break
-        above = np.arange(pivot)
-        column = np.concatenate(
-            [packed[start[above] + pivot - above], packed[start[pivot] : start[pivot] + n - pivot]]
-        )
-        column -= Z[:rank, pivot] @ Z[:rank]
+        if diag[pivot] <= floor:
+            return rank, 0.0
+        if trace <= bound:
+            return rank, trace
+        if rank == len(Z) or (rank == len(Z) // 2 and trace > 1e-2 * total):
+            # full, or the spectrum is too flat to make it
+            return -1, trace
+        row = column(pivot) - Z[:rank, pivot] @ Z[:rank]
         root = np.sqrt(diag[pivot])
-        z = np.where(diag > 0.0, column / root, 0.0)
+        z = np.where(diag > 0.0, row / root, 0.0)
         diag -= z * z
-        z[pivot] = root
-        diag[pivot] = 0.0
+        z[pivot], diag[pivot] = root, 0.0
         Z[rank] = z
         rank += 1
-    return (rank if trace <= bound else -1), trace
 
 
 def _factor_matvecs(

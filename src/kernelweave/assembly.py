@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_names, check_finite
-from kernelweave._loops import core, packed_length
+from kernelweave._loops import core, packed_length, pivoted_columns
 from kernelweave.gram import FactorGram, Gram, PackedGram, TileGram, compress, concatenate, gram_from_stack
-from kernelweave.gram.stack import COMPRESSION, MAX_RANK_SHARE, pivoted_factor
+from kernelweave.gram.stack import COMPRESSION, MAX_RANK_SHARE
 from kernelweave.kernels import Kernel, Linear, pairwise_statistic
 from kernelweave.views import Table
 
@@ -223,11 +223,12 @@ class TableSource(Source):
             def column(i: int, kernel: Kernel = kernel) -> Array:
                 return kernel(self.table.rows(np.array([i])), self.table)[0]
 
-            factor, residual = pivoted_factor(column, diagonal, self.rank_tol * float(diagonal.sum()), cap)
-            if factor is None:
+            work = np.empty((cap, n))
+            rank, residual = pivoted_columns(column, diagonal, self.rank_tol * float(diagonal.sum()), work)
+            if rank < 0:
                 tiles.append(int(m))
             else:
-                parts.append(FactorGram(factor, np.array([0, len(factor)]), np.array([residual])))
+                parts.append(FactorGram(work[:rank].copy(), np.array([0, rank]), np.array([residual])))
                 places.append(np.array([m]))
         if tiles:
             chosen = np.array(tiles)
@@ -274,7 +275,7 @@ class TableSource(Source):
         S = pairwise_statistic(base.statistic, A)
         shared = np.empty((1, packed_length(n)))
         core.pack(S[:, :, None], shared, scratch[0], scratch[1], scratch[2])
-        squares = np.einsum("ij,ij->i", A, A)
+        squares = S.diagonal()  # norms from the same products, so that angles on the diagonal are exactly zero
         upper = None
         for k, m in enumerate(group):
             kernel = self.kernels[m].base

@@ -263,8 +263,8 @@ def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]
     if len(levels) == 1:  # the one column is all columns
         single = [kernel for kernel in single if not _among(kernel, bank)]
     for j, level in enumerate(levels):
-        for kernel in [Categorical()] if level else single:
-            bank.append(kernel.on([j if names is None else names[j]]))
+        column = j if names is None else names[j]
+        bank.extend(kernel.on([column]) for kernel in ([Categorical()] if level else single))
     return bank
 
 

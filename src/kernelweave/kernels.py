@@ -196,8 +196,8 @@ class Kernel:
     '2 * RBF(gamma=0.5) on all + Linear on x0'
     """
 
-    columns: ClassVar[Any] = None
-    name: ClassVar[Any] = None
+    columns: Any = None
+    name: Any = None
     statistic: ClassVar[Any] = None
     needs_norms: ClassVar[Any] = False
     is_linear: ClassVar[Any] = False
@@ -356,21 +356,21 @@ class Kernel:
         if isinstance(other, numbers.Real):
             if other == 0:
                 return self
-            other = Constant(other)
+            other = Constant(other)  # type: ignore[arg-type]
         return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: Any) -> Kernel:
         if isinstance(other, numbers.Real):  # 0 + k is how sum() starts
-            return self if other == 0 else Sum((Constant(other), self))
+            return self if other == 0 else Sum((Constant(other), self))  # type: ignore[arg-type]
         return NotImplemented
 
     def __mul__(self, other: Any) -> Kernel:
         if isinstance(other, numbers.Real):
-            return self._times(other)
+            return self._times(other)  # type: ignore[arg-type]
         return Product((self, other)) if isinstance(other, Kernel) else NotImplemented
 
     def __rmul__(self, other: Any) -> Kernel:
-        return self._times(other) if isinstance(other, numbers.Real) else NotImplemented
+        return self * other if isinstance(other, numbers.Real) else NotImplemented
 
     def _times(self, factor: float) -> Kernel:
         return Scaled(self, factor)
@@ -402,10 +402,8 @@ def _real(kernel: str, parameter: str, value: Any, *, minimum_included: bool = F
 
 
 def _integer(kernel: str, parameter: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    good = (
-        isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_)) and value >= minimum
-    )
-    if not good or (maximum is not None and value > maximum):
+    good = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not good or value < minimum or (maximum is not None and value > maximum):
         upper = "" if maximum is None else f" and <= {maximum}"
         raise InputError(
             f"`{parameter}` of {kernel} must be an integer >= {minimum}{upper}, got {value!r}. Pass for "
@@ -1008,8 +1006,8 @@ class Sum(_Terms):
         return all(term.is_linear for term in self.terms)
 
     def _features(self, table: Table) -> FloatArray | None:
-        parts = [term._features(table) for term in self.terms]
-        return None if any(part is None for part in parts) else np.concatenate(parts, axis=1)
+        parts = [part for term in self.terms if (part := term._features(table)) is not None]
+        return np.concatenate(parts, axis=1) if len(parts) == len(self.terms) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -1067,7 +1065,8 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         kernel, factor = _is_kernel(self.kernel, "Scaled"), _real("Scaled", "factor", self.factor)
         if isinstance(kernel, Scaled):
-            kernel, factor = kernel.kernel, _real("Scaled", "factor", factor * kernel.factor)
+            factor = _real("Scaled", "factor", factor * kernel.factor)
+            kernel = kernel.kernel
         _set(self, kernel=kernel, factor=factor)
 
     @property
@@ -1343,8 +1342,9 @@ def parse(text: str) -> Kernel:
 
 
 def _read_node(node: ast.expr, text: str) -> Kernel | float:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return node.value
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
         left, right = _read_node(node.left, text), _read_node(node.right, text)
         return left + right if isinstance(node.op, ast.Add) else left * right

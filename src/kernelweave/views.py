@@ -74,8 +74,8 @@ def freeze_columns(columns: Any) -> Selection:
             raise InputError(
                 f"The step of a column slice must be an integer, got {step!r}. Use slice('a', 'c')."
             )
-        ends = (None if end is None else _column(end) for end in (columns.start, columns.stop))
-        return ColumnSlice(*ends, step)
+        start, stop = (None if end is None else _column(end) for end in (columns.start, columns.stop))
+        return ColumnSlice(start, stop, step)
     if isinstance(columns, (str, numbers.Integral, np.integer)):
         return (_column(columns),)
     if not isinstance(columns, Iterable):
@@ -331,6 +331,10 @@ class TableEncoder:
            [-1. ,  0. ]])
     """
 
+    n_columns_: int
+    names_: list[str] | None
+    categories_: list[list[str | float]]
+
     def __init__(self, owner: str = "model", reorder: bool = True) -> None:
         self.owner = owner
         self.reorder = reorder
@@ -348,15 +352,17 @@ class TableEncoder:
         """
         array = _plain(X)
         if array is not None:
-            self.categories_, self.names_, self.n_columns_ = [[] for _ in array.T], None, array.shape[1]
+            self.n_columns_ = array.shape[1]
+            self.names_ = None
+            self.categories_ = [[] for _ in range(self.n_columns_)]
             return self
         names, columns = _read(X)
         _check_missing(columns, names)
+        self.n_columns_ = len(columns)
+        self.names_ = names
         self.categories_ = [
             sorted(set(map(_key, c.values)), key=_order) if c.categorical else [] for c in columns
         ]
-        self.names_ = names
-        self.n_columns_ = len(columns)
         return self
 
     def transform(self, X: Any) -> Table:
@@ -376,7 +382,7 @@ class TableEncoder:
             return Table(array.astype(np.float64), own_names)
         names, columns = _read(X)
         if names is not None and self.names_ is not None:
-            columns = self._match(names, columns)
+            columns = self._match(names, columns, self.names_)
         elif len(columns) != self.n_columns_:
             raise InputError(
                 f"X has {len(columns)} features, but {self.owner} is expecting {self.n_columns_} features as "
@@ -393,12 +399,12 @@ class TableEncoder:
         _check_missing([_Column(column) for column in values.T], self.names_)
         return Table(values, own_names, tuple(map(len, self.categories_)))
 
-    def _match(self, names: list[str], columns: list[_Column]) -> list[_Column]:
+    def _match(self, names: list[str], columns: list[_Column], fitted: list[str]) -> list[_Column]:
         """Return `columns` in the order of `fit`, or say which names are missing or new."""
-        if names == self.names_:
+        if names == fitted:
             return columns
-        unseen = sorted(set(names) - set(self.names_))
-        missing = sorted(set(self.names_) - set(names))
+        unseen = sorted(set(names) - set(fitted))
+        missing = sorted(set(fitted) - set(names))
         message = "The feature names should match those that were passed during fit.\n"
         if unseen:
             message += "Feature names unseen at fit time:\n" + _bullets(unseen)
@@ -408,7 +414,8 @@ class TableEncoder:
             message += "Feature names must be in the same order as they were in fit.\n"
         if unseen or missing or not self.reorder:
             raise InputError(message)
-        return [columns[names.index(name)] for name in self.names_]
+        by_name = dict(zip(names, columns, strict=True))
+        return [by_name[name] for name in fitted]
 
 
 def as_table(X: Any) -> Table:
@@ -473,8 +480,10 @@ def _read(X: Any) -> tuple[list[str] | None, list[_Column]]:
     if isinstance(X, Table):
         raise InputError("A Table is encoded already. Pass the original array or data frame.")
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError("Sparse data was passed, but dense data is required. Use X.toarray() to convert it.")
-    if hasattr(X, "collect") and hasattr(X, "columns"):
+        raise TypeError(
+            "A sparse matrix was passed, but dense data is required. Use X.toarray() to convert it."
+        )
+    if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
         raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
     names, columns = _read_frame(X) if _is_frame(X) else (None, _read_array(X))
     shape = (len(columns[0].values) if columns else len(X), len(columns))
@@ -596,7 +605,7 @@ def _converts(values: NDArray[Any], what: str) -> bool:
                 f"in {what}. Flatten it into columns."
             )
         try:
-            float(value)
+            float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             all_convert = False
     return all_convert

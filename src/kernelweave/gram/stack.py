@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,8 +12,9 @@ from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
 
-#: Factors are kept when the residual trace is below this share of the trace: rounding level.
-COMPRESSION = 1e-14
+#: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
+#: the matrix to two units in the last place.
+COMPRESSION = 0.0
 #: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
 MAX_RANK_SHARE = 1 / 12
 
@@ -28,8 +27,7 @@ def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float
     gram : array of shape (n_samples, n_samples, n_kernels)
         Kernels last. A single (n, n) matrix counts as one kernel.
     reduce : bool, default=True
-        Hold numerically low-rank kernels as factors (residual trace at rounding level, accounted for in
-        certificates).
+        Hold kernels as factors that are of low rank to two units in the last place.
     symmetry_tol : float, default=1e-8
         Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged.
 
@@ -77,7 +75,7 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     ----------
     gram : PackedGram
     tol : float
-        Largest residual trace as a share of the kernel's trace.
+        Largest residual trace as a share of the kernel's trace; what is left out enters certificates.
     max_rank : int, optional
         Default: a twelfth of the samples, above which triangles are cheaper.
     """
@@ -104,47 +102,6 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     if not len(full):
         return concatenate([held], [np.array(low)])
     return concatenate([held, gram.take(full)], [np.array(low), full])
-
-
-def pivoted_factor(
-    column: Callable[[int], Array], diagonal: Array, bound: float, max_rank: int
-) -> tuple[Array | None, float]:
-    """Pivoted Cholesky from single columns, for kernels too large to hold.
-
-    Parameters
-    ----------
-    column : callable
-        ``column(i)`` returns column i of K, shape (n_samples,).
-    diagonal : array of shape (n_samples,)
-    bound : float
-        Largest residual trace.
-    max_rank : int
-
-    Returns
-    -------
-    factor : array of shape (rank, n_samples) or None
-        ``factor' factor`` is K up to a PSD residual; None when `max_rank` is not enough.
-    residual : float
-        Trace of the residual.
-    """
-    rows = np.empty((max_rank, len(diagonal)))
-    diag = np.array(diagonal, dtype=np.float64)
-    total = float(diag.sum())
-    rank = 0
-    while True:
-        residual = float(np.maximum(diag, 0.0).sum())
-        pivot = int(np.argmax(diag))
-        if residual <= bound or diag[pivot] <= 0.0:
-            return rows[:rank].copy(), residual
-        if rank == max_rank or (rank == max_rank // 2 and residual > 1e-2 * total):
-            return None, residual
-        row = column(pivot) - rows[:rank, pivot] @ rows[:rank]
-        root = np.sqrt(diag[pivot])
-        row = np.where(diag > 0.0, row / root, 0.0)
-        diag -= row * row
-        row[pivot], diag[pivot] = root, 0.0
-        rows[rank] = row
-        rank += 1
 
 
 def as_gram(gram: Gram | ArrayLike) -> Gram:

@@ -324,7 +324,8 @@ def solve_newton(
                 weights = 0.5 * (old.weights + weights)
             continue
         halvings = 0
-        if gap <= tol * it.primal:
+        # a lone watched kernel leaves nothing to improve, however far rounding keeps its gap from tol
+        if gap <= tol * it.primal or len(watched) == 1 or stalled == 3:
             forms, largest = _all_forms(problem, it, warm, screen=screen)
             warm.forms = forms
             gap = it.gap(alpha, float(largest))

@@ -1,0 +1,119 @@
+# Every target makes what it needs: a virtual environment in .venv, the package in it (editable, so that changes of
+# Python files need no second installation) and the tools of the target. Nothing outside this folder is touched.
+#
+#   make demo     a model, its path and a report on a real table, under a minute after installation
+#   make test     the test suite
+#   make setup    everything for development
+#
+# Variables: PYTHON (3.11 or later), JOBS (parallel tests), ARGS (passed on to pytest or to the demo),
+# CONSTRAINTS= (empty: newest versions instead of the tested ones).
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+CONSTRAINTS ?= constraints.txt
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
+SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
+
+# One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
+test test-noext bench: export OPENBLAS_NUM_THREADS := 1
+test test-noext bench: export OMP_NUM_THREADS := 1
+test test-noext: export SCIPY_ARRAY_API := 1
+test test-noext docs: export MPLBACKEND := Agg
+
+# The real data sets, where they lie beside the repository. Tests that need them are skipped elsewhere.
+ifneq ($(wildcard ../shared/data/.),)
+KERNELWEAVE_DATA ?= $(abspath ../shared/data)
+export KERNELWEAVE_DATA
+endif
+
+.PHONY: help setup demo test test-noext lint format types layers docs wheel bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '2,/^$$/s/^#//p' Makefile
+
+# ---- installation ----------------------------------------------------------------------------------------------
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "kernelweave needs Python 3.11 or later, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || echo missing)." >&2; \
+	  echo "Name another one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV) ..."
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+	@$(PIP) install -q --upgrade pip $(PINS)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/package: $(STAMPS)/venv $(SOURCES)
+	@echo "Installing kernelweave and its command line (the first time takes about a minute) ..."
+	@$(PIP) install -q $(PINS) $(BUILD_PINS) -e '.[cli]'
+	@$(BIN)/python -c 'from kernelweave._loops import HAS_EXTENSION as ok; print("Compiled core: " + ("yes." if ok \
+	  else "no, NumPy takes over (slower). With a C++17 compiler installed: make clean, then again."))'
+	@touch $@
+
+# Tools of a target: $(STAMPS)/group-test installs the dependency group "test", and so on.
+$(STAMPS)/group-%: $(STAMPS)/package
+	@echo "Installing the $* tools ..."
+	@$(PIP) install -q $(PINS) --group $*
+	@touch $@
+
+setup: $(STAMPS)/package
+	@echo "Installing all development tools ..."
+	@$(PIP) install -q $(PINS) --group dev
+	@touch $(STAMPS)/group-test $(STAMPS)/group-lint $(STAMPS)/group-docs $(STAMPS)/group-bench
+	@echo "Ready. Next: make test. To check every commit: $(BIN)/prek install"
+
+# ---- use -------------------------------------------------------------------------------------------------------
+
+demo: $(STAMPS)/package
+	$(BIN)/kernelweave demo $(ARGS)
+
+test: $(STAMPS)/group-test
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+# The same suite on the NumPy twins of the compiled functions.
+test-noext: $(STAMPS)/group-test
+	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+# ---- quality ---------------------------------------------------------------------------------------------------
+
+lint: $(STAMPS)/group-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/codespell
+
+format: $(STAMPS)/group-lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(STAMPS)/group-lint
+	$(BIN)/mypy
+
+layers: $(STAMPS)/group-lint
+	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
+
+docs: $(STAMPS)/group-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python docs/_ext/check_offline.py docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+wheel: $(STAMPS)/venv
+	rm -rf dist
+	$(PIP) wheel -q --no-deps $(BUILD_PINS) -w dist .
+	@ls dist
+
+bench: $(STAMPS)/group-bench
+	@test -f benchmarks/run.py || { echo "There is no benchmarks/run.py yet." >&2; exit 1; }
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery .pytest_cache .ruff_cache .mypy_cache
+	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

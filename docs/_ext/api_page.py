@@ -1,0 +1,86 @@
+"""Write generated/api.rst, the list of public names, from the package itself.
+
+To extend it: give a new name of ``kernelweave.__all__`` a place in `SECTIONS`. A public name without a place, and a
+place without a name, are warnings, hence errors of `make docs`. Modules are listed by their own ``__all__``.
+"""
+
+import importlib
+import types
+from pathlib import Path
+
+import kernelweave
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+#: Heading, introduction, and names of ``kernelweave``.
+SECTIONS = [
+    (
+        "Estimators",
+        "scikit-learn's contract in full. The CV variants choose the strength of regularisation on a path.",
+        ["MKLRegressor", "MKLClassifier", "MKLRegressorCV", "MKLClassifierCV"],
+    ),
+    ("Kernels", "Frozen values that compose.", ["kernels"]),
+    ("Banks", "Lists of kernels, those of the papers and a default.", ["banks"]),
+    ("Views", "Columns of tables, by name.", ["views"]),
+    ("Normalisers", "How base kernels are brought to one scale.", ["normalizers"]),
+    ("Learners", "How weights are found: the values of `learner=`.", ["learners"]),
+    (
+        "Functions of arrays",
+        "For those who hold Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
+        ["solve_rls2", "rls2_path", "RLS2Result", "PathResult", "Status", "KernelBank"],
+    ),
+    ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
+    ("Pictures", "Drawn with matplotlib.", ["plots"]),
+    ("Saving and loading", "", ["save", "load"]),
+    ("Data", "", ["datasets"]),
+    ("Errors", "", ["InputError", "NotPSDError"]),
+]
+
+#: Names in `SECTIONS` that a version may lack.
+OPTIONAL = {"datasets", "inspection"}
+
+
+def summary(names: list[str]) -> list[str]:
+    return [".. autosummary::", "   :toctree:", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+
+
+def documented(module: types.ModuleType) -> list[str]:
+    """Return the functions and classes of a module; constants are described by the module's own docstring."""
+    return [f"{module.__name__}.{name}" for name in module.__all__ if callable(getattr(module, name))]
+
+
+def lines() -> list[str]:
+    out = ["API", "===", "", "Everything below is reached as ``kw.<name>`` after ``import kernelweave as kw``.", ""]
+    placed = set()
+    for title, text, names in SECTIONS:
+        found: list[str] = []
+        for name in names:
+            placed.add(name)
+            try:
+                value = getattr(kernelweave, name, None) or importlib.import_module(f"kernelweave.{name}")
+            except ImportError as error:
+                if name not in OPTIONAL:
+                    logger.warning("api_page: kernelweave.%s cannot be imported: %s", name, error)
+                continue
+            found += documented(value) if isinstance(value, types.ModuleType) else [f"kernelweave.{name}"]
+        if found:
+            out += [title, "-" * len(title), "", text, "", *summary(found)]
+    for name in sorted(set(kernelweave.__all__) - placed):
+        logger.warning("api_page: kernelweave.%s has no place in SECTIONS of docs/_ext/api_page.py", name)
+    return out
+
+
+def write(app: Sphinx) -> None:
+    path = Path(app.srcdir) / "generated" / "api.rst"
+    path.parent.mkdir(exist_ok=True)
+    text = "\n".join(lines())
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def setup(app: Sphinx) -> dict:
+    # before autosummary (priority 500) looks for what it has to generate, and before source files are listed
+    app.connect("builder-inited", write, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,72 @@
+"""Sphinx configuration. The pages load nothing from other machines (checked by _ext/check_offline.py)."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "kernelweave"
+author = "The kernelweave developers"
+copyright = "The kernelweave developers"
+release = version = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "api_page",
+    "mathml",
+]
+
+exclude_patterns = ["_build", "_ext", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+# References in plain backticks become links where they can be resolved, and code where they cannot.
+default_role = "autolink"
+# Pages stay readable offline, and builds need no network.
+intersphinx_mapping: dict[str, tuple[str, None]] = {}
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types are in the docstrings
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "inherited-members": False}
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# Formulas become MathML, which browsers render themselves.
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = "kernelweave"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+
+# The gallery runs every examples/plot_*.py. Without such a file there is no gallery, and no page for it.
+if any((HERE.parent / "examples").glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": "../examples",
+        "gallery_dirs": "gallery",
+        "filename_pattern": r"plot_",
+        "abort_on_example_error": True,
+        "download_all_examples": False,
+        "remove_config_comments": True,
+        "show_memory": False,
+        "show_signature": False,
+        "write_computation_times": False,  # that page loads scripts from elsewhere
+        "within_subsection_order": "FileNameSortKey",
+    }
+    tags.add("gallery")  # noqa: F821  Sphinx defines it

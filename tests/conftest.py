@@ -1,0 +1,66 @@
+"""Fixtures for all tests: one seed by default, and the folder of real data sets where there is one."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# The same examples on every run: a test that fails today fails tomorrow. Searching is for KERNELWEAVE_TEST_SEED.
+hypothesis.settings.register_profile("kernelweave", deadline=None, derandomize=True, database=None, max_examples=50)
+hypothesis.settings.load_profile("kernelweave")
+
+SEED_VARIABLE = "KERNELWEAVE_TEST_SEED"
+
+
+def read_seeds(text: str) -> list[int]:
+    """Read "7", "1,5", "1-20" or "all" (ten seeds)."""
+    if text == "all":
+        return list(range(10))
+    try:
+        bounds = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        seeds = [seed for ends in bounds for seed in range(ends[0], ends[-1] + 1)]
+    except ValueError:
+        seeds = []
+    if not seeds:
+        raise pytest.UsageError(f"{SEED_VARIABLE} must be a number, a list, a range or 'all', got {text!r}.")
+    return seeds
+
+
+SEEDS = read_seeds(os.environ.get(SEED_VARIABLE) or "0")
+
+
+def pytest_report_header() -> list[str]:
+    from kernelweave._loops import HAS_EXTENSION
+
+    return [
+        f"kernelweave: compiled core {'on' if HAS_EXTENSION else 'off'}, seeds {SEEDS}, "
+        f"data {os.environ.get('KERNELWEAVE_DATA') or 'not given'}"
+    ]
+
+
+@pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")
+def seed(request) -> int:
+    """Seed of this run, 0 unless KERNELWEAVE_TEST_SEED says otherwise."""
+    return request.param
+
+
+@pytest.fixture
+def rng(seed) -> np.random.Generator:
+    """Random numbers that are the same on every run with the same seed."""
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real data sets, named by KERNELWEAVE_DATA; tests that need it are skipped without it."""
+    value = os.environ.get("KERNELWEAVE_DATA")
+    if not value:
+        pytest.skip("needs the real data sets: set KERNELWEAVE_DATA to their folder")
+    folder = Path(value)
+    if not folder.is_dir():
+        pytest.skip(f"needs the real data sets: KERNELWEAVE_DATA={value} is not a folder")
+    return folder

@@ -1,0 +1,153 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelweave import banks
+from kernelweave._checks import InputError
+from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
+from kernelweave.views import Table, as_table
+
+
+@pytest.mark.parametrize(
+    ("n_features", "size"),
+    # Table 2 of the RLS2 paper: features and kernels of its ten data sets
+    [(7, 104), (37, 494), (11, 156), (13, 182), (6, 91), (8, 117), (33, 442), (34, 455), (60, 793)],
+)
+def test_rls2_sizes(n_features, size):
+    assert len(banks.rls2(n_features)) == len(set(banks.rls2(n_features))) == size
+    assert len(banks.simplemkl(n_features)) == len(set(banks.simplemkl(n_features))) == size
+
+
+def test_rls2_kernels():
+    bank = banks.rls2(2)
+    gammas = 10.0 ** np.linspace(-3, 3, 10)
+    for block, columns in enumerate((None, (0,), (1,))):
+        part = bank[13 * block : 13 * block + 13]
+        assert {kernel.columns for kernel in part} == {columns}
+        assert [kernel.base for kernel in part[:3]] == [
+            Polynomial(q, coef0=1.0, gamma=1.0) for q in (1, 2, 3)
+        ]
+        np.testing.assert_allclose([kernel.base.gamma for kernel in part[3:]], gammas, rtol=1e-14)
+        assert all(type(kernel.base) is RBF for kernel in part[3:])
+
+
+def test_rkl_kernels():
+    bank = banks.rkl()
+    bandwidths = [0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20]
+    assert len(bank) == 20
+    X = np.array([[0.0, 1.0], [2.0, -1.0]])
+    for kernel, s in zip(bank, bandwidths, strict=False):
+        np.testing.assert_allclose(kernel(X)[0, 1], np.exp(-8 / (2 * s**2)), rtol=1e-14)
+    for q, kernel in enumerate(bank[10:], start=1):
+        np.testing.assert_allclose(kernel(X), (X @ X.T + (q > 1)) ** q, rtol=1e-13)
+        assert kernel.columns is None
+    assert bank[10].is_linear
+
+
+def test_simplemkl_kernels():
+    bank = banks.simplemkl(1)
+    assert bank[:13] == [*banks.rkl()[:10], Linear(), Polynomial(2), Polynomial(3)]
+    assert bank[13:] == [kernel.on([0]) for kernel in bank[:13]]
+
+
+def test_mlmkl_kernels():
+    X = np.array([[0.0, 1.0], [2.0, -1.0]])
+    S = X @ X.T
+    expected = [S, np.exp(-((X[:, None] - X) ** 2).sum(-1)), (S + 1) ** 2, (S + 1) ** 3]
+    np.testing.assert_allclose([kernel(X) for kernel in banks.mlmkl()], expected, rtol=1e-14)
+
+
+def test_linear_features():
+    bank = banks.linear_features(3)
+    X = np.arange(6.0).reshape(2, 3)
+    assert all(kernel.is_linear and kernel.base == Linear() for kernel in bank)
+    np.testing.assert_array_equal(sum(bank)(X), X @ X.T)
+    for j, kernel in enumerate(bank):
+        np.testing.assert_array_equal(kernel(X), np.outer(X[:, j], X[:, j]))
+
+
+@pytest.mark.parametrize("n_features", [0, -1, 2.0, "3", None, True, np.zeros((3, 2))])
+@pytest.mark.parametrize("bank", [banks.rls2, banks.simplemkl, banks.linear_features])
+def test_bad_number_of_features(bank, n_features):
+    with pytest.raises(
+        InputError, match=r"(?s)`n_features` must be an integer >= 1, got .*Pass X\.shape\[1\]"
+    ):
+        bank(n_features)
+
+
+def test_numpy_integers_count():
+    assert banks.rls2(np.int64(2)) == banks.rls2(2)
+
+
+def test_views():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 4)), columns=["g1", "g2", "age", "bmi"])
+    bank = banks.views({"rna": slice("g1", "g2"), "clinical": ["age", "bmi"]}, kernels=[Linear(), RBF(0.5)])
+    assert [kernel.label for kernel in bank] == [
+        "rna: Linear",
+        "rna: RBF(gamma=0.5)",
+        "clinical: Linear",
+        "clinical: RBF(gamma=0.5)",
+    ]
+    np.testing.assert_array_equal(bank[3](X), RBF(0.5)(X[["age", "bmi"]]))
+    assert banks.views({"a": [0]}) == [Linear().on([0], name="a")] == banks.views({"a": [0]}, Linear())
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (({},), "Views are a dict from names to columns, with at least one view, got {}"),
+        ((["age"],), "Views are a dict"),
+        (({"a": [0]}, []), "`kernels` must hold at least one kernel"),
+        (({"a": [0]}, ["rbf"]), "`kernels` must hold at least one kernel and nothing else, got"),
+        (({"a": [0]}, [RBF().on([1])]), "restricted already"),
+        (({"a": []},), "at least one column"),
+    ],
+)
+def test_views_errors(args, message):
+    with pytest.raises(InputError, match=message):
+        banks.views(*args)
+
+
+def test_default_few_columns():
+    table = Table(np.zeros((3, 3)), names=("age", "bmi", "site"), levels=(0, 0, 4))
+    bank = banks.default(table)
+    assert len(bank) == len(set(bank)) == 10 + 2 * 6 + 1
+    assert bank[:3] == [Linear(), Polynomial(2), Polynomial(3)]
+    np.testing.assert_allclose([kernel.gamma for kernel in bank[3:10]], np.logspace(-2, 1, 7) / 6)
+    assert {kernel.columns for kernel in bank[10:]} == {("age",), ("bmi",), ("site",)}
+    assert [kernel for kernel in bank if kernel.base == Categorical()] == [Categorical().on(["site"])]
+    assert [kernel(table).shape for kernel in bank] == [(3, 3)] * len(bank)
+
+
+@pytest.mark.parametrize(("n_columns", "size"), [(2, 22), (40, 250), (41, 51), (2000, 2010), (2001, 10)])
+def test_default_sizes(n_columns, size):
+    bank = banks.default(np.zeros((1, n_columns)))
+    assert len(bank) == size
+    if n_columns > 40:
+        assert all(kernel.base == Linear() for kernel in bank[10:])
+    assert banks.get("default", n_columns) == bank
+
+
+def test_default_one_column_has_no_repeats():
+    table = as_table(np.random.default_rng(0).normal(size=(8, 1)))
+    stack = np.array([kernel(table) for kernel in banks.default(table)])
+    distance = np.abs(stack[:, None] - stack).max(axis=(2, 3)) + np.eye(len(stack))
+    assert distance.min() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"])
+def test_get(name):
+    bank = banks.get(name, 4)
+    assert bank
+    assert all(isinstance(kernel, Kernel) for kernel in bank)
+    assert banks.get(name.upper().replace("_", "-"), 4) == bank
+    if name != "default":
+        function = getattr(banks, name)
+        assert bank == (function() if name in ("mlmkl", "rkl") else function(4))
+
+
+def test_get_unknown():
+    with pytest.raises(
+        InputError, match=r"Unknown bank 'rsl2'\. Did you mean 'rls2'\?.*'mlmkl', 'rkl', 'rls2'"
+    ):
+        banks.get("rsl2", 3)

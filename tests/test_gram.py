@@ -1,0 +1,159 @@
+"""One suite over every Gram representation: they must answer alike."""
+
+import numpy as np
+import pytest
+from problems import rbf_stack
+
+from kernelweave.gram import (
+    CompositeGram,
+    FactorGram,
+    PackedGram,
+    TileGram,
+    as_gram,
+    compress,
+    concatenate,
+    gram_from_stack,
+)
+
+N = 31
+
+
+@pytest.fixture(scope="module")
+def stack():
+    X = np.random.default_rng(0).normal(size=(N, 3))
+    return np.concatenate([rbf_stack(X, [0.5]), X[:, None, :] * X[None, :, :]], axis=2)
+
+
+def packed(stack):
+    return gram_from_stack(stack, reduce=False)
+
+
+def factors(stack):
+    rows, sizes = [], []
+    for m in range(stack.shape[2]):
+        values, vectors = np.linalg.eigh(stack[:, :, m])
+        keep = values > 1e-13 * values[-1]
+        rows.append((vectors[:, keep] * np.sqrt(values[keep])).T)
+        sizes.append(keep.sum())
+    return FactorGram(np.concatenate(rows), np.r_[0, np.cumsum(sizes)])
+
+
+def tiles(stack):
+    return TileGram(lambda m, r, c: stack[r, c, m].copy(), np.einsum("iim->mi", stack).copy(), tile_rows=8)
+
+
+def composite(stack):
+    odd, even = np.arange(1, stack.shape[2], 2), np.arange(0, stack.shape[2], 2)
+    return CompositeGram([packed(stack).take(odd), factors(stack).take(even)], [odd, even])
+
+
+def reduced(stack):
+    return gram_from_stack(stack)
+
+
+FORMS = [packed, factors, tiles, composite, reduced]
+
+
+@pytest.fixture(params=FORMS, ids=lambda form: form.__name__)
+def gram(request, stack):
+    return request.param(stack)
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_vectors", [1, 2])
+@pytest.mark.parametrize("chosen", [None, [0], [5, 1, 2]])
+def test_forms_and_products(gram, stack, rng, n_vectors, chosen):
+    C = rng.normal(size=(n_vectors, N))
+    idx = None if chosen is None else np.array(chosen)
+    every = slice(None) if chosen is None else idx
+    close(gram.quadratic_forms(C, idx), np.einsum("ti,ijm,tj->m", C, stack, C)[every])
+    close(gram.matvecs(C, idx), np.einsum("ijm,tj->mti", stack, C)[every])
+
+
+@pytest.mark.parametrize("which", [[], [2], [4, 5], [0, 1, 2, 3, 4, 5, 6]])
+def test_combinations(gram, stack, rng, which):
+    w = np.zeros(stack.shape[2])
+    w[which] = rng.uniform(0.5, 2.0, len(which))
+    C = rng.normal(size=(2, N))
+    close(gram.combine(w), stack @ w)
+    close(gram.matvec(w, C), C @ (stack @ w))
+    work = np.full((N, N), np.nan)
+    close(np.triu(gram.combine_upper(w, work)), np.triu(stack @ w))
+    factor = gram.factor(w)
+    if factor is not None and len(which):
+        close(factor.T @ factor, stack @ w)
+
+
+def test_diagonals_traces_and_bounds(gram, stack):
+    close(gram.diagonal(), np.einsum("iim->mi", stack))
+    close(gram.trace(), np.einsum("iim->m", stack))
+    largest = np.array([np.linalg.eigvalsh(stack[:, :, m])[-1] for m in range(stack.shape[2])])
+    assert (gram.norm_bound >= largest * (1 - 1e-12)).all()
+    # no looser than the trace, which every PSD matrix allows
+    assert (gram.norm_bound <= gram.trace() * (1 + 1e-12)).all()
+    assert gram.nbytes > 0
+    assert str(gram.n_kernels) in gram.describe() or isinstance(gram, CompositeGram)
+
+
+def test_take_rescale_and_center(gram, stack, rng):
+    idx = np.array([3, 0, 6])
+    C = rng.normal(size=(1, N))
+    close(gram.take(idx).matvecs(C), np.einsum("ijm,tj->mti", stack[:, :, idx], C))
+    scale = rng.uniform(0.5, 2.0, size=(stack.shape[2], N))
+    close(
+        gram.rescale(scale).matvecs(C),
+        np.einsum("ijm,tj->mti", stack * scale.T[:, None, :] * scale.T[None, :, :], C),
+    )
+    p = rng.uniform(size=N)
+    p /= p.sum()
+    H = np.eye(N) - np.outer(np.ones(N), p)
+    centred = np.einsum("ij,jkm,lk->ilm", H, stack, H)
+    close(gram.center(p).matvecs(C), np.einsum("ijm,tj->mti", centred, C))
+    close(gram.center(p).diagonal(), np.einsum("iim->mi", centred))
+
+
+def test_linear_features_are_never_expanded():
+    X = np.random.default_rng(1).normal(size=(20, 5000))
+    gram = FactorGram.from_columns(X)
+    # the design matrix and nothing else: the triangles would take 84 times as much
+    assert gram.nbytes == X.nbytes
+    assert (gram.ranks == 1).all()
+    c = np.random.default_rng(2).normal(size=(1, 20))
+    close(gram.quadratic_forms(c), np.square(c @ X)[0])
+
+
+def test_reduction_is_exact_and_only_where_it_pays(stack):
+    gram = gram_from_stack(stack)
+    assert (gram.ranks[4:] == 1).all()
+    assert gram.ranks[0] == -1
+    assert not gram.residual_trace.any()
+    rough = compress(packed(stack), tol=1e-2, max_rank=25)
+    assert 0 < rough.residual_trace.max() <= 1e-2 * N
+    c = np.random.default_rng(3).normal(size=(1, N))
+    short = packed(stack).quadratic_forms(c) - rough.quadratic_forms(c)
+    # the missing part is PSD and bounded by its trace
+    assert (short >= -1e-10).all()
+    assert (short <= rough.residual_trace * (c @ c.T).item() + 1e-10).all()
+
+
+def test_concatenate_merges_factors(stack):
+    parts = [factors(stack).take(np.arange(2)), factors(stack).take(np.arange(2, 7))]
+    joined = concatenate(parts)
+    assert isinstance(joined, FactorGram)
+    close(joined.diagonal(), np.einsum("iim->mi", stack))
+    mixed = concatenate([parts[0], packed(stack).take(np.arange(2, 7))])
+    close(mixed.diagonal(), np.einsum("iim->mi", stack))
+
+
+def test_a_representation_passes_through(stack):
+    gram = packed(stack)
+    assert as_gram(gram) is gram
+    assert isinstance(as_gram(stack[:, :, 0]), PackedGram)
+
+
+def test_wrong_lengths_are_refused():
+    with pytest.raises(ValueError, match="needs 10 entries"):
+        PackedGram(np.ones((1, 9)), 4)

@@ -1,0 +1,183 @@
+"""Every compiled function against its NumPy twin, and both against plain formulas."""
+
+import numpy as np
+import pytest
+
+from kernelweave import _loops
+from kernelweave._loops import numpy_core, packed_length, unpack
+
+CORES = [pytest.param(numpy_core, id="numpy")]
+if _loops.HAS_EXTENSION:
+    CORES.append(pytest.param(_loops.core, id="compiled"))
+
+
+def random_psd(rng, n, rank=None):
+    Z = rng.normal(size=(n, n if rank is None else rank))
+    return Z @ Z.T
+
+
+def packed_of(stack):
+    i, j = np.triu_indices(stack.shape[0])
+    return np.ascontiguousarray(stack[i, j].T)
+
+
+@pytest.fixture
+def stack(rng):
+    return np.stack([random_psd(rng, 23) for _ in range(7)], axis=-1)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_quadratic_forms_and_products(core, stack, rng, n_vectors):
+    packed, idx = packed_of(stack), np.array([5, 0, 2])
+    C = rng.normal(size=(n_vectors, 23))
+    forms, products = np.empty(3), np.empty((3, n_vectors, 23))
+    core.quadratic_forms(packed, idx, C, forms)
+    core.matvecs(packed, idx, C, products)
+    np.testing.assert_allclose(forms, np.einsum("ti,ijm,tj->m", C, stack, C)[idx], rtol=1e-12)
+    np.testing.assert_allclose(products, np.einsum("ijm,tj->mti", stack, C)[idx], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_all_quadratic_forms(core, stack, rng):
+    C, forms = rng.normal(size=(1, 23)), np.empty(7)
+    core.quadratic_forms(packed_of(stack), np.arange(7), C, forms)
+    np.testing.assert_allclose(forms, np.einsum("ti,ijm,tj->m", C, stack, C), rtol=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("idx", [[], [3], [0, 1, 2, 3, 4, 5, 6]])
+def test_combine_fills_the_upper_triangle(core, stack, rng, idx):
+    idx = np.array(idx, dtype=np.int64)
+    w, out = rng.uniform(size=len(idx)), np.full((23, 23), np.nan)
+    core.combine(packed_of(stack), idx, w, out)
+    i, j = np.triu_indices(23)
+    np.testing.assert_allclose(out[i, j], (stack[:, :, idx] @ w)[i, j], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("layout", ["kernels last", "kernels first", "reversed"])
+def test_pack_reads_any_strides(core, stack, layout):
+    view = {
+        "kernels last": np.ascontiguousarray(stack),
+        "kernels first": np.moveaxis(np.ascontiguousarray(np.moveaxis(stack, -1, 0)), 0, -1),
+        "reversed": np.ascontiguousarray(stack[::-1, ::-1])[::-1, ::-1],
+    }[layout]
+    packed = np.empty((7, packed_length(23)))
+    asym, size, bad = np.empty((3, 7))
+    core.pack(view, packed, asym, size, bad)
+    np.testing.assert_array_equal(packed, packed_of(stack))
+    assert not asym.any()
+    assert not bad.any()
+    np.testing.assert_array_equal(size, np.abs(stack).max(axis=(0, 1)))
+    np.testing.assert_array_equal(unpack(packed[4], 23), stack[:, :, 4])
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_pack_sees_what_is_not_finite_or_not_symmetric(core, stack, value):
+    packed = np.empty((7, packed_length(23)))
+    asym, size, bad = np.empty((3, 7))
+    crooked = stack.copy()
+    crooked[4, 9, 2] += 0.5
+    core.pack(crooked, packed, asym, size, bad)
+    assert np.flatnonzero(asym).tolist() == [2]
+    assert asym[2] == pytest.approx(0.5)
+    # the build assumes finite math; the check must see NaN all the same, in either triangle
+    for place in [(3, 8), (8, 3), (5, 5)]:
+        broken = stack.copy()
+        broken[(*place, 6)] = value
+        core.pack(broken, packed, asym, size, bad)
+        assert np.flatnonzero(bad).tolist() == [6]
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("rank", [0, 1, 4])
+def test_pivoted_cholesky_finds_the_rank(core, rng, rank):
+    K = random_psd(rng, 30, rank) if rank else np.zeros((30, 30))
+    Z = np.full((10, 30), np.nan)
+    found, residual = core.pivoted_cholesky(packed_of(K[:, :, None])[0], 0.0, Z)
+    assert found == rank
+    assert residual == 0.0
+    np.testing.assert_allclose(Z[:rank].T @ Z[:rank], K, atol=1e-13 * max(1.0, K.trace()))
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_pivoted_cholesky_certifies_the_residual(core, rng):
+    x = rng.normal(size=40)
+    K = np.exp(-np.square(x[:, None] - x))
+    Z = np.empty((40, 40))
+    found, residual = core.pivoted_cholesky(packed_of(K[:, :, None])[0], 1e-3 * K.trace(), Z)
+    rest = K - Z[:found].T @ Z[:found]
+    assert 0 < residual <= 1e-3 * K.trace()
+    assert residual == pytest.approx(np.trace(rest), rel=1e-9)
+    # what is left out is PSD, so that bounds by its trace hold
+    assert np.linalg.eigvalsh(rest)[0] >= -1e-12
+    assert core.pivoted_cholesky(packed_of(np.eye(40)[:, :, None])[0], 0.0, np.empty((8, 40)))[0] == -1
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_factor_products(core, rng):
+    Zt, offsets = rng.normal(size=(6, 17)), np.array([0, 2, 2, 6])
+    C = rng.normal(size=(2, 17))
+    out = np.empty((2, 2, 17))
+    core.factor_matvecs(Zt, offsets, np.array([2, 1]), C @ Zt.T, out)
+    np.testing.assert_allclose(out[0], C @ Zt[2:].T @ Zt[2:], rtol=1e-12, atol=1e-12)
+    assert not out[1].any()
+
+
+def simplex_kkt(H, g, x):
+    """Largest violation of optimality of ``min g'x + x'Hx/2`` over the simplex, relative to the gradient."""
+    gradient = g + H @ x
+    return (gradient @ x - gradient.min()) / np.abs(gradient).max()
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("size", [1, 2, 9, 40])
+@pytest.mark.parametrize("seed", range(5))
+def test_simplex_qp_is_optimal(core, size, seed):
+    rng = np.random.default_rng(seed)
+    H, g = random_psd(rng, size, max(1, size // 2)) + 1e-6 * np.eye(size), rng.normal(size=size)
+    for start in (np.eye(size)[0], np.full(size, 1.0 / size)):
+        x = start.copy()
+        steps = core.simplex_qp(H, g, x, 1e-13, 1000)
+        assert steps >= 0
+        assert x.min() >= 0
+        assert x.sum() == pytest.approx(1.0, abs=1e-10)
+        assert simplex_kkt(H, g, x) <= 1e-8
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_simplex_qp_copes_with_duplicates(core, rng):
+    H = random_psd(rng, 8)
+    twice = np.block([[H, H], [H, H]]) + 1e-10 * np.eye(16)
+    g = np.tile(rng.normal(size=8), 2)
+    x = np.full(16, 1 / 16)
+    core.simplex_qp(twice, g, x, 1e-13, 2000)
+    assert simplex_kkt(twice, g, x) <= 1e-7
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("seed", range(4))
+def test_smo_solves_problem_7(core, seed):
+    rng = np.random.default_rng(seed)
+    V, u = rng.normal(size=(30, 12)), rng.normal(size=30)
+    G, b = V.T @ V, V.T @ u
+    d = np.full(12, 1 / 12)
+    core.simplex_smo(G, b, d, 1e-10, 100_000, 100_000)
+    other = np.full(12, 1 / 12)
+    numpy_core.simplex_qp(G, -b, other, 1e-13, 1000)
+    np.testing.assert_allclose(d, other, atol=1e-8)
+
+
+def test_the_switch_turns_the_extension_off():
+    import os
+    import subprocess
+    import sys
+
+    environment = {**os.environ, "KERNELWEAVE_DISABLE_EXT": "1"}
+    code = "from kernelweave import _loops; print(_loops.HAS_EXTENSION, _loops.core is _loops.numpy_core)"
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert out.stdout.split() == ["False", "True"]

@@ -1,0 +1,177 @@
+"""Paths: each point is a certified solution, and the range, order and criteria are what they say."""
+
+import numpy as np
+import pytest
+from oracles import central_difference
+from problems import KINDS, make_problem
+from scipy.stats import multivariate_normal
+
+import kernelweave as kw
+from kernelweave.gram import FactorGram
+from kernelweave.solvers.criteria import compute_criteria
+from kernelweave.solvers.rls2 import make_problem as solver_problem
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_path_is_a_sequence_of_solutions(kind):
+    gram, y = make_problem(kind, np.random.default_rng(0))
+    path = kw.rls2_path(gram, y, n_alphas=12, tol=1e-8)
+    assert (np.diff(path.alphas) < 0).all()
+    assert path.rel_gap.max() <= 1e-8
+    for k in (0, 5, 11):
+        single = kw.solve_rls2(gram, y, path.alphas[k], tol=1e-8)
+        assert path.primal[k] == pytest.approx(single.primal, rel=3e-8)
+        assert path.at(k).alpha == path.alphas[k]
+    # the optimal value of Problem 5 falls with alpha
+    assert (np.diff(path.primal) <= 0).all()
+
+
+@pytest.mark.parametrize("kind", ["dense", "low rank", "mixed"])
+def test_the_automatic_range_starts_where_one_kernel_is_left(kind):
+    gram, y = make_problem(kind, np.random.default_rng(1))
+    path = kw.rls2_path(gram, y, n_alphas=5)
+    first, top = int(np.argmax(path.weights[0])), path.alphas[0]
+    assert path.n_active[0] == 1
+    # 5 % is the precision of the search: a little below, a second kernel enters
+    assert (kw.solve_rls2(gram, y, 0.9 * top, tol=1e-10).weights > 0).sum() > 1
+    assert first == np.argmax(np.einsum("i,ijm,j->m", y, gram, y))
+    assert path.alphas[-1] == pytest.approx(1e-6)  # times the largest trace, 1 here
+
+
+def test_order_of_alphas_and_infinity():
+    gram, y = make_problem("dense", np.random.default_rng(2))
+    path = kw.rls2_path(gram, y, [1e-2, np.inf, 1.0])
+    assert path.alphas.tolist() == [np.inf, 1.0, 1e-2]
+    assert path.df[0] == 0.0
+    assert path.n_iter[0] == 1
+    assert not path.dual_coef[0].any()
+    assert path.criteria["gcv"][0] == pytest.approx(np.mean(y**2))
+
+
+def test_alternating_path_uses_the_papers_rule():
+    gram, y = make_problem("dense", np.random.default_rng(3))
+    alphas = np.geomspace(1.0, 1e-3, 6)
+    path = kw.rls2_path(gram, y, alphas, solver="alternating", delta=1e-2)
+    assert all(status is kw.Status.RESIDUAL_RULE for status in path.status)
+    for alpha, d, c in zip(path.alphas, path.weights, path.dual_coef, strict=True):
+        residual = (gram @ d) @ c + alpha * c - y
+        assert np.linalg.norm(residual) <= 1e-2 * np.linalg.norm(y)
+
+
+def test_df_four_forms_agree():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(30, 8)), rng.normal(size=30)
+    alphas = [10.0, 0.5, 1e-2]
+    path = kw.rls2_path(FactorGram.from_columns(X), y, alphas)
+    for alpha, d, df in zip(path.alphas, path.weights, path.df, strict=True):
+        A = X[:, d > 0] * np.sqrt(d[d > 0])
+        inner, outer, m = A.T @ A, A @ A.T, (d > 0).sum()
+        singular = np.square(np.linalg.svd(A, compute_uv=False))
+        forms = [
+            np.trace(A @ np.linalg.solve(inner + alpha * np.eye(m), A.T)),
+            m - alpha * np.trace(np.linalg.inv(inner + alpha * np.eye(m))),
+            30 - alpha * np.trace(np.linalg.inv(outer + alpha * np.eye(30))),
+            np.sum(singular / (singular + alpha)),
+        ]
+        np.testing.assert_allclose(df, forms, rtol=1e-10)
+        assert 0 <= df <= min(m, 30)
+
+
+@pytest.mark.parametrize("kind", ["dense", "mixed"])
+def test_total_df_is_the_divergence(kind):
+    """df_total against central differences of every fitted value in its own target, weights learnt anew."""
+    gram, y = make_problem(kind, np.random.default_rng(5))
+    alpha = 0.05
+    path = kw.rls2_path(gram, y, [alpha], tol=1e-13)
+
+    def fitted(target, i):
+        r = kw.solve_rls2(gram, target, alpha, tol=1e-13)
+        return ((gram @ r.weights) @ r.dual_coef)[i]
+
+    step, divergence = 1e-4, 0.0
+    for i in range(len(y)):
+        e = np.eye(len(y))[i] * step
+        divergence += (fitted(y + e, i) - fitted(y - e, i)) / (2 * step)
+    assert path.criteria["df_total"][0] == pytest.approx(divergence, rel=1e-4)
+    assert path.criteria["df_total"][0] > path.df[0]
+
+
+def test_evidence_is_the_gaussian_likelihood_at_its_best_scale():
+    gram, y = make_problem("dense", np.random.default_rng(6))
+    alpha = 0.1
+    path = kw.rls2_path(gram, y, [alpha], tol=1e-12)
+    K, n = gram @ path.weights[0], len(y)
+
+    def likelihood(tau2):
+        return multivariate_normal(np.zeros(n), tau2[0] * (K + alpha * np.eye(n))).logpdf(y)
+
+    tau2 = np.array([path.criteria["noise_variance"][0] / alpha])
+    assert path.criteria["evidence"][0] == pytest.approx(likelihood(tau2), rel=1e-10)
+    assert abs(central_difference(likelihood, tau2, 1e-4 * tau2[0])[0]) < 1e-4
+
+
+def test_criteria_count_a_weight_as_a_repetition():
+    gram, y = make_problem("dense", np.random.default_rng(7))
+    times = np.random.default_rng(0).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    weighted, _ = solver_problem(gram, y, times)
+    repeated, _ = solver_problem(gram[np.ix_(rows, rows)], y[rows])
+    r = kw.solve_rls2(gram, y, 0.05, tol=1e-12, sample_weight=times)
+    d = r.weights
+    c = kw.solve_rls2(gram[np.ix_(rows, rows)], y[rows], 0.05, tol=1e-12).dual_coef
+    one = compute_criteria(weighted, 0.05, d, r.dual_coef[None])
+    two = compute_criteria(repeated, 0.05, d, c[None])
+    for name in ("df", "df_total", "gcv", "aic", "bic", "evidence", "noise_variance"):
+        assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-6), name
+
+
+def test_several_outputs():
+    gram, y = make_problem("dense", np.random.default_rng(8))
+    Y = np.column_stack([y, y**2])
+    shared = kw.rls2_path(gram, Y, n_alphas=4)
+    own = kw.rls2_path(gram, Y, shared.alphas, shared_weights=False)
+    n, m = gram.shape[0], gram.shape[2]
+    assert shared.weights.shape == (4, m)
+    assert own.weights.shape == (4, 2, m)
+    assert shared.dual_coef.shape == own.dual_coef.shape == (4, n, 2)
+    assert (own.primal <= shared.primal * (1 + 1e-6)).all()
+    np.testing.assert_allclose(own.df, [sum(kw.rls2_path(gram, t, [a], tol=1e-6).df[0] for t in Y.T) for a in own.alphas], rtol=1e-3)
+
+
+def test_a_callback_ends_the_path_and_keeps_it():
+    gram, y = make_problem("dense", np.random.default_rng(9))
+    seen = []
+
+    def stop(index, result):
+        seen.append(result.alpha)
+        return index == 3
+
+    path = kw.rls2_path(gram, y, n_alphas=10, callback=stop)
+    assert len(path) == len(seen) == 4
+    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.rel_gap.max() <= 1e-6
+
+
+def test_ctrl_c_keeps_what_is_done():
+    gram, y = make_problem("dense", np.random.default_rng(10))
+
+    def interrupt(index, result):
+        if index == 2:
+            raise KeyboardInterrupt
+
+    path = kw.rls2_path(gram, y, n_alphas=10, callback=interrupt)
+    assert len(path) == 3
+    assert path.status[-1] is kw.Status.INTERRUPTED
+
+    def at_once(index, result):
+        raise KeyboardInterrupt
+
+    # the first solution is finished when the callback runs, so it is kept
+    assert len(kw.rls2_path(gram, y, n_alphas=10, callback=at_once)) == 1
+
+
+def test_targets_of_zero():
+    gram, _ = make_problem("dense", np.random.default_rng(11))
+    path = kw.rls2_path(gram, np.zeros(len(gram)), n_alphas=3)
+    assert not path.primal.any()
+    assert not path.rel_gap.any()

@@ -1,0 +1,357 @@
+"""RLS2 against independent optima, its certificate, invariances and limits."""
+
+import numpy as np
+import pytest
+from oracles import central_difference, rls2_by_conic, rls2_value
+from problems import KINDS, make_problem, rbf_stack, unit_trace
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Lasso, Ridge
+
+import kernelweave as kw
+from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
+from kernelweave.solvers.rls2 import make_problem as solver_problem
+
+ALPHAS = (1e-7, 1e-4, 1e-1, 1e1, 1e4)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_objective_equals_the_conic_optimum(kind, alpha):
+    gram, y = make_problem(kind, np.random.default_rng(0))
+    result = kw.solve_rls2(gram, y, alpha, tol=1e-9)
+    lower = rls2_by_conic(gram, y, alpha)
+    # the oracle is a lower bound; measured over 90 problems ours lies at most 1.4e-8 above it
+    assert lower * (1 - 1e-12) <= result.primal <= lower * (1 + 1e-7)
+    assert result.status is kw.Status.CONVERGED
+    assert result.rel_gap <= 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weighted_objective_equals_the_conic_optimum(kind):
+    rng = np.random.default_rng(3)
+    gram, y = make_problem(kind, rng)
+    weight, scale = rng.uniform(0.2, 5.0, len(y)), rng.uniform(0.5, 20.0, gram.shape[2])
+    result = kw.solve_rls2(gram, y, 0.05, tol=1e-9, sample_weight=weight, scale=scale)
+    lower = rls2_by_conic(gram, y, 0.05, scale=scale, sample_weight=weight)
+    assert lower * (1 - 1e-12) <= result.primal <= lower * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("solver", ["newton", "alternating"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gap_is_never_below_the_suboptimality(kind, solver):
+    gram, y = make_problem(kind, np.random.default_rng(1))
+    for alpha in (1e-3, 1e-1):
+        best = kw.solve_rls2(gram, y, alpha, tol=1e-12).primal
+        for effort in (1, 2, 4):
+            loose = kw.solve_rls2(gram, y, alpha, solver=solver, max_iter=effort, tol=1e-15, delta=1e-15)
+            # 1e-12: the optimum itself is known to that relative precision
+            assert loose.primal - best <= loose.gap + 1e-12 * best
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_primal_and_gap_are_what_their_formulas_say(kind):
+    gram, y = make_problem(kind, np.random.default_rng(2))
+    alpha = 0.02
+    r = kw.solve_rls2(gram, y, alpha, max_iter=2)
+    c, d = r.dual_coef, r.weights
+    K = gram @ d
+    primal = 0.5 * np.sum((y - K @ c) ** 2) + 0.5 * alpha * c @ K @ c
+    q = np.einsum("i,ijm,j->m", c, gram, c)
+    assert r.primal == pytest.approx(primal, rel=1e-12)
+    assert r.gap == pytest.approx(0.5 * alpha * (q.max() - c @ K @ c), rel=1e-6, abs=1e-12 * primal)
+    assert r.primal - r.gap == pytest.approx(r.dual, rel=1e-14)
+    # with c solving (13) exactly the value is Problem 6's
+    assert r.primal == pytest.approx(rls2_value(gram, y, alpha, d), rel=1e-11)
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_alternating_reaches_the_newton_solution(kind, alpha):
+    gram, y = make_problem(kind, np.random.default_rng(4))
+    newton = kw.solve_rls2(gram, y, alpha, tol=1e-10)
+    slow = kw.solve_rls2(gram, y, alpha, solver="alternating", delta=1e-9, max_iter=3000)
+    # Algorithm 1 converges slowly at small alpha: its own gap says how far it got
+    assert abs(slow.primal - newton.primal) <= slow.gap + newton.gap
+    # measured: 0.8 % above after 3000 rounds in the worst case (mixed, alpha=1e-4), below 1e-6 elsewhere
+    assert slow.primal <= newton.primal * (1 + 1e-2)
+    objective = slow.history["objective"]
+    # Lemma 4: every round decreases J; 1e-12 for rounding
+    assert (np.diff(objective) <= 1e-12 * objective[0]).all()
+
+
+def test_conjugate_gradients_do_what_cholesky_does():
+    gram, y = make_problem("dense", np.random.default_rng(5))
+    options = {"solver": "alternating", "delta": 1e-8}
+    direct = kw.solve_rls2(gram, y, 0.05, **options, linear_solver="cholesky")
+    iterative = kw.solve_rls2(gram, y, 0.05, **options, linear_solver="cg")
+    assert iterative.primal == pytest.approx(direct.primal, rel=1e-8)
+    assert abs(iterative.primal - direct.primal) <= iterative.gap + direct.gap
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+def test_tol_is_honoured_on_the_simplex(kind, tol):
+    gram, y = make_problem(kind, np.random.default_rng(6))
+    for alpha in ALPHAS:
+        r = kw.solve_rls2(gram, y, alpha, tol=tol)
+        assert r.rel_gap <= tol
+        assert r.weights.min() >= 0
+        assert r.weights.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_gradient_of_problem_6_is_minus_half_alpha_q():
+    gram, y = make_problem("dense", np.random.default_rng(7))
+    d = np.full(gram.shape[2], 1.0 / gram.shape[2])
+    alpha = 0.1
+    c = np.linalg.solve(gram @ d + alpha * np.eye(len(y)), y)
+    gradient = -0.5 * alpha * np.einsum("i,ijm,j->m", c, gram, c)
+    numeric = central_difference(lambda w: rls2_value(gram, y, alpha, w), d, 1e-5)
+    np.testing.assert_allclose(numeric, gradient, rtol=1e-6)
+
+
+# ---- invariances, with the reason in words ---------------------------------------------------------
+
+
+@pytest.fixture
+def solved():
+    gram, y = make_problem("mixed", np.random.default_rng(8))
+    return gram, y, kw.solve_rls2(gram, y, 0.03, tol=1e-11)
+
+
+def fitted(gram, result):
+    return (gram @ result.weights) @ result.dual_coef
+
+
+def test_scaling_kernels_and_alpha_together_changes_nothing(solved):
+    gram, y, base = solved
+    r = kw.solve_rls2(1e5 * gram, y, 1e5 * 0.03, tol=1e-11)
+    # K -> cK, alpha -> c alpha: the same f, the objective scales only through the penalty, which is alpha f'K^-1 f
+    np.testing.assert_allclose(fitted(1e5 * gram, r), fitted(gram, base), atol=1e-6)
+    assert r.primal == pytest.approx(base.primal, rel=1e-9)
+    # tol is relative: the work does not depend on units
+    assert r.n_iter == base.n_iter
+
+
+def test_scaling_y_scales_everything(solved):
+    gram, y, base = solved
+    r = kw.solve_rls2(gram, 1e6 * y, 0.03, tol=1e-11)
+    assert r.primal == pytest.approx(1e12 * base.primal, rel=1e-9)
+    assert r.n_iter == base.n_iter
+
+
+def test_scale_argument_is_scaling_the_kernels(solved):
+    gram, y, _ = solved
+    s = np.random.default_rng(0).uniform(0.5, 3.0, gram.shape[2])
+    one = kw.solve_rls2(gram, y, 0.03, tol=1e-11, scale=s)
+    two = kw.solve_rls2(gram * s, y, 0.03, tol=1e-11)
+    np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
+
+
+def test_order_of_kernels_and_samples_does_not_matter(solved):
+    gram, y, base = solved
+    rng = np.random.default_rng(0)
+    kernels, rows = rng.permutation(gram.shape[2]), rng.permutation(len(y))
+    r = kw.solve_rls2(gram[np.ix_(rows, rows, kernels)], y[rows], 0.03, tol=1e-11)
+    np.testing.assert_allclose(r.weights, base.weights[kernels], atol=1e-6)
+    np.testing.assert_allclose(r.dual_coef, base.dual_coef[rows], rtol=1e-5, atol=1e-6)
+
+
+def test_a_duplicated_kernel_shares_one_weight(solved):
+    gram, y, base = solved
+    strongest = int(np.argmax(base.weights))
+    r = kw.solve_rls2(np.concatenate([gram, gram[:, :, strongest : strongest + 1]], axis=2), y, 0.03, tol=1e-11)
+    # the objective and f are unique, the weights are not: only the twins' sum is
+    assert r.primal == pytest.approx(base.primal, rel=1e-9)
+    assert r.weights[strongest] + r.weights[-1] == pytest.approx(base.weights[strongest], abs=1e-6)
+
+
+def test_a_weight_is_a_repetition(solved):
+    gram, y, _ = solved
+    times = np.random.default_rng(1).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    weighted = kw.solve_rls2(gram, y, 0.03, tol=1e-11, sample_weight=times)
+    repeated = kw.solve_rls2(gram[np.ix_(rows, rows)], y[rows], 0.03, tol=1e-11)
+    assert weighted.primal == pytest.approx(repeated.primal, rel=1e-9)
+    np.testing.assert_allclose(weighted.weights, repeated.weights, atol=1e-6)
+
+
+def test_a_zero_kernel_changes_nothing(solved):
+    gram, y, base = solved
+    r = kw.solve_rls2(np.concatenate([gram, np.zeros_like(gram[:, :, :1])], axis=2), y, 0.03, tol=1e-11)
+    assert r.primal == pytest.approx(base.primal, rel=1e-9)
+    assert r.weights[-1] == 0
+
+
+# ---- limits and special cases ----------------------------------------------------------------------
+
+
+def test_one_kernel_is_kernel_ridge():
+    gram, y = make_problem("dense", np.random.default_rng(9))
+    K = gram[:, :, 2]
+    r = kw.solve_rls2(K, y, 0.01)
+    reference = KernelRidge(alpha=0.01, kernel="precomputed").fit(K, y)
+    np.testing.assert_allclose(r.dual_coef, reference.dual_coef_, rtol=1e-10)
+
+
+def test_large_alpha_is_lemma_5():
+    gram, y = make_problem("dense", np.random.default_rng(10))
+    scores = np.einsum("i,ijm,j->m", y, gram, y)
+    for alpha in (1e6, np.inf):
+        r = kw.solve_rls2(gram, y, alpha)
+        assert np.flatnonzero(r.weights).tolist() == [int(np.argmax(scores))]
+    assert not r.dual_coef.any()
+    assert r.primal == pytest.approx(0.5 * y @ y)
+    # alpha c -> y
+    far = kw.solve_rls2(gram, y, 1e6)
+    np.testing.assert_allclose(1e6 * far.dual_coef, y, atol=1e-5)
+
+
+def test_linear_kernels_are_ridge_on_scaled_columns():
+    rng = np.random.default_rng(11)
+    X, y = rng.normal(size=(50, 6)), rng.normal(size=50)
+    r = kw.solve_rls2(FactorGram.from_columns(X), y, 2.0, tol=1e-11)
+    scaled = X * np.sqrt(r.weights)
+    w = np.sqrt(r.weights) * Ridge(alpha=2.0, fit_intercept=False).fit(scaled, y).coef_
+    np.testing.assert_allclose(X.T @ r.dual_coef * r.weights, w, atol=1e-9)
+
+
+def test_linear_rls2_is_a_lasso():
+    """The KKT conditions of the weighted lasso at multiplier alpha * sum |w|, and scikit-learn's solution of it."""
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(60, 10))
+    y = X[:, 0] - 2 * X[:, 3] + 0.5 * rng.normal(size=60)
+    alpha = 3.0
+    r = kw.solve_rls2(FactorGram.from_columns(X), y, alpha, tol=1e-13)
+    w = r.weights * (X.T @ r.dual_coef)
+    tau = alpha * np.abs(w).sum()
+    ratio = np.abs(X.T @ (y - X @ w)) / tau
+    active = w != 0
+    np.testing.assert_allclose(ratio[active], 1.0, atol=1e-6)
+    assert ratio[~active].max() < 1.0
+    lasso = Lasso(alpha=tau / len(y), fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(lasso.coef_, w, atol=1e-6)
+    # and the weights follow from w in closed form
+    np.testing.assert_allclose(r.weights, np.abs(w) / np.abs(w).sum(), atol=1e-7)
+
+
+def test_prostate_model_of_table_1(data_dir):
+    """P1 Table 1: coefficients to three decimals, test error .454, standard error .152, df 2.78."""
+    rows = np.genfromtxt(data_dir / "prostate.csv", delimiter=",", names=True, dtype=None, encoding="utf8")
+    names = ["lcavol", "lweight", "age", "lbph", "svi", "lcp", "gleason", "pgg45"]
+    X = np.column_stack([rows[name].astype(float) for name in names])
+    y = rows["target"].astype(float)
+    train = rows["train"] == "T"
+    X = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
+    b = y[train].mean()
+    gram = FactorGram.from_columns(X[train])
+    s = 1.0 / np.square(X[train]).sum(axis=0)
+    path = kw.rls2_path(gram, y[train] - b, [0.0881], scale=s, tol=1e-10)
+    w = path.weights[0] * s * (X[train].T @ path.dual_coef[0])
+    assert train.sum() == 67
+    assert b == pytest.approx(2.45235, abs=5e-6)
+    np.testing.assert_allclose(w, [0.544, 0.207, 0, 0.104, 0.170, 0, 0, 0.064], atol=5e-4)
+    error = np.square(y[~train] - b - X[~train] @ w)
+    assert error.mean() == pytest.approx(0.4539, abs=5e-5)
+    assert error.std(ddof=1) / np.sqrt(30) == pytest.approx(0.1524, abs=5e-5)
+    assert path.df[0] == pytest.approx(2.78, abs=5e-3)
+    # lasso equivalence on the same model
+    tau = 0.0881 * np.sum(np.abs(w) / np.sqrt(s))
+    ratio = np.sqrt(s) * np.abs(X[train].T @ (y[train] - b - X[train] @ w)) / tau
+    np.testing.assert_allclose(ratio[np.abs(w) > 1e-6], 1.0, atol=1e-4)
+    assert ratio[np.abs(w) <= 1e-6].max() == pytest.approx(0.557, abs=5e-3)
+
+
+# ---- several outputs -------------------------------------------------------------------------------
+
+
+def test_several_outputs_share_weights_or_not():
+    gram, y = make_problem("dense", np.random.default_rng(13))
+    Y = np.column_stack([y, np.cos(3 * y)])
+    shared = kw.solve_rls2(gram, Y, 0.05, tol=1e-10)
+    assert shared.weights.shape == (gram.shape[2],)
+    # the joint objective at the shared weights, and that no other weights do better
+    joint = lambda d: sum(rls2_value(gram, column, 0.05, d) for column in Y.T)  # noqa: E731
+    assert shared.primal == pytest.approx(joint(shared.weights), rel=1e-10)
+    gradient = -0.025 * sum(
+        np.einsum("i,ijm,j->m", c, gram, c) for c in shared.dual_coef.T
+    )
+    # first-order optimality on the simplex
+    assert gradient @ shared.weights - gradient.min() <= 1e-9 * shared.primal
+    own = kw.solve_rls2(gram, Y, 0.05, tol=1e-10, shared_weights=False)
+    for k, column in enumerate(Y.T):
+        single = kw.solve_rls2(gram, column, 0.05, tol=1e-10)
+        np.testing.assert_allclose(own.weights[k], single.weights, atol=1e-7)
+    assert own.primal <= shared.primal
+
+
+def test_identical_outputs_are_one_output():
+    gram, y = make_problem("dense", np.random.default_rng(14))
+    one = kw.solve_rls2(gram, y, 0.05, tol=1e-10)
+    two = kw.solve_rls2(gram, np.column_stack([y, y]), 0.05, tol=1e-10)
+    np.testing.assert_allclose(two.weights, one.weights, atol=1e-7)
+    assert two.primal == pytest.approx(2 * one.primal, rel=1e-9)
+
+
+# ---- every representation gives the same solution --------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-1])
+def test_representations_agree(alpha):
+    rng = np.random.default_rng(15)
+    X = rng.normal(size=(70, 3))
+    stack = unit_trace(np.concatenate([rbf_stack(X, [0.05, 5.0]), X[:, None, :] * X[None, :, :]], axis=2))
+    y = np.tanh(X[:, 0]) + X[:, 2]
+    packed = gram_from_stack(stack, reduce=False)
+    reduced = gram_from_stack(stack)
+    tiles = TileGram(
+        lambda m, r, c: stack[r, c, m], np.ascontiguousarray(np.einsum("iim->mi", stack)), tile_rows=17
+    )
+    assert isinstance(packed, PackedGram)
+    assert (reduced.ranks > 0).any()
+    results = [kw.solve_rls2(g, y, alpha, tol=1e-9) for g in (packed, reduced, tiles)]
+    for r in results[1:]:
+        assert r.status.ok
+        assert r.primal == pytest.approx(results[0].primal, rel=2e-9)
+
+
+def test_a_truncated_factor_is_certified_for_the_true_kernel():
+    from kernelweave.gram import compress
+
+    rng = np.random.default_rng(16)
+    X = rng.normal(size=(80, 2))
+    stack = unit_trace(rbf_stack(X, [0.2, 1.0, 4.0]))
+    y = np.sin(3 * X[:, 0])
+    exact = kw.solve_rls2(stack, y, 1e-2, tol=1e-10)
+    rough = compress(gram_from_stack(stack, reduce=False), tol=1e-3, max_rank=60)
+    assert rough.residual_trace.max() > 1e-5
+    r = kw.solve_rls2(rough, y, 1e-2, tol=1e-10)
+    # the bracket is one of the true problem: its optimum lies between dual and primal
+    assert r.dual <= exact.primal <= r.primal * (1 + 1e-12)
+    assert r.rel_gap > 1e-10
+    assert r.status is not kw.Status.CONVERGED
+
+
+def test_screening_changes_no_solution():
+    from kernelweave._threads import blas_threads_for
+    from kernelweave.solvers.rls2 import WarmStart, solve_newton
+
+    gram, y = make_problem("dense", np.random.default_rng(17))
+    problem, _ = solver_problem(gram, y)
+    for screen in (True, False):
+        warm = WarmStart()
+        values = []
+        with blas_threads_for(len(y)):
+            for alpha in np.geomspace(10, 1e-5, 20):
+                it, gap, status, _, _ = solve_newton(
+                    problem, alpha, tol=1e-7, max_iter=100, warm=warm, screen=screen
+                )
+                assert status is kw.Status.CONVERGED
+                # the certificate that used bounds for screened kernels holds against all exact forms
+                assert gap >= it.gap(alpha, float(problem.quadratic_forms(it.C).max())) - 1e-15 * it.primal
+                values.append(it.primal)
+        if screen:
+            screened, first = warm.n_screened, values
+        else:
+            np.testing.assert_allclose(values, first, rtol=2e-7)
+            assert warm.n_screened == 0
+    assert screened > 0
