@@ -101,7 +101,7 @@ layers: $(STAMPS)/group-lint
 	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
 
 docs: $(STAMPS)/group-docs
-	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/_ext/check_offline.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 

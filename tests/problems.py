@@ -32,9 +32,13 @@ def make_problem(kind, rng):
         gram = np.concatenate([base, base[:, :, :4]], axis=2)
     elif kind == "rank deficient":
         Z = rng.normal(size=(n, 3))
-        gram = np.stack([Z @ Z.T, np.ones((n, n)), np.outer(X[:, 0], X[:, 0]), np.zeros((n, n)) + 1e-3], axis=-1)
+        gram = np.stack(
+            [Z @ Z.T, np.ones((n, n)), np.outer(X[:, 0], X[:, 0]), np.zeros((n, n)) + 1e-3], axis=-1
+        )
     elif kind == "mixed":
-        gram = np.concatenate([rbf_stack(X, [1.0]), X[:, None, :] * X[None, :, :], np.eye(n)[:, :, None]], axis=2)
+        gram = np.concatenate(
+            [rbf_stack(X, [1.0]), X[:, None, :] * X[None, :, :], np.eye(n)[:, :, None]], axis=2
+        )
     else:
         raise ValueError(kind)
     return unit_trace(gram), y

@@ -135,7 +135,9 @@ def test_several_outputs():
     assert own.weights.shape == (4, 2, m)
     assert shared.dual_coef.shape == own.dual_coef.shape == (4, n, 2)
     assert (own.primal <= shared.primal * (1 + 1e-6)).all()
-    np.testing.assert_allclose(own.df, [sum(kw.rls2_path(gram, t, [a], tol=1e-6).df[0] for t in Y.T) for a in own.alphas], rtol=1e-3)
+    np.testing.assert_allclose(
+        own.df, [sum(kw.rls2_path(gram, t, [a], tol=1e-6).df[0] for t in Y.T) for a in own.alphas], rtol=1e-3
+    )
 
 
 def test_a_callback_ends_the_path_and_keeps_it():

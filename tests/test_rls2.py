@@ -159,7 +159,9 @@ def test_order_of_kernels_and_samples_does_not_matter(solved):
 def test_a_duplicated_kernel_shares_one_weight(solved):
     gram, y, base = solved
     strongest = int(np.argmax(base.weights))
-    r = kw.solve_rls2(np.concatenate([gram, gram[:, :, strongest : strongest + 1]], axis=2), y, 0.03, tol=1e-11)
+    r = kw.solve_rls2(
+        np.concatenate([gram, gram[:, :, strongest : strongest + 1]], axis=2), y, 0.03, tol=1e-11
+    )
     # the objective and f are unique, the weights are not: only the twins' sum is
     assert r.primal == pytest.approx(base.primal, rel=1e-9)
     assert r.weights[strongest] + r.weights[-1] == pytest.approx(base.weights[strongest], abs=1e-6)
@@ -272,9 +274,7 @@ def test_several_outputs_share_weights_or_not():
     # the joint objective at the shared weights, and that no other weights do better
     joint = lambda d: sum(rls2_value(gram, column, 0.05, d) for column in Y.T)  # noqa: E731
     assert shared.primal == pytest.approx(joint(shared.weights), rel=1e-10)
-    gradient = -0.025 * sum(
-        np.einsum("i,ijm,j->m", c, gram, c) for c in shared.dual_coef.T
-    )
+    gradient = -0.025 * sum(np.einsum("i,ijm,j->m", c, gram, c) for c in shared.dual_coef.T)
     # first-order optimality on the simplex
     assert gradient @ shared.weights - gradient.min() <= 1e-9 * shared.primal
     own = kw.solve_rls2(gram, Y, 0.05, tol=1e-10, shared_weights=False)

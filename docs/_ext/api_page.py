@@ -5,12 +5,15 @@ place without a name, are warnings, hence errors of `make docs`. Modules are lis
 """
 
 import importlib
+import re
 import types
 from pathlib import Path
 
 import kernelweave
 from sphinx.application import Sphinx
 from sphinx.util import logging
+
+FOREIGN_REFERENCE = re.compile(r":(?:ref|term|doc):`(?:([^`<]*?)\s*<[^`>]*>|([^`]*))`")
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +75,7 @@ def lines() -> list[str]:
     return out
 
 
-def write(app: Sphinx) -> None:
+def write(app: Sphinx, config: object) -> None:
     path = Path(app.srcdir) / "generated" / "api.rst"
     path.parent.mkdir(exist_ok=True)
     text = "\n".join(lines())
@@ -80,7 +83,13 @@ def write(app: Sphinx) -> None:
         path.write_text(text)
 
 
+def flatten_references(app, what, name, obj, options, lines) -> None:
+    """Turn references of docstrings inherited from scikit-learn into text: their targets are in its documentation."""
+    if not (getattr(obj, "__module__", None) or "").startswith("kernelweave"):
+        lines[:] = [FOREIGN_REFERENCE.sub(lambda m: m[1] or m[2], line) for line in lines]
+
+
 def setup(app: Sphinx) -> dict:
-    # before autosummary (priority 500) looks for what it has to generate, and before source files are listed
-    app.connect("builder-inited", write, priority=100)
+    app.connect("config-inited", write)  # before Sphinx lists the source files
+    app.connect("autodoc-process-docstring", flatten_references)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -60,6 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    value: Any
     if name in _MODULES:
         value = import_module(f"kernelweave.{name}")
     elif name in _NAMES:

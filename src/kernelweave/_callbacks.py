@@ -17,7 +17,7 @@ __all__ = ["ReportingMixin", "with_callbacks"]
 class ReportingMixin(CallbackSupportMixin):
     """Turns progress reports into callback subtasks."""
 
-    def _reporter(self, n_steps: int, X: Any, y: Any) -> Callable[[str], bool]:
+    def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool]:
         """Return a function that reports one finished step and tells whether to stop."""
         context = self._init_callback_context(max_subtasks=n_steps)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)

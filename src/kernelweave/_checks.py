@@ -81,9 +81,7 @@ def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[n
         raise InputError("`y` must be numeric. Encode labels as numbers, or use MKLClassifier.") from None
     single = targets.ndim == 1
     if targets.ndim not in (1, 2) or targets.size == 0:
-        raise InputError(
-            f"`y` must have shape (n_samples,) or (n_samples, n_outputs), got {targets.shape}."
-        )
+        raise InputError(f"`y` must have shape (n_samples,) or (n_samples, n_outputs), got {targets.shape}.")
     targets = targets.reshape(len(targets), -1)
     if n_samples is not None and len(targets) != n_samples:
         raise InputError(

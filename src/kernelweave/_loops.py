@@ -108,7 +108,9 @@ def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float
     return pivoted_columns(column, diag, bound, Z)
 
 
-def pivoted_columns(column: Callable[[int], Array], diagonal: Array, bound: float, Z: Array) -> tuple[int, float]:
+def pivoted_columns(
+    column: Callable[[int], Array], diagonal: Array, bound: float, Z: Array
+) -> tuple[int, float]:
     """Pivoted Cholesky from single columns of a matrix; the twin of the compiled function on packed triangles.
 
     Parameters

@@ -40,7 +40,7 @@ def memory_budget(max_memory: float | str | None) -> float:
     if isinstance(max_memory, str):
         text = max_memory.strip().upper().removesuffix("B").removesuffix("I")
         units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-        factor = units.get(text[-1:], None)
+        factor = units.get(text[-1:])
         try:
             return float(text[:-1]) * factor if factor else float(text)
         except ValueError:
@@ -174,7 +174,12 @@ class TableSource(Source):
         cap = max(1, int(self.n_samples * MAX_RANK_SHARE))
         for m, kernel in enumerate(self.kernels):
             chosen = self._columns[m]
-            if chosen is not None and len(chosen) == 1 and kernel.base == Linear() and not self.table.levels[chosen[0]]:
+            if (
+                chosen is not None
+                and len(chosen) == 1
+                and kernel.base == Linear()
+                and not self.table.levels[chosen[0]]
+            ):
                 columns.append(int(chosen[0]))
                 single.append(m)
                 continue
@@ -275,7 +280,9 @@ class TableSource(Source):
         S = pairwise_statistic(base.statistic, A)
         shared = np.empty((1, packed_length(n)))
         core.pack(S[:, :, None], shared, scratch[0], scratch[1], scratch[2])
-        squares = S.diagonal()  # norms from the same products, so that angles on the diagonal are exactly zero
+        squares = (
+            S.diagonal()
+        )  # norms from the same products, so that angles on the diagonal are exactly zero
         upper = None
         for k, m in enumerate(group):
             kernel = self.kernels[m].base
@@ -334,7 +341,9 @@ class TableSource(Source):
 def _check_kernel_values(name: str, scratch: Array) -> None:
     asym, size, bad = scratch[:, 0]
     if bad:
-        raise InputError(f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns.")
+        raise InputError(
+            f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns."
+        )
     if asym > 1e-8 * size:
         raise InputError(
             f"Kernel {name!r} must be symmetric, got max |K - K'| = {asym:.3g} with entries up to {size:.3g}."
@@ -502,4 +511,3 @@ class StackSource(Source):
             "This needs k(x, x) of the new rows, which a precomputed cross-Gram (n_rows, n_train, n_kernels) does "
             "not hold. Pass kernels as objects or as a KernelBank."
         )
-

@@ -20,10 +20,11 @@ from kernelweave._checks import InputError, check_finite, check_gram_stack
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
 from kernelweave.kernels import Kernel
+from kernelweave.solvers.criteria import compute_criteria
 from kernelweave.solvers.ridge import DenseSystem
 from kernelweave.solvers.rls2 import make_problem
-from kernelweave.solvers.criteria import compute_criteria
 from kernelweave.training import (
+    Fold,
     Report,
     Setup,
     Solved,
@@ -127,7 +128,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             )
         kernels = list(kernels)
         if not kernels:
-            raise InputError("`kernels` must hold at least one kernel, got an empty list. Use None for a default.")
+            raise InputError(
+                "`kernels` must hold at least one kernel, got an empty list. Use None for a default."
+            )
         for m, kernel in enumerate(kernels):
             if not isinstance(kernel, Kernel):
                 raise InputError(
@@ -226,7 +229,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self._reported()
         return solved
 
-    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[tuple[Array, Array]]:
+    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
         """Folds over all rows, for estimators that cross-validate."""
         return []
 
@@ -242,7 +245,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         learner: learners.Learner,
         labels: Array,
         kept: NDArray[np.intp],
-        folds: Sequence[tuple[Array, Array]],
+        folds: Sequence[Fold],
         report: Report,
     ) -> list[Solved]:
         """Choose the strength and solve; `folds` are those of `_make_folds`."""
@@ -257,16 +260,18 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             # one distinct row: nothing to compare, so shrink as much as the path allows
             return self._finish_path(task, setups, learner, alphas, 0, report)
         score = negative_squared_error(task.targets, task.sample_weight)
-        return self._search(task, setups, learner, folds, alphas, score, "min", report, name="- squared error")
+        return self._search(
+            task, setups, learner, folds, alphas, score, "min", report, name="- squared error"
+        )
 
     def _search(
         self,
         task: Task,
         setups: list[Setup],
         learner: learners.Learner,
-        folds: Sequence[tuple[Array, Array]],
+        folds: Sequence[Fold],
         alphas: Array,
-        score: Callable[[Array, Array], float],
+        score: Callable[[Array, NDArray[np.intp]], float],
         rule: str,
         report: Report,
         *,
@@ -305,7 +310,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         paths = path_task(task, setups, learner, alphas[: best + 1], report=report, label="all rows")
         last = min(len(path) for path in paths) - 1
         if last < best:
-            self._say_interrupted(f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[best]:.3g}")
+            self._say_interrupted(
+                f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[best]:.3g}"
+            )
         self.alpha_ = float(alphas[last])
         return [Solved(setup, path.at(last)) for setup, path in zip(setups, paths, strict=True)]
 
@@ -406,10 +413,10 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         source = self._source
         if hasattr(self, "coef_"):
             return queries.values @ np.atleast_2d(self.coef_).T + self.linear_intercept_
-        setups = [Setup(None, n, None, b[None]) for n, b in zip(self._normalizer_of_output(), self._intercepts, strict=True)]
         weights = [e[None, None] for e in self._effective]
         coefficients = [c[None, :, None] for c in self._dual.T]
-        return decisions(source, queries, setups, weights, coefficients)[0]
+        intercepts = [b[None] for b in self._intercepts]
+        return decisions(source, queries, self._normalizer_of_output(), intercepts, weights, coefficients)[0]
 
     def _normalizer_of_output(self) -> list[normalizers.FittedNormalizer]:
         return [self.normalizers_[k] for k in self._owner]
@@ -597,7 +604,11 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
             problem, _ = make_problem(setup.gram, setup.y[:, k], task.sample_weight, setup.normalizer.scale)
             with blas_threads_for(task.source.n_samples):
                 found = compute_criteria(
-                    problem, result.alpha, weights[min(k, len(weights) - 1)], self._dual[:, k][None], total=False
+                    problem,
+                    result.alpha,
+                    weights[min(k, len(weights) - 1)],
+                    self._dual[:, k][None],
+                    total=False,
                 )
             total += found.evidence
         self.log_marginal_likelihood_ = total
@@ -637,9 +648,11 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         fitted = self.normalizers_[0]
         gram = fitted.prepare(source.gram())
         noise = np.ones(source.n_samples) if self._noise is None else self._noise
-        groups = [slice(0, len(self._effective))] if self.weights_.ndim == 1 else [
-            slice(k, k + 1) for k in range(len(self._effective))
-        ]
+        groups = (
+            [slice(0, len(self._effective))]
+            if self.weights_.ndim == 1
+            else [slice(k, k + 1) for k in range(len(self._effective))]
+        )
         out = np.zeros((source.query_length(queries), len(self._effective)))
         for group in groups:
             effective = self._effective[group.start]

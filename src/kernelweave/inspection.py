@@ -14,7 +14,14 @@ from kernelweave._checks import InputError, check_known
 from kernelweave.assembly import TableSource
 from kernelweave.training import path_task, rebuild_task, set_up, shared_alphas
 
-__all__ = ["KernelWeights", "Path", "contribution_sizes", "kernel_weights", "regularization_path", "view_weights"]
+__all__ = [
+    "KernelWeights",
+    "Path",
+    "contribution_sizes",
+    "kernel_weights",
+    "regularization_path",
+    "view_weights",
+]
 
 Array = NDArray[np.float64]
 
@@ -150,7 +157,9 @@ def regularization_path(
     outputs = _outputs(estimator)
     which = 0
     if output is not None:
-        which = output if isinstance(output, int) else outputs.index(check_known(str(output), outputs, "output"))
+        which = (
+            output if isinstance(output, int) else outputs.index(check_known(str(output), outputs, "output"))
+        )
         if not 0 <= which < len(outputs):
             raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
     task = rebuild_task(estimator)

@@ -122,7 +122,7 @@ class RLS2(Learner):
         self.n_alphas = n_alphas
         self.n_folds = n_folds
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: D102
         if self.alpha != "auto":
             if isinstance(self.alpha, str):
                 raise InputError(f"`alpha` must be a positive number or 'auto', got {self.alpha!r}.")

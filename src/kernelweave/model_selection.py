@@ -11,14 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing, _routing_enabled
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import InputError, check_known
-from kernelweave.estimators import MKLClassifier, MKLRegressor, labels_of
+from kernelweave.estimators import MKLClassifier, MKLRegressor, _BaseMKL, labels_of
 from kernelweave.solvers.path import check_alphas
 from kernelweave.training import (
+    Fold,
     Report,
     Setup,
     Solved,
@@ -35,6 +36,8 @@ RULES = ("min", "1se")
 
 class _Fold(BaseEstimator):
     """Predictions that are already known, in the shape that scorers expect of an estimator."""
+
+    values: Any
 
     def __init__(self, values: Array | None = None, flat: bool = True) -> None:
         self.values = values
@@ -55,12 +58,14 @@ class _RegressionFold(RegressorMixin, _Fold):
 
 
 class _ClassificationFold(ClassifierMixin, _Fold):
+    classes: Any
+
     def __init__(self, values: Array | None = None, classes: NDArray[Any] | None = None) -> None:
         super().__init__(values)
         self.classes = classes
 
     @property
-    def classes_(self) -> NDArray[Any] | None:
+    def classes_(self) -> NDArray[Any]:
         """Classes."""
         return self.classes
 
@@ -73,12 +78,22 @@ class _ClassificationFold(ClassifierMixin, _Fold):
         return labels_of(self.values, self.classes)
 
 
-class _CVMixin:
+class _CVMixin(_BaseMKL):
     """Cross-validation over a path; the rest is inherited from the plain estimators."""
 
+    alphas: ArrayLike | None
+    n_alphas: int
+    cv: Any
+    scoring: Any
+    rule: str
+    n_jobs: int | None
     _default_score = "score"
 
-    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[tuple[Array, Array]]:
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        """Score of decision values on some of the task's rows."""
+        raise NotImplementedError
+
+    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
         check_known(self.rule, RULES, "rule")
         if self.alphas is not None:
@@ -92,11 +107,9 @@ class _CVMixin:
             y = y.astype(np.intp)
         splitter = check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin))
         if _routing_enabled():
-            split_params = process_routing(self, "fit", **params).splitter.split
-        else:
-            split_params = params
+            params = process_routing(self, "fit", **params).splitter.split
         try:
-            return list(splitter.split(np.zeros((len(labels), 1)), y, **split_params))
+            return list(splitter.split(np.zeros((len(labels), 1)), y, **params))
         except ValueError as error:
             raise InputError(
                 f"`cv` cannot split these {len(labels)} rows (n_samples={len(labels)}): {error}"
@@ -113,19 +126,39 @@ class _CVMixin:
         learner: learners.Learner,
         labels: Array,
         kept: NDArray[np.intp],
-        folds: Sequence[tuple[Array, Array]],
+        folds: Sequence[Fold],
         report: Report,
     ) -> list[Solved]:
-        alphas = shared_alphas(task, setups, self.n_alphas) if self.alphas is None else check_alphas(self.alphas)
+        alphas = (
+            shared_alphas(task, setups, self.n_alphas) if self.alphas is None else check_alphas(self.alphas)
+        )
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
-        inside = [tuple(position[rows][position[rows] >= 0] for rows in fold) for fold in folds]
-        inside = [(train, test) for train, test in inside if len(train) and len(test)]
+        inside: list[Fold] = []
+        for fold in folds:
+            train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            if len(train) and len(test):
+                inside.append((train, test))
         if not inside:
-            raise InputError("`cv` gave no fold with both training and test rows. Use fewer splits or more rows.")
-        name = self.scoring if isinstance(self.scoring, str) else ("score" if self.scoring else self._default_score)
+            raise InputError(
+                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
+            )
+        name = (
+            self.scoring
+            if isinstance(self.scoring, str)
+            else ("score" if self.scoring else self._default_score)
+        )
         return self._search(
-            task, setups, learner, inside, alphas, self._score(task), self.rule, report, name=name, n_jobs=self.n_jobs
+            task,
+            setups,
+            learner,
+            inside,
+            alphas,
+            self._score(task),
+            self.rule,
+            report,
+            name=name,
+            n_jobs=self.n_jobs,
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -359,7 +392,11 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
 
 def _apply(
-    scorer: Callable[..., float], fold: _Fold, truth: NDArray[Any], weight: Array | None, rows: NDArray[np.intp]
+    scorer: Callable[..., float],
+    fold: _Fold,
+    truth: NDArray[Any],
+    weight: Array | None,
+    rows: NDArray[np.intp],
 ) -> float:
     X = np.zeros((len(truth), 1))
     if weight is None:
@@ -369,4 +406,3 @@ def _apply(
     except TypeError:
         # a user's own callable that takes no weights
         return float(scorer(fold, X, truth))
-

@@ -7,7 +7,7 @@ stored Gram representation, and a positive factor s_m for each kernel, which sol
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class FittedNormalizer:
         """
         if self.cosine_scale is not None:
             K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
-        if self.center_means is not None:
+        if self.probability is not None and self.center_means is not None and self.center_total is not None:
             K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
         return K
 
@@ -90,7 +90,7 @@ class FittedNormalizer:
         if self.cosine_scale is not None:
             K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
             diagonal = (diagonal > 0).astype(np.float64)
-        if self.center_means is not None:
+        if self.probability is not None and self.center_total is not None:
             diagonal = diagonal - 2.0 * (K @ self.probability) + self.center_total[m]
         return diagonal
 
@@ -161,9 +161,7 @@ class NoNormalizer(Normalizer):
         return FittedNormalizer(np.ones(gram.n_kernels))
 
 
-def _diagonal_sum(
-    gram: Gram, sample_weight: Array | None, extra: Array | None
-) -> tuple[Array, float]:
+def _diagonal_sum(gram: Gram, sample_weight: Array | None, extra: Array | None) -> tuple[Array, float]:
     """Weighted sum of each kernel's diagonal and the sum of the weights, further inputs counting once each."""
     diagonal = gram.diagonal()
     if sample_weight is None:
@@ -295,8 +293,7 @@ class Cosine(Normalizer):
 
 
 _RULES: dict[str, type[Normalizer]] = {
-    rule.name: rule
-    for rule in (NoNormalizer, MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine)
+    rule.name: rule for rule in (NoNormalizer, MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine)
 }
 
 

@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError, check_known
 
-__all__ = ["CVCurveDisplay", "KernelContributionsDisplay", "KernelWeightsDisplay", "RegularizationPathDisplay"]
+__all__ = [
+    "CVCurveDisplay",
+    "KernelContributionsDisplay",
+    "KernelWeightsDisplay",
+    "RegularizationPathDisplay",
+]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +32,7 @@ def _axes(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     except ImportError as error:
         raise ImportError("Plots need matplotlib: pip install 'kernelweave[plot]'.") from error
     if ax is None:
-        figure, ax = plt.subplots(figsize=size, layout="constrained")
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     return ax.figure, ax
 
 
@@ -68,14 +73,20 @@ class _Bars:
         """
         values = self.values.reshape(len(self.values), -1)
         shown = min(most, len(values))
-        self.figure_, self.ax_ = _axes(ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1])))
+        self.figure_, self.ax_ = _axes(
+            ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1]))
+        )
         height = 0.8 / values.shape[1]
         place = np.arange(shown)
         self.bars_ = []
         for k, output in enumerate(self.outputs):
             style = {"color": COLORS[k % len(COLORS)], **bar_kwargs}
             bars = self.ax_.barh(
-                place + (k - 0.5 * (values.shape[1] - 1)) * height, values[:shown, k], height, label=output or None, **style
+                place + (k - 0.5 * (values.shape[1] - 1)) * height,
+                values[:shown, k],
+                height,
+                label=output or None,
+                **style,
             )
             self.bars_.append(bars)
         self.ax_.set_yticks(place, [_short(str(n)) for n in self.names[:shown]])
@@ -157,7 +168,9 @@ class KernelContributionsDisplay(_Bars):
     _label = "contribution (standard deviation over rows)"
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None, **plot_kwargs: Any) -> KernelContributionsDisplay:
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, ax: Any = None, **plot_kwargs: Any
+    ) -> KernelContributionsDisplay:
         """Draw the contributions on some rows.
 
         Parameters
@@ -205,7 +218,9 @@ class RegularizationPathDisplay:
         self.chosen = chosen
         self.ylabel = ylabel
 
-    def plot(self, ax: Any = None, *, x: str = "alpha", most: int = 8, name: str | None = None, **line_kwargs: Any) -> Any:
+    def plot(
+        self, ax: Any = None, *, x: str = "alpha", most: int = 8, name: str | None = None, **line_kwargs: Any
+    ) -> Any:
         """Draw.
 
         Parameters
@@ -284,12 +299,18 @@ class RegularizationPathDisplay:
         path = inspection.regularization_path(estimator, alphas=alphas, output=output)
         if what == "coef":
             if path.coef is None:
-                raise InputError("`what='coef'` needs linear kernels, such as kw.banks.linear_features(n_features).")
+                raise InputError(
+                    "`what='coef'` needs linear kernels, such as kw.banks.linear_features(n_features)."
+                )
             names = getattr(estimator, "feature_names_in_", None)
             if names is None:
                 names = [f"x{j}" for j in range(path.coef.shape[1])]
-            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient").plot(ax, **plot_kwargs)
-        return cls(path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight").plot(ax, **plot_kwargs)
+            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient").plot(
+                ax, **plot_kwargs
+            )
+        return cls(path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight").plot(
+            ax, **plot_kwargs
+        )
 
 
 class CVCurveDisplay:
@@ -333,12 +354,25 @@ class CVCurveDisplay:
         self
         """
         self.figure_, self.ax_ = _axes(ax, (6.5, 3.8))
-        style = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds", **line_kwargs}
+        style = {
+            "color": COLORS[0],
+            "marker": "o",
+            "markersize": 3,
+            "label": "mean over folds",
+            **line_kwargs,
+        }
         (self.line_,) = self.ax_.plot(self.alphas, self.mean, **style)
         self.band_ = self.ax_.fill_between(
-            self.alphas, self.mean - self.error, self.mean + self.error, color=COLORS[0], alpha=0.2, label="± 1 standard error"
+            self.alphas,
+            self.mean - self.error,
+            self.mean + self.error,
+            color=COLORS[0],
+            alpha=0.2,
+            label="± 1 standard error",
         )
-        self.chosen_line_ = self.ax_.axvline(self.alphas[self.chosen], color="0.3", linestyle=":", label="chosen")
+        self.chosen_line_ = self.ax_.axvline(
+            self.alphas[self.chosen], color="0.3", linestyle=":", label="chosen"
+        )
         self.ax_.set_xscale("log")
         self.ax_.invert_xaxis()
         self.ax_.set_xlabel("alpha")

@@ -21,10 +21,9 @@ from kernelweave.gram import Gram
 from kernelweave.learners import Learner
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
-from kernelweave.solvers.path import PathResult
+from kernelweave.solvers.path import PathResult, make_alphas
 from kernelweave.solvers.result import RLS2Result
 from kernelweave.solvers.rls2 import make_problem
-from kernelweave.solvers.path import make_alphas
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -32,16 +31,15 @@ Rows = NDArray[np.intp]
 #: Called after every finished step with a short text; a true value asks to stop.
 Report = Callable[[str], bool]
 
+#: Training and test rows.
+Fold = tuple[Rows, Rows]
+
 #: Relative gap of the solutions that are only scored.
 SCORING_TOL = 1e-5
 
 
 def _silent(_: str) -> bool:
     return False
-
-
-class Interrupted(Exception):
-    """Ctrl-C, or a callback asked to stop, before anything could be kept."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,7 @@ class Task:
 
     @property
     def n_outputs(self) -> int:
+        """Number of outputs over all problems."""
         return sum(target.shape[1] for target in self.targets)
 
 
@@ -198,7 +197,8 @@ def path_task(
 def decisions(
     source: Source,
     queries: Any,
-    setups: Sequence[Setup],
+    normalizers: Sequence[FittedNormalizer],
+    intercepts: Sequence[Array],
     weights: Sequence[Array],
     coefficients: Sequence[Array],
 ) -> Array:
@@ -207,10 +207,10 @@ def decisions(
     Parameters
     ----------
     source : Source
-        Its training rows are those of `setups`.
     queries : queries of that source
-    setups : sequence of Setup
-        One per problem.
+    normalizers : sequence of FittedNormalizer
+        One per problem, fitted on the source's training rows.
+    intercepts : sequence of arrays (n_outputs,)
     weights : sequence of arrays (n_solutions, n_outputs, n_kernels)
         Effective weights (times normaliser factors), one array per problem.
     coefficients : sequence of arrays (n_solutions, n_samples, n_outputs)
@@ -222,16 +222,16 @@ def decisions(
     n_queries = source.query_length(queries)
     n_solutions = len(weights[0])
     active = np.flatnonzero(np.any([(w != 0).any(axis=(0, 1)) for w in weights], axis=0))
-    blocks = [np.tile(setup.intercept, (n_solutions, n_queries, 1)) for setup in setups]
+    blocks = [np.tile(b, (n_solutions, n_queries, 1)) for b in intercepts]
     with blas_threads_for(min(n_queries, source.n_samples)):
         for where, m, K in source.cross(queries, active):
             last: tuple[FittedNormalizer, Array] | None = None
-            for block, setup, w, c in zip(blocks, setups, weights, coefficients, strict=True):
+            for block, fitted, w, c in zip(blocks, normalizers, weights, coefficients, strict=True):
                 used = np.flatnonzero(w[:, :, m].any(axis=1))
                 if not len(used):
                     continue
-                if last is None or last[0] is not setup.normalizer:
-                    last = setup.normalizer, normalized_cross(source, queries, setup.normalizer, where, m, K)
+                if last is None or last[0] is not fitted:
+                    last = fitted, normalized_cross(source, queries, fitted, where, m, K)
                 scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
                 flat = last[1] @ scaled.transpose(1, 0, 2).reshape(source.n_samples, -1)
                 block[used, where] += flat.reshape(len(K), len(used), -1).transpose(1, 0, 2)
@@ -248,7 +248,7 @@ def normalized_cross(
 # ---- folds ----------------------------------------------------------------------------------------
 
 
-def content_folds(source: Source, y: Array, n_splits: int) -> list[tuple[Rows, Rows]]:
+def content_folds(source: Source, y: Array, n_splits: int) -> list[Fold]:
     """Folds that depend only on what the rows hold, not on their order or number of repetitions.
 
     Distinct rows are sorted by target and then by content, and dealt out in turn: every fold gets its share of
@@ -291,13 +291,20 @@ def fold_decisions(
         w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
         weights.append(np.broadcast_to(w, (done, n_outputs, w.shape[2])) * setup.normalizer.scale)
         coefficients.append(path.dual_coef[:done].reshape(done, part.source.n_samples, n_outputs))
-    return decisions(part.source, task.source.queries(test), setups, weights, coefficients)
+    return decisions(
+        part.source,
+        task.source.queries(test),
+        [setup.normalizer for setup in setups],
+        [setup.intercept for setup in setups],
+        weights,
+        coefficients,
+    )
 
 
 def score_folds(
     task: Task,
     learner: Learner,
-    folds: Sequence[tuple[Rows, Rows]],
+    folds: Sequence[Fold],
     alphas: Array,
     score: Callable[[Array, Rows], float],
     *,
@@ -351,7 +358,9 @@ def score_folds(
     return np.array(rows), interrupted
 
 
-def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None) -> Callable[[Array, Rows], float]:
+def negative_squared_error(
+    targets: Sequence[Array], sample_weight: Array | None
+) -> Callable[[Array, Rows], float]:
     """A score for `score_folds`: minus the weighted mean squared error of the decision values."""
     y = np.concatenate(targets, axis=1)
 

@@ -103,9 +103,7 @@ class FactorGram(Gram):
                 out[:] = 0.0
             return
         # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
-        done = blas.dsyrk(
-            1.0, rows.T, beta=0.0 if empty else 1.0, c=out.T, lower=1, overwrite_c=1
-        )
+        done = blas.dsyrk(1.0, rows.T, beta=0.0 if empty else 1.0, c=out.T, lower=1, overwrite_c=1)
         if not np.shares_memory(done, out):
             out[:] = done.T
 

@@ -22,7 +22,9 @@ class PackedGram(Gram):
 
     def __init__(self, packed: Array, n_samples: int) -> None:
         if packed.shape[1] != packed_length(n_samples):
-            raise ValueError(f"a packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries")
+            raise ValueError(
+                f"a packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries"
+            )
         self.packed = np.ascontiguousarray(packed, dtype=np.float64)
         self.n_kernels = len(packed)
         self.n_samples = n_samples

@@ -114,10 +114,7 @@ def solve_alternating(
             C = problem.system(weights, alpha).solve(Y.T).T
         else:
             C = np.stack(
-                [
-                    conjugate_gradient(problem, weights, alpha, y, c, delta)
-                    for y, c in zip(Y, C, strict=True)
-                ]
+                [conjugate_gradient(problem, weights, alpha, y, c, delta) for y, c in zip(Y, C, strict=True)]
             )
         C = np.ascontiguousarray(C)
         V = problem.matvecs(C, everything)

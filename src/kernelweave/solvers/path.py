@@ -148,8 +148,8 @@ def rls2_path(
     Returns
     -------
     PathResult
-        Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or a true callback, what is done is returned and
-        the last status is ``INTERRUPTED``.
+        Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or
+        a true callback, what is done is returned and the last status is ``INTERRUPTED``.
 
     Raises
     ------
@@ -180,7 +180,9 @@ def rls2_path(
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         groups = [problem]
         if not shared_weights and len(problem.targets) > 1:
-            groups = [Problem(problem.gram, row[None], problem.noise, problem.scale) for row in problem.targets]
+            groups = [
+                Problem(problem.gram, row[None], problem.noise, problem.scale) for row in problem.targets
+            ]
         path = _Path(groups, tol=check_tol(tol), solver=solver, max_iter=max_iter, delta=delta)
         try:
             for index, alpha in enumerate(values):

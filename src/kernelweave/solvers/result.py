@@ -17,7 +17,9 @@ class Status(enum.Enum):
     """How a solver ended. The value is the sentence for the user."""
 
     CONVERGED = "The relative duality gap is at or below tol."
-    RESIDUAL_RULE = "The relative residual is at or below delta (the paper's rule); the gap says how good that is."
+    RESIDUAL_RULE = (
+        "The relative residual is at or below delta (the paper's rule); the gap says how good that is."
+    )
     MAX_ITER = (
         "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
         "(for example to mean diagonal 1)."
@@ -134,9 +136,7 @@ class PathResult:
     def n_active(self) -> NDArray[np.int64]:
         """Number of kernels with a nonzero weight at each alpha (in any output)."""
         used = self.weights > 0
-        if used.ndim == 3:
-            used = used.any(axis=1)
-        return used.sum(axis=1)
+        return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
 
     def at(self, index: int) -> RLS2Result:
         """The solution at one position of the path."""

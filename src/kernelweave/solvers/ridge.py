@@ -109,7 +109,9 @@ class LowRankSystem:
 RidgeSystem = DenseSystem | LowRankSystem
 
 
-def ridge_system(gram: Gram, weights: Array, alpha: float, noise: Array, work: Array | None = None) -> RidgeSystem:
+def ridge_system(
+    gram: Gram, weights: Array, alpha: float, noise: Array, work: Array | None = None
+) -> RidgeSystem:
     """Factorise ``Q = sum_m weights[m] K_m + alpha diag(noise)`` in the cheaper of the two forms.
 
     Parameters
@@ -129,6 +131,8 @@ def ridge_system(gram: Gram, weights: Array, alpha: float, noise: Array, work: A
     # so it is left to the dense factor when alpha is tiny
     if (ranks >= 0).all() and 2 * total < n:
         rows = gram.factor(weights)
-        if rows is not None and alpha * noise.min() > LOW_RANK_FLOOR * float(np.einsum("rn,rn->", rows, rows)):
+        if rows is not None and alpha * noise.min() > LOW_RANK_FLOOR * float(
+            np.einsum("rn,rn->", rows, rows)
+        ):
             return LowRankSystem(rows, alpha, noise)
     return DenseSystem(gram.combine_upper(weights, work), alpha, noise)

@@ -61,6 +61,7 @@ class Problem:
 
     @property
     def n_kernels(self) -> int:
+        """Number of kernels."""
         return self.gram.n_kernels
 
     def system(self, weights: Array, alpha: float, work: Array | None = None) -> RidgeSystem:
