@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 # The same examples on every run: a test that fails today fails tomorrow. Searching is for KERNELWEAVE_TEST_SEED.
-hypothesis.settings.register_profile("kernelweave", deadline=None, derandomize=True, database=None, max_examples=50)
+hypothesis.settings.register_profile(
+    "kernelweave", deadline=None, derandomize=True, database=None, max_examples=50
+)
 hypothesis.settings.load_profile("kernelweave")
 
 SEED_VARIABLE = "KERNELWEAVE_TEST_SEED"

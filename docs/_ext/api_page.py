@@ -9,9 +9,11 @@ import re
 import types
 from pathlib import Path
 
-import kernelweave
+import numpy as np
 from sphinx.application import Sphinx
 from sphinx.util import logging
+
+import kernelweave
 
 FOREIGN_REFERENCE = re.compile(r":(?:ref|term|doc):`(?:([^`<]*?)\s*<[^`>]*>|([^`]*))`")
 
@@ -46,7 +48,14 @@ OPTIONAL = {"datasets", "inspection"}
 
 
 def summary(names: list[str]) -> list[str]:
-    return [".. autosummary::", "   :toctree:", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+    return [
+        ".. autosummary::",
+        "   :toctree:",
+        "   :nosignatures:",
+        "",
+        *(f"   {name}" for name in names),
+        "",
+    ]
 
 
 def documented(module: types.ModuleType) -> list[str]:
@@ -55,7 +64,13 @@ def documented(module: types.ModuleType) -> list[str]:
 
 
 def lines() -> list[str]:
-    out = ["API", "===", "", "Everything below is reached as ``kw.<name>`` after ``import kernelweave as kw``.", ""]
+    out = [
+        "API",
+        "===",
+        "",
+        "Everything below is reached as ``kw.<name>`` after ``import kernelweave as kw``.",
+        "",
+    ]
     placed = set()
     for title, text, names in SECTIONS:
         found: list[str] = []
@@ -89,7 +104,13 @@ def flatten_references(app, what, name, obj, options, lines) -> None:
         lines[:] = [FOREIGN_REFERENCE.sub(lambda m: m[1] or m[2], line) for line in lines]
 
 
+def skip_ufuncs(app, what, name, obj, skip, options) -> bool | None:
+    """Leave out class attributes that are NumPy functions: their signatures cannot be read, and they are not ours."""
+    return True if isinstance(obj, np.ufunc) else None
+
+
 def setup(app: Sphinx) -> dict:
     app.connect("config-inited", write)  # before Sphinx lists the source files
+    app.connect("autodoc-skip-member", skip_ufuncs)
     app.connect("autodoc-process-docstring", flatten_references)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,7 +23,9 @@ class Page(HTMLParser):
         if tag == "link" and values.get("rel") in {"canonical", "license", "author"}:
             return
         if tag in LOADED:
-            self.remote += [v for k, v in attrs if k in {"src", "href", "data", "srcset"} and REMOTE.match(v or "")]
+            self.remote += [
+                v for k, v in attrs if k in {"src", "href", "data", "srcset"} and REMOTE.match(v or "")
+            ]
 
 
 def remote_requests(path: Path) -> list[str]:

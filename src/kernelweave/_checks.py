@@ -19,6 +19,7 @@ __all__ = [
     "check_gram_stack",
     "check_known",
     "check_psd",
+    "check_share",
     "check_targets",
     "check_weights",
 ]
@@ -71,6 +72,17 @@ def check_tol(tol: float) -> float:
     if not 0 < value < 1:
         raise InputError(f"`tol` is a relative gap and must lie in (0, 1), got {tol!r}.")
     return value
+
+
+def check_share(value: float, name: str) -> float:
+    """Return a share in [0, 1)."""
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be a number from 0 up to 1, got {value!r}.") from None
+    if not 0 <= share < 1:
+        raise InputError(f"`{name}` must be a number from 0 up to 1, got {value!r}.")
+    return share
 
 
 def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[np.float64], bool]:

@@ -105,10 +105,12 @@ class TableSource(Source):
         Bytes for the training stack; above it kernels that are not low rank are recomputed in tiles.
     rank_tol : float
         Residual trace, as a share of the trace, below which a kernel is held as a factor.
-    mean, std : arrays of shape (n_columns,), optional
-        Columns are shifted and divided by these first (standardisation).
+    standardize : bool
+        Shift and scale numeric columns by the weighted mean and standard deviation of the training rows.
     sample_weight : array of shape (n_samples,), optional
-        Used to restandardise in `take`.
+        For the statistics of `standardize`.
+    like : TableSource, optional
+        A source with the same kernels and columns, whose names and resolved columns are taken over.
     """
 
     def __init__(
@@ -120,18 +122,19 @@ class TableSource(Source):
         rank_tol: float = COMPRESSION,
         standardize: bool = False,
         sample_weight: Array | None = None,
-        statistics: tuple[Array, Array] | None = None,
+        like: TableSource | None = None,
     ) -> None:
         self.kernels = list(kernels)
-        self.names = tuple(kernel.label for kernel in self.kernels)
         self.raw = table
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
         self.sample_weight = sample_weight
         self.n_samples = table.n_rows
-        if statistics is None and standardize:
-            statistics = column_statistics(table, sample_weight)
-        self.statistics = statistics
+        self.statistics = column_statistics(table, sample_weight) if standardize else None
         self.table = self.encode(table)
+        if like is not None:
+            self.names, self._columns = like.names, like._columns
+            return
+        self.names = tuple(kernel.label for kernel in self.kernels)
         self._columns: list[NDArray[np.intp] | None] = [
             None if kernel.columns is None else table.resolve(kernel.columns) for kernel in self.kernels
         ]
@@ -152,6 +155,7 @@ class TableSource(Source):
             rank_tol=self.rank_tol,
             standardize=self.standardize,
             sample_weight=weight,
+            like=self,
         )
 
     def queries(self, rows: Rows) -> Table:
@@ -302,7 +306,8 @@ class TableSource(Source):
         columns, factors, owners = [], [], []
         for m, kernel in enumerate(self.kernels):
             if kernel.base == Linear():
-                chosen = self.table.resolve(kernel.columns)
+                own = self._columns[m]
+                chosen = np.arange(self.table.n_columns) if own is None else own
                 factor = np.ones(len(chosen))
             else:
                 # sums and multiples of linear kernels: read the factors off unit vectors

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from kernelweave import banks, learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
-from kernelweave._checks import InputError, check_finite, check_gram_stack
+from kernelweave._checks import InputError, check_finite, check_gram_stack, check_share
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
 from kernelweave.kernels import Kernel
@@ -49,8 +49,6 @@ Array = NDArray[np.float64]
 
 class _BaseMKL(ReportingMixin, BaseEstimator):
     """What regression and classification share: reading rows, fitting problems, predicting."""
-
-    _doc_link_module = "kernelweave"
 
     # ---- reading ----------------------------------------------------------------------------------
 
@@ -151,13 +149,11 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         if self.standardize not in (True, False, "auto"):
             raise InputError(f"`standardize` must be True, False or 'auto', got {self.standardize!r}.")
         standardize = self.kernels is None if self.standardize == "auto" else bool(self.standardize)
-        kernels = self._kernel_list(table)
-        for kernel in kernels:
-            table.resolve(kernel.columns)
         return TableSource(
-            kernels,
+            self._kernel_list(table),
             table,
             max_memory=memory_budget(self.max_memory),
+            rank_tol=check_share(self.rank_tol, "rank_tol"),
             standardize=standardize,
             sample_weight=sample_weight,
         )
@@ -482,6 +478,10 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
     max_memory : float, str or "auto", default="auto"
         Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles.
         "auto" is a quarter of the physical memory.
+    rank_tol : float, default=0.0
+        Kernels are held as low-rank factors (pivoted Cholesky) when these leave out at most this share of the trace.
+        0 takes only factors that equal the kernel to rounding; a larger value saves time and memory, and what is left
+        out enters the certificate.
 
     Attributes
     ----------
@@ -539,6 +539,7 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         standardize: bool | str = "auto",
         fit_intercept: bool = True,
         max_memory: float | str = "auto",
+        rank_tol: float = 0.0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -546,6 +547,7 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         self.standardize = standardize
         self.fit_intercept = fit_intercept
         self.max_memory = max_memory
+        self.rank_tol = rank_tol
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -692,6 +694,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the sample weights.
     max_memory : float, str or "auto", default="auto"
+    rank_tol : float, default=0.0
 
     Attributes
     ----------
@@ -728,6 +731,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_memory: float | str = "auto",
+        rank_tol: float = 0.0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -736,6 +740,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.max_memory = max_memory
+        self.rank_tol = rank_tol
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLClassifier:

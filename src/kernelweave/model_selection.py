@@ -183,7 +183,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, max_memory
+    kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol
         See `MKLRegressor`; the learner's own alpha is not used.
     alphas : array-like, optional
         Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
@@ -233,6 +233,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         standardize: bool | str = "auto",
         fit_intercept: bool = True,
         max_memory: float | str = "auto",
+        rank_tol: float = 0.0,
     ) -> None:
         super().__init__(
             kernels,
@@ -241,6 +242,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
             standardize=standardize,
             fit_intercept=fit_intercept,
             max_memory=max_memory,
+            rank_tol=rank_tol,
         )
         self.alphas = alphas
         self.n_alphas = n_alphas
@@ -288,7 +290,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory
+    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol
         See `MKLClassifier`; the learner's own alpha is not used.
     alphas : array-like, optional
         Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
@@ -339,6 +341,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_memory: float | str = "auto",
+        rank_tol: float = 0.0,
     ) -> None:
         super().__init__(
             kernels,
@@ -348,6 +351,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
             fit_intercept=fit_intercept,
             class_weight=class_weight,
             max_memory=max_memory,
+            rank_tol=rank_tol,
         )
         self.alphas = alphas
         self.n_alphas = n_alphas

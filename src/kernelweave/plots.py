@@ -110,7 +110,7 @@ class KernelWeightsDisplay(_Bars):
     ----------
     names : array of str, shape (n_kernels,)
     values : array of shape (n_kernels,) or (n_kernels, n_outputs)
-    outputs : sequence of str
+    outputs : sequence of str, default=("",)
         Names of the columns of `values`.
 
     Attributes
@@ -157,7 +157,7 @@ class KernelContributionsDisplay(_Bars):
     names : array of str, shape (n_kernels,)
     values : array of shape (n_kernels,) or (n_kernels, n_outputs)
         In units of the target.
-    outputs : sequence of str
+    outputs : sequence of str, default=("",)
 
     Attributes
     ----------
@@ -321,7 +321,7 @@ class CVCurveDisplay:
     alphas, mean, error : arrays of shape (n_alphas,)
     chosen : int
         Position of the chosen strength.
-    ylabel : str
+    ylabel : str, default="score"
 
     Attributes
     ----------

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack
 
-from kernelweave._checks import InputError, NotPSDError, check_gram_stack
+from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd
 from kernelweave._loops import core, packed_length
+from kernelweave._threads import blas_threads_for
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
@@ -19,7 +21,9 @@ COMPRESSION = 0.0
 MAX_RANK_SHARE = 1 / 12
 
 
-def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float = 1e-8) -> Gram:
+def gram_from_stack(
+    gram: ArrayLike, *, reduce: bool = True, psd: bool = True, symmetry_tol: float = 1e-8
+) -> Gram:
     """Copy a stack of symmetric PSD matrices into the representation that is cheapest for each.
 
     Parameters
@@ -28,6 +32,8 @@ def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float
         Kernels last. A single (n, n) matrix counts as one kernel.
     reduce : bool, default=True
         Hold kernels as factors that are of low rank to two units in the last place.
+    psd : bool, default=True
+        Check that every matrix is positive semidefinite: a Cholesky factorisation each.
     symmetry_tol : float, default=1e-8
         Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged.
 
@@ -36,8 +42,8 @@ def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float
     InputError
         Wrong shape, NaN or infinity, asymmetric matrices.
     NotPSDError
-        A matrix that cannot be positive semidefinite (negative diagonal, zero diagonal with nonzero
-        entries as in a distance matrix, an entry larger than its diagonal allows).
+        A matrix that is not positive semidefinite: negative diagonal, zero diagonal with nonzero entries as in a
+        distance matrix, an eigenvalue below -1e-8 times the largest.
     """
     stack = check_gram_stack(gram)
     n, _, n_kernels = stack.shape
@@ -65,7 +71,25 @@ def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, symmetry_tol: float
             f"Kernel {m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so it "
             "is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
         )
+    if psd:
+        _check_psd(dense)
     return compress(dense) if reduce else dense
+
+
+def _check_psd(gram: PackedGram) -> None:
+    """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one."""
+    n = gram.n_samples
+    work = np.empty((n, n))
+    weights = np.zeros(gram.n_kernels)
+    with blas_threads_for(n):
+        for m, bound in enumerate(gram.norm_bound):
+            weights[m] = 1.0
+            upper = gram.combine_upper(weights, work)
+            upper.reshape(-1)[:: n + 1] += 1e-8 * bound
+            _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+            if info != 0 and bound > 0:
+                check_psd(gram.combine(weights), f"Kernel {m}")
+            weights[m] = 0.0
 
 
 def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:

@@ -28,6 +28,10 @@ class Status(enum.Enum):
         "Rounding errors stop further progress: alpha is tiny beside the kernels, or they differ by many orders "
         "of magnitude. Raise alpha or tol, or normalise the kernels."
     )
+    TRUNCATED = (
+        "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
+        "above tol. Lower rank_tol, or raise tol."
+    )
     INTERRUPTED = "Interrupted; what was finished is returned."
 
     @property

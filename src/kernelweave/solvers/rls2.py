@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,7 +162,7 @@ class _Iterate:
     primal: float = 0.0
     residual: float = 0.0  # 1/2 r' N^-1 r
     level: float = 0.0  # c' K(d) c
-    bound: float = field(default=0.0)  # residual-trace part of the largest form
+    held: float = 0.0  # largest form of the watched kernels as they are held, without what truncation leaves out
 
     def gap(self, alpha: float, largest: float) -> float:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
@@ -201,6 +201,7 @@ def _evaluate(problem: Problem, alpha: float, weights: Array, watched: Index, wo
         primal=0.5 * float(np.sum(np.square(error) / noise)) + 0.5 * alpha * level,
         residual=0.5 * float(np.sum(np.square(r) / noise)),
         level=level,
+        held=float(plain.max()),
     )
 
 
@@ -326,22 +327,29 @@ def solve_newton(
             continue
         halvings = 0
         # a lone watched kernel leaves nothing to improve, however far rounding keeps its gap from tol
-        if gap <= tol * it.primal or len(watched) == 1 or stalled == 3:
+        settled = it.gap(alpha, it.held) <= tol * it.primal
+        if settled or len(watched) == 1 or stalled == 3:
             forms, largest = _all_forms(problem, it, warm, screen=screen)
             warm.forms = forms
             gap = it.gap(alpha, float(largest))
             if gap > tol * it.primal:
                 grown = np.union1d(_watch(it.weights, forms, it.level), it.watched)
                 if len(grown) > len(it.watched):
-                    watched = grown
+                    watched, settled = grown, False
                     it.watched = watched
                     it.V = problem.matvecs(it.C, watched)
                     it.forms = forms[watched]
+                    # gaps so far were over fewer kernels
+                    best_gap, stalled = math.inf, 0
         history["objective"].append(it.primal)
         history["rel_gap"].append(relative_gap(it.primal, gap))
         history["n_active"].append(float(np.count_nonzero(it.weights)))
         if gap <= tol * it.primal:
             status = Status.CONVERGED
+            best, best_gap = it, gap
+            break
+        if settled:
+            status = Status.TRUNCATED
             best, best_gap = it, gap
             break
         if gap < best_gap * 0.999:
@@ -552,8 +560,6 @@ def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
 
 
 def _squeeze(result: RLS2Result) -> RLS2Result:
-    from dataclasses import replace
-
     return replace(result, dual_coef=np.ascontiguousarray(result.dual_coef[:, 0]))
 
 
