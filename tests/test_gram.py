@@ -82,6 +82,9 @@ def test_combinations(gram, stack, rng, which):
     close(gram.matvec(w, C), C @ (stack @ w))
     work = np.full((N, N), np.nan)
     close(np.triu(gram.combine_upper(w, work)), np.triu(stack @ w))
+    # single vectors are taken as they come
+    close(gram.matvec(w, C[0]), (stack @ w) @ C[0])
+    close(gram.quadratic_forms(C[0]), np.einsum("i,ijm,j->m", C[0], stack, C[0]))
     factor = gram.factor(w)
     if factor is not None and len(which):
         close(factor.T @ factor, stack @ w)

@@ -15,7 +15,8 @@ Index = NDArray[np.int64]
 class Gram(ABC):
     """A stack of ``n_kernels`` symmetric PSD matrices of shape (n_samples, n_samples).
 
-    Vectors come as rows: `C` has shape (n_vectors, n_samples). Kernels are chosen by an integer index
+    Vectors come as rows: `C` has shape (n_vectors, n_samples); `quadratic_forms` and `matvec` take a single vector
+    (n_samples,) too. Kernels are chosen by an integer index
     `kernels` (None: all). Nothing here knows what the kernels are or where the data came from.
     """
 
@@ -103,6 +104,8 @@ class Gram(ABC):
 
     def matvec(self, weights: Array, C: Array) -> Array:
         """``sum_m weights[m] K_m C[t]``, shape (n_vectors, n_samples)."""
+        if C.ndim == 1:
+            return self.matvec(weights, C[None])[0]
         active = np.flatnonzero(weights)
         out = np.zeros_like(C)
         for chunk in np.array_split(active, max(1, len(active) // 64)):

@@ -54,6 +54,7 @@ class CompositeGram(Gram):
         return out
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        C = np.atleast_2d(C)
         if kernels is None:
             out = np.empty(self.n_kernels)
             for part, members in zip(self.parts, self.kernels, strict=True):

@@ -72,6 +72,7 @@ class FactorGram(Gram):
         return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        C = np.atleast_2d(C)
         rows = self.rows if kernels is None else self.rows[self._owned(as_index(kernels, self.n_kernels))]
         if len(C) == 1:
             scores = rows @ C[0]

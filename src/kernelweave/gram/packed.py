@@ -33,6 +33,7 @@ class PackedGram(Gram):
         return self.packed[:, packed_rows(self.n_samples)[:-1]]
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        C = np.atleast_2d(C)
         idx = as_index(kernels, self.n_kernels)
         out = np.empty(len(idx))
         core.quadratic_forms(self.packed, idx, np.ascontiguousarray(C), out)

@@ -55,6 +55,7 @@ class TileGram(Gram):
         return out
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        C = np.atleast_2d(C)
         idx = as_index(kernels, self.n_kernels)
         out = np.zeros(len(idx))
         for rows, columns in self._tiles():
