@@ -21,7 +21,6 @@ class ReportingMixin(CallbackSupportMixin):
         """Return a function that reports one finished step and tells whether to stop."""
         context = self._init_callback_context(max_subtasks=n_steps)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._fit_context = context
         if not getattr(self, "_skl_callbacks", None):
             return lambda _: False
 
@@ -34,5 +33,4 @@ class ReportingMixin(CallbackSupportMixin):
 
     def _reported(self) -> None:
         """End the fit's own task."""
-        self._fit_context.call_on_fit_task_end(estimator=self)
-        del self._fit_context
+        self._callback_fit_ctx.call_on_fit_task_end(estimator=self)

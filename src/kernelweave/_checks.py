@@ -68,7 +68,10 @@ def check_alpha(alpha: float, name: str = "alpha") -> float:
 
 def check_tol(tol: float) -> float:
     """Return a relative gap tolerance in (0, 1)."""
-    value = float(tol)
+    try:
+        value = float(tol)
+    except (TypeError, ValueError):
+        value = float("nan")
     if not 0 < value < 1:
         raise InputError(f"`tol` is a relative gap and must lie in (0, 1), got {tol!r}.")
     return value
@@ -134,6 +137,8 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
         hint = ""
         if stack.ndim == 3 and stack.shape[1] == stack.shape[2]:
             hint = " This stack is kernels first; pass np.moveaxis(gram, 0, -1)."
+        elif stack.ndim in (2, 3):
+            hint = " For training pass K(X_train, X_train); a cross-Gram belongs into predict."
         raise InputError(
             f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {stack.shape}.{hint}"
         )

@@ -41,15 +41,19 @@ def memory_budget(max_memory: float | str | None) -> float:
         text = max_memory.strip().upper().removesuffix("B").removesuffix("I")
         units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
         factor = units.get(text[-1:])
-        try:
-            return float(text[:-1]) * factor if factor else float(text)
-        except ValueError:
-            raise InputError(
-                f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {max_memory!r}."
-            ) from None
-    value = float(max_memory)
+        number: Any = text[:-1] if factor else text
+    else:
+        factor, number = None, max_memory
+    try:
+        value = float(number) * (factor or 1)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {max_memory!r}."
+        ) from None
     if not value > 0:
-        raise InputError(f"`max_memory` must be positive, got {max_memory!r}.")
+        raise InputError(
+            f"`max_memory` must be positive, got {max_memory!r}. Use 'auto' or a text such as '2GB'."
+        )
     return value
 
 
@@ -131,11 +135,12 @@ class TableSource(Source):
         self.n_samples = table.n_rows
         self.statistics = column_statistics(table, sample_weight) if standardize else None
         self.table = self.encode(table)
+        self._columns: list[NDArray[np.intp] | None]
         if like is not None:
             self.names, self._columns = like.names, like._columns
             return
         self.names = tuple(kernel.label for kernel in self.kernels)
-        self._columns: list[NDArray[np.intp] | None] = [
+        self._columns = [
             None if kernel.columns is None else table.resolve(kernel.columns) for kernel in self.kernels
         ]
 
@@ -245,7 +250,13 @@ class TableSource(Source):
 
             def block(k: int, rows: slice, cols: slice) -> Array:
                 index = np.arange(n)
-                return self.kernels[chosen[k]](self.table.rows(index[rows]), self.table.rows(index[cols]))
+                K = self.kernels[chosen[k]](self.table.rows(index[rows]), self.table.rows(index[cols]))
+                # angles between a row and itself are only exactly zero in `diag`
+                same = np.arange(max(rows.start, cols.start), min(rows.stop, cols.stop))
+                if (K[same - rows.start, same - cols.start] != diagonals[k, same]).any():
+                    K = K.copy()
+                    K[same - rows.start, same - cols.start] = diagonals[k, same]
+                return K
 
             parts.append(TileGram(block, diagonals, tile_rows=max(1, int(CHUNK_BYTES / (8.0 * n)))))
             places.append(chosen)
@@ -410,7 +421,12 @@ class KernelBank:
     """
 
     def __init__(self, stack: ArrayLike, names: Sequence[str] | None = None) -> None:
-        array = np.asarray(stack, dtype=np.float64)
+        try:
+            array = np.asarray(stack, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                "`stack` must be a numeric array of shape (n_total, n_total, n_kernels), kernels last."
+            ) from None
         if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
             raise InputError(
                 f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
@@ -451,6 +467,8 @@ class BankSource(Source):
             values = column[:, 0].astype(np.float64)
         except (TypeError, ValueError):
             raise InputError("With a KernelBank, `X` must hold sample indices, got text.") from None
+        if not len(values):
+            raise InputError("With a KernelBank, `X` must hold at least one sample index, got none.")
         check_finite(values, "X")
         index = values.astype(np.int64)
         n_total = bank.stack.shape[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
 from kernelweave.kernels import Kernel
 from kernelweave.solvers.criteria import compute_criteria
+from kernelweave.solvers.result import Status
 from kernelweave.solvers.ridge import DenseSystem
 from kernelweave.solvers.rls2 import make_problem
 from kernelweave.training import (
@@ -39,6 +40,7 @@ from kernelweave.training import (
     set_up,
     shared_alphas,
     solve_task,
+    was_interrupted,
 )
 from kernelweave.views import TableEncoder
 
@@ -49,6 +51,17 @@ Array = NDArray[np.float64]
 
 class _BaseMKL(ReportingMixin, BaseEstimator):
     """What regression and classification share: reading rows, fitting problems, predicting."""
+
+    # ---- state ------------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # set at the end of a fit: one that failed half-way leaves nothing that looks fitted
+        return hasattr(self, "_source")
+
+    def _forget(self) -> None:
+        """Drop everything an earlier fit left, so that no number of it outlives a new fit or a failed one."""
+        for name in [n for n in vars(self) if n == "_source" or (n.endswith("_") and not n.startswith("_"))]:
+            delattr(self, name)
 
     # ---- reading ----------------------------------------------------------------------------------
 
@@ -65,6 +78,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _read_training(self, X: Any) -> Any:
         """Check training rows and remember their layout; return a Table, an index or a stack."""
+        self._forget()
         if self._is_precomputed():
             if np.ndim(X) == 2:
                 X = np.asarray(X)
@@ -101,6 +115,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                     f"Cross-Grams must have shape (n_rows, n_train={expected[0]}, n_kernels={expected[1]}), "
                     f"got {block.shape}. Rows are the new samples, columns the training samples."
                 )
+            if not len(block):
+                raise InputError("Found no rows to predict, got a cross-Gram of 0 rows. Pass at least one.")
             check_finite(block, "X")
             return block[:, self._kept_columns] if self._kept_columns is not None else block
         if isinstance(self.kernels, KernelBank):
@@ -123,6 +139,10 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             raise InputError(
                 f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}. "
                 "For a named bank call it, for example kernels=kw.banks.rkl()."
+            )
+        if not isinstance(kernels, Iterable):
+            raise InputError(
+                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}."
             )
         kernels = list(kernels)
         if not kernels:
@@ -202,6 +222,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     ) -> list[Solved]:
         """Fit every problem on the rows with a positive weight; `labels` are what splitters see."""
         learner = learners.resolve(self.learner)
+        if self.fit_intercept not in (True, False):
+            raise InputError(f"`fit_intercept` must be True or False, got {self.fit_intercept!r}.")
         folds = self._make_folds(labels, params)
         normalizer = normalizers.resolve(self.normalize)
         n_rows = len(labels)
@@ -278,7 +300,19 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         scores, interrupted = score_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
         if interrupted:
             self._say_interrupted(f"alpha was chosen on {len(scores)} of {len(folds)} folds")
+            ask = report
+
+            def report(text: str) -> bool:
+                # who has asked to stop gets the model that the finished folds chose
+                ask(text)
+                return False
+
         mean = scores.mean(axis=0)
+        if np.isnan(mean).any():
+            raise InputError(
+                f"The score ({name}) is NaN on some folds, for example R^2 on a fold of one row. Use fewer folds, or "
+                "another `scoring` such as 'neg_mean_squared_error'."
+            )
         error = scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros_like(mean)
         best = choose(mean, error, rule)
         self.alphas_ = alphas
@@ -305,7 +339,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         """Solve on all rows along the path down to the chosen strength, and keep the last point."""
         paths = path_task(task, setups, learner, alphas[: best + 1], report=report, label="all rows")
         last = min(len(path) for path in paths) - 1
-        if last < best:
+        if was_interrupted(paths):
             self._say_interrupted(
                 f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[best]:.3g}"
             )
@@ -318,7 +352,6 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _store(self, task: Task, solved: list[Solved]) -> None:
         source = task.source
-        self._source = source
         self._training = {
             "targets": list(task.targets),
             "sample_weight": task.sample_weight,
@@ -342,13 +375,15 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.gap_ = float(sum(r.gap for r in results))
         self.rel_gap_ = self.gap_ / abs(self.objective_) if self.objective_ else 0.0
         failed = [r for r in results if not r.status.ok]
+        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that has been said already
         self.status_ = (failed or results)[0].status.name.lower()
         self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
         self.history_ = [{k: np.asarray(v) for k, v in r.history.items()} for r in results]
         self._store_bayes(task, solved)
         self._store_coef(source)
-        if failed:
-            worst = max(failed, key=lambda r: r.rel_gap)
+        self._source = source
+        if unsolved:
+            worst = max(unsolved, key=lambda r: r.rel_gap)
             warnings.warn(
                 f"{type(self).__name__} stopped with relative gap {worst.rel_gap:.1e} after {worst.n_iter} "
                 f"iterations. {worst.status.value}",
@@ -364,9 +399,6 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _store_coef(self, source: Source) -> None:
         """Set `coef_` when every kernel is linear on numeric columns and stays linear after normalisation."""
-        for name in ("coef_", "linear_intercept_"):
-            if hasattr(self, name):
-                delattr(self, name)
         if not isinstance(source, TableSource) or any(source.table.levels):
             return
         if not all(kernel.is_linear for kernel in source.kernels):
@@ -579,8 +611,17 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
             )
         rows = self._read_training(X)
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
-        targets = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", allow_nd=False)
-        targets = targets.astype(np.float64)
+        try:
+            targets = check_array(
+                y, ensure_2d=False, dtype="numeric", ensure_all_finite=False, input_name="y"
+            ).astype(np.float64)
+        except ValueError as error:
+            if np.asarray(y).dtype.kind not in "OUS":
+                raise
+            raise InputError(
+                "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
+            ) from error
+        check_finite(targets, "y")
         if len(targets) != n_rows:
             raise InputError(
                 f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(targets)}]."
@@ -599,8 +640,8 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         n_eff = float(task.source.n_samples if task.sample_weight is None else task.sample_weight.sum())
         quad = np.einsum("it,it->t", setup.y, self._dual)  # y' (K + alpha N)^-1 y for each output
         self.prior_scale_ = np.maximum(quad, 0.0) / n_eff
-        self.noise_variance_ = result.alpha * self.prior_scale_
         weights = np.atleast_2d(result.weights)
+        noise = []
         total = 0.0
         for k in range(setup.y.shape[1]):
             problem, _ = make_problem(setup.gram, setup.y[:, k], task.sample_weight, setup.normalizer.scale)
@@ -612,7 +653,9 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
                     self._dual[:, k][None],
                     total=False,
                 )
+            noise.append(found.noise_variance)
             total += found.evidence
+        self.noise_variance_ = np.array(noise)  # alpha tau^2, which is finite at alpha = inf
         self.log_marginal_likelihood_ = total
         self._noise = None if task.sample_weight is None else 1.0 / task.sample_weight
 
@@ -769,7 +812,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         rows = self._read_training(X)
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        _check_labels(y)
         if len(y) != n_rows:
             raise InputError(
                 f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]."
@@ -779,7 +822,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         self.classes_, codes = np.unique(present, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(
-                f"Classification needs at least two classes, got one class: {self.classes_[0]!r}. "
+                f"Classification needs at least two classes, got one class: {self.classes_.tolist()[0]!r}. "
                 "Check the target column and the sample weights."
             )
         if weights is not None:
@@ -801,6 +844,11 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         per_class = compute_class_weight(
             self.class_weight, classes=self.classes_, y=y[used], sample_weight=kept[used]
         )
+        if not (per_class > 0).all() or not np.isfinite(per_class).all():
+            raise InputError(
+                f"`class_weight` must hold finite numbers > 0, got {self.class_weight!r}. To leave a class out, "
+                "drop its rows."
+            )
         factor = np.zeros(len(y))
         factor[used] = per_class[np.searchsorted(self.classes_, y[used])]
         return kept * factor
@@ -834,6 +882,19 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         array of shape (n_rows,)
         """
         return labels_of(self._decide(X), self.classes_)
+
+
+def _check_labels(y: NDArray[Any]) -> None:
+    if y.dtype.kind == "f":
+        check_finite(y, "y")
+    elif y.dtype.kind == "O":
+        missing = np.flatnonzero([label is None or label != label for label in y])
+        if len(missing):
+            raise InputError(
+                f"`y` must hold a label for every row, got {len(missing)} missing, the first in row {missing[0]}. "
+                "Drop these rows first."
+            )
+    check_classification_targets(y)
 
 
 def labels_of(values: Array, classes: NDArray[Any]) -> NDArray[Any]:

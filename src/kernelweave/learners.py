@@ -133,6 +133,10 @@ class RLS2(Learner):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < least:
                 raise InputError(f"`{name}` must be a whole number >= {least}, got {value!r}.")
+        if self.max_iter is not None and (
+            not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1
+        ):
+            raise InputError(f"`max_iter` must be a whole number >= 1 or None, got {self.max_iter!r}.")
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -136,7 +136,12 @@ class _CVMixin(_BaseMKL):
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []
         for fold in folds:
-            train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            try:
+                train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            except IndexError as error:
+                raise InputError(
+                    f"`cv` must give rows of X, of which there are {len(labels)}: {error}."
+                ) from error
             if len(train) and len(test):
                 inside.append((train, test))
         if not inside:

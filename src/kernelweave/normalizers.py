@@ -47,6 +47,8 @@ class FittedNormalizer:
     center_total : array of shape (n_kernels,) or None
         ``p' K_m p``.
     probability : array of shape (n_samples,) or None
+    constant : array of bool, shape (n_kernels,), or None
+        Kernels that are constant on the training rows: centring leaves nothing but rounding, which is set to zero.
     """
 
     scale: Array
@@ -54,6 +56,7 @@ class FittedNormalizer:
     center_means: Array | None = None
     center_total: Array | None = None
     probability: Array | None = None
+    constant: NDArray[np.bool_] | None = None
 
     @property
     def changes_kernels(self) -> bool:
@@ -66,6 +69,8 @@ class FittedNormalizer:
             gram = gram.rescale(self.cosine_scale)
         if self.probability is not None:
             gram = gram.center(self.probability)
+        if self.constant is not None and self.constant.any():
+            gram = gram.rescale(np.repeat(np.where(self.constant, 0.0, 1.0)[:, None], gram.n_samples, axis=1))
         return gram
 
     def cross(self, m: int, K: Array, diagonal: Callable[[], Array]) -> Array:
@@ -79,6 +84,8 @@ class FittedNormalizer:
         diagonal : callable
             Returns k_m(new, new), shape (n_rows,); asked only when it is needed.
         """
+        if self.constant is not None and self.constant[m]:
+            return np.zeros_like(K)
         if self.cosine_scale is not None:
             K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
         if self.probability is not None and self.center_means is not None and self.center_total is not None:
@@ -87,6 +94,8 @@ class FittedNormalizer:
 
     def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
         """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
+        if self.constant is not None and self.constant[m]:
+            return np.zeros_like(diagonal)
         if self.cosine_scale is not None:
             K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
             diagonal = (diagonal > 0).astype(np.float64)
@@ -243,7 +252,7 @@ class WithinClass(Normalizer):
     per_target = True
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
-        if target is None or len(np.unique(np.sign(target))) != 2:
+        if target is None or len(np.unique(target)) != 2:
             raise InputError(
                 "`normalize='within-class'` needs two classes, got a regression target or one class. "
                 "Use 'mean-diagonal' or 'trace'."
@@ -277,9 +286,11 @@ class Center(Normalizer):
         total = means @ p
         raw = gram.diagonal() @ p
         centred = raw - total
-        # a kernel that is constant on the training rows is rounding noise after centring
-        scale = np.where(centred > 1e-12 * raw, _inverse(centred), 1.0)
-        return FittedNormalizer(scale, center_means=means, center_total=total, probability=p)
+        constant = centred <= 1e-12 * raw
+        scale = np.where(constant, 1.0, _inverse(centred))
+        return FittedNormalizer(
+            scale, center_means=means, center_total=total, probability=p, constant=constant
+        )
 
 
 @dataclass(frozen=True, eq=False)

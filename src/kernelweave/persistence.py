@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     import skops.io
 
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    os.close(handle)
+    # not by tempfile, whose files nobody else may read
+    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
     try:
         try:
             skops.io.dump({"format": FORMAT, "model": model}, name)
@@ -100,7 +100,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
             )
         os.replace(name, target)
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
     return target
 
 

@@ -7,7 +7,8 @@ classification, one per class for one-vs-rest. All of them share the strength of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import Source, StackSource, TableSource
 from kernelweave.gram import Gram
@@ -22,7 +24,7 @@ from kernelweave.learners import Learner
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
 from kernelweave.solvers.path import PathResult, make_alphas
-from kernelweave.solvers.result import RLS2Result
+from kernelweave.solvers.result import RLS2Result, Status
 from kernelweave.solvers.rls2 import make_problem
 
 Array = NDArray[np.float64]
@@ -114,6 +116,8 @@ class Solved:
     def effective(self) -> Array:
         """Weights times normaliser factors, shape (n_outputs, n_kernels)."""
         weights = np.atleast_2d(self.result.weights) * self.setup.normalizer.scale
+        if self.setup.normalizer.constant is not None:
+            weights = np.where(self.setup.normalizer.constant, 0.0, weights)
         return np.broadcast_to(weights, (len(self.setup.intercept), weights.shape[1]))
 
 
@@ -129,6 +133,12 @@ def set_up(task: Task) -> list[Setup]:
             fitted = task.normalizer.fit(
                 raw, target=label, sample_weight=task.sample_weight, extra_diagonal=extra
             )
+            if not (fitted.scale > 0).all():
+                m = int(np.argmin(fitted.scale > 0))
+                raise InputError(
+                    f"Kernel {task.source.names[m]!r} overflows on these rows. Rescale the columns, for example with "
+                    "standardize=True."
+                )
             shared = fitted, fitted.prepare(raw)
         if task.fit_intercept:
             intercept = np.average(target, axis=0, weights=task.sample_weight)
@@ -171,20 +181,22 @@ def path_task(
     report: Report = _silent,
     label: str = "path",
 ) -> list[PathResult]:
-    """Solve every problem along a path; after an interruption paths end at the shortest."""
+    """Solve every problem along a path; after an interruption the problems to come go only as far."""
     paths: list[PathResult] = []
     for k, setup in enumerate(setups):
         which = f"{label}, problem {k + 1} of {len(setups)}" if len(setups) > 1 else label
+        reached = min((len(path) for path in paths), default=len(alphas))
 
-        def tell(index: int, result: RLS2Result, which: str = which) -> bool:
-            return report(f"{which}: alpha {result.alpha:.3g}")
+        def tell(index: int, result: RLS2Result, which: str = which, reached: int = reached) -> bool:
+            # who has asked to stop is not asked again while the other problems catch up
+            return bool(report(f"{which}: alpha {result.alpha:.3g}")) and reached == len(alphas)
 
         paths.append(
             learner.path(
                 setup.gram,
                 setup.y,
-                alphas,
-                n_alphas=len(alphas),
+                alphas[:reached],
+                n_alphas=reached,
                 scale=setup.normalizer.scale,
                 sample_weight=task.sample_weight,
                 tol=tol,
@@ -192,6 +204,11 @@ def path_task(
             )
         )
     return paths
+
+
+def was_interrupted(paths: Sequence[PathResult]) -> bool:
+    """Whether Ctrl-C or a callback ended a path."""
+    return any(path.status[-1] is Status.INTERRUPTED for path in paths)
 
 
 def decisions(
@@ -279,8 +296,8 @@ def _content(source: Source) -> Array:
 
 def fold_decisions(
     task: Task, learner: Learner, train: Rows, test: Rows, alphas: Array, tol: float, report: Report
-) -> Array:
-    """Decision values on one fold's test rows, shape (n_alphas done, n_test, n_outputs)."""
+) -> tuple[Array, bool]:
+    """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop."""
     part = task.take(train)
     setups = set_up(part)
     paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label="fold")
@@ -291,7 +308,7 @@ def fold_decisions(
         w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
         weights.append(np.broadcast_to(w, (done, n_outputs, w.shape[2])) * setup.normalizer.scale)
         coefficients.append(path.dual_coef[:done].reshape(done, part.source.n_samples, n_outputs))
-    return decisions(
+    values = decisions(
         part.source,
         task.source.queries(test),
         [setup.normalizer for setup in setups],
@@ -299,6 +316,7 @@ def fold_decisions(
         weights,
         coefficients,
     )
+    return values, was_interrupted(paths)
 
 
 def score_folds(
@@ -327,35 +345,61 @@ def score_folds(
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
     """
-    if n_jobs not in (None, 1):
-        values = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(fold_decisions)(task, learner, train, test, alphas, tol, _silent)
-            for train, test in folds
-        )
-        done = [np.array([score(f, test) for f in v]) for v, (_, test) in zip(values, folds, strict=True)]
-        return np.array(done), False
     rows: list[Array] = []
     interrupted = False
+    done = _run_folds(task, learner, folds, alphas, n_jobs, tol, report)
     try:
+        for (_, test), (values, stopped) in zip(folds, done, strict=True):
+            if len(values) == len(alphas):
+                rows.append(np.array([score(f, test) for f in values]))
+            if stopped:
+                interrupted = len(rows) < len(folds)
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        done.close()
+    if interrupted and not rows:
+        raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
+    return np.array(rows), interrupted
+
+
+def _run_folds(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    n_jobs: int | None,
+    tol: float,
+    report: Report,
+) -> Generator[tuple[Array, bool], None, None]:
+    """Decision values fold by fold, and whether the last report asked to stop."""
+    if n_jobs in (None, 1):
         for train, test in folds:
             stopped = False
 
             def tell(text: str) -> bool:
                 nonlocal stopped
-                stopped = report(text)
+                stopped = bool(report(text))
                 return stopped
 
-            values = fold_decisions(task, learner, train, test, alphas, tol, tell)
-            if len(values) == len(alphas):
-                rows.append(np.array([score(f, test) for f in values]))
-            if stopped or len(values) < len(alphas):
-                interrupted = len(rows) < len(folds)
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-    if interrupted and not rows:
-        raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
-    return np.array(rows), interrupted
+            values, cut = fold_decisions(task, learner, train, test, alphas, tol, tell)
+            yield values, cut or stopped
+        return
+    jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
+        joblib.delayed(fold_decisions)(task, learner, train, test, alphas, tol, _silent)
+        for train, test in folds
+    )
+    try:
+        for k, (values, cut) in enumerate(jobs):
+            # other processes cannot report; their steps are counted when the fold is there
+            steps = [f"fold {k + 1}: alpha {alpha:.3g}" for _ in task.targets for alpha in alphas]
+            yield values, any([report(step) for step in steps]) or cut
+    finally:
+        with warnings.catch_warnings():
+            # joblib remarks upon the folds that a stop leaves unfinished
+            warnings.filterwarnings("ignore", message=".*have been cancelled", category=UserWarning)
+            jobs.close()
 
 
 def negative_squared_error(

@@ -16,6 +16,7 @@ from kernelweave.gram import Gram
 from kernelweave.solvers.alternating import solve_alternating
 from kernelweave.solvers.criteria import Criteria, compute_criteria
 from kernelweave.solvers.result import PathResult, RLS2Result, Status
+from kernelweave.solvers.ridge import Workspace
 from kernelweave.solvers.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
 
 Array = NDArray[np.float64]
@@ -27,12 +28,15 @@ PathCallback = Callable[[int, RLS2Result], object]
 SMALLEST = 1e-6
 #: Where one kernel stays optimal down to this share of its trace, the range starts at the trace itself.
 ALWAYS_ONE = 1e-3
+#: Rows above which the largest alpha is searched by factorisations, and to 50 % instead of 5 %.
+EIGEN_ROWS = 1500
 
 
 def alpha_range(problem: Problem) -> tuple[float, float]:
     """Return (largest, smallest) alpha of an automatic path.
 
-    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 % (where one
+    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 %, or to 50 % for
+    more than `EIGEN_ROWS` rows (where one
     kernel, or several that fit alike, is all there is: the trace of the largest). The smallest is `SMALLEST`
     times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
     """
@@ -47,25 +51,13 @@ def alpha_range(problem: Problem) -> tuple[float, float]:
 
 def _single_kernel_alpha(problem: Problem, top: float) -> float:
     start, _ = first_kernel(problem)
-    n = problem.gram.n_samples
     unit = np.zeros(problem.n_kernels)
-    unit[start] = problem.scale[start]
-    # one eigendecomposition of the whitened kernel gives c for every alpha
-    root = 1.0 / np.sqrt(problem.noise)
-    factor = problem.gram.factor(unit)
-    if factor is not None and 2 * len(factor) < n:
-        left, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
-        values, vectors = np.square(singular), left
-    else:
-        K = problem.gram.combine(unit) * root[:, None] * root
-        values, vectors = eigh(K, driver="evd")
-    white = problem.targets * root
-    coordinates = white @ vectors
+    unit[start] = 1.0
+    large = problem.gram.n_samples > EIGEN_ROWS
+    coefficients = _dual_by_solving(problem, unit) if large else _dual_by_eigenvalues(problem, unit)
 
     def single(alpha: float) -> bool:
-        inside = (coordinates * (values / (values + alpha))) @ vectors.T
-        C = np.ascontiguousarray((white - inside) / alpha * root)
-        forms = problem.quadratic_forms(C)
+        forms = problem.quadratic_forms(coefficients(alpha))
         return bool(forms.max() <= forms[start] * (1 + 1e-8))
 
     high = 1e3 * top
@@ -76,10 +68,40 @@ def _single_kernel_alpha(problem: Problem, top: float) -> float:
         low /= 10.0
         if low < ALWAYS_ONE * top:
             return top
-    while high > 1.05 * low:
+    while high > (1.5 if large else 1.05) * low:
         middle = float(np.sqrt(high * low))
         high, low = (middle, low) if single(middle) else (high, middle)
     return high
+
+
+def _dual_by_eigenvalues(problem: Problem, unit: Array) -> Callable[[float], Array]:
+    """Dual coefficients at fixed weights as a function of alpha, from one eigendecomposition of the whitened kernel."""
+    root = 1.0 / np.sqrt(problem.noise)
+    factor = problem.gram.factor(unit * problem.scale)
+    if factor is not None and 2 * len(factor) < problem.gram.n_samples:
+        vectors, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
+        values = np.square(singular)
+    else:
+        K = problem.gram.combine(unit * problem.scale) * root[:, None] * root
+        values, vectors = eigh(K, driver="evd")
+    white = problem.targets * root
+    coordinates = white @ vectors
+
+    def coefficients(alpha: float) -> Array:
+        inside = (coordinates * (values / (values + alpha))) @ vectors.T
+        return np.ascontiguousarray((white - inside) / alpha * root)
+
+    return coefficients
+
+
+def _dual_by_solving(problem: Problem, unit: Array) -> Callable[[float], Array]:
+    """The same by one factorisation for each alpha: an eigendecomposition of thousands of rows costs 30 of them."""
+    work = Workspace()
+
+    def coefficients(alpha: float) -> Array:
+        return np.ascontiguousarray(problem.system(unit, alpha, work).solve(problem.targets.T).T)
+
+    return coefficients
 
 
 def make_alphas(problem: Problem, n_alphas: int) -> Array:

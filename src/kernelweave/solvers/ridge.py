@@ -109,8 +109,21 @@ class LowRankSystem:
 RidgeSystem = DenseSystem | LowRankSystem
 
 
+class Workspace:
+    """One (n, n) matrix that is made when a dense factor first needs it, and used again."""
+
+    def __init__(self) -> None:
+        self._square: Array | None = None
+
+    def square(self, n: int) -> Array:
+        """A matrix (n, n) with any content."""
+        if self._square is None or len(self._square) != n:
+            self._square = np.empty((n, n))
+        return self._square
+
+
 def ridge_system(
-    gram: Gram, weights: Array, alpha: float, noise: Array, work: Array | None = None
+    gram: Gram, weights: Array, alpha: float, noise: Array, work: Workspace | None = None
 ) -> RidgeSystem:
     """Factorise ``Q = sum_m weights[m] K_m + alpha diag(noise)`` in the cheaper of the two forms.
 
@@ -121,8 +134,8 @@ def ridge_system(
     weights : array of shape (n_kernels,)
     alpha : float
     noise : array of shape (n_samples,)
-    work : array of shape (n_samples, n_samples), optional
-        Overwritten; saves an allocation.
+    work : Workspace, optional
+        Saves allocations; a system made with it is overwritten by the next.
     """
     n = gram.n_samples
     ranks = gram.ranks[np.flatnonzero(weights)]
@@ -135,4 +148,5 @@ def ridge_system(
             np.einsum("rn,rn->", rows, rows)
         ):
             return LowRankSystem(rows, alpha, noise)
-    return DenseSystem(gram.combine_upper(weights, work), alpha, noise)
+    upper = gram.combine_upper(weights, None if work is None else work.square(n))
+    return DenseSystem(upper, alpha, noise)

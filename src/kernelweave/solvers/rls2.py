@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.result import RLS2Result, Status, relative_gap
-from kernelweave.solvers.ridge import NotPositiveDefinite, RidgeSystem, ridge_system
+from kernelweave.solvers.ridge import NotPositiveDefinite, RidgeSystem, Workspace, ridge_system
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -64,7 +64,7 @@ class Problem:
         """Number of kernels."""
         return self.gram.n_kernels
 
-    def system(self, weights: Array, alpha: float, work: Array | None = None) -> RidgeSystem:
+    def system(self, weights: Array, alpha: float, work: Workspace | None = None) -> RidgeSystem:
         """Factorise ``K(weights) + alpha N``."""
         return ridge_system(self.gram, weights * self.scale, alpha, self.noise, work)
 
@@ -120,7 +120,7 @@ class WarmStart:
     forms: Array | None = None  # quadratic forms of all kernels (bounds for screened ones)
     reference: Array | None = None  # c at which `roots` were computed
     roots: Array | None = None  # square roots of the quadratic forms at `reference`
-    work: Array | None = None
+    work: Workspace = field(default_factory=Workspace)
     n_full_passes: int = 0
     n_screened: int = 0
 
@@ -162,14 +162,18 @@ class _Iterate:
     primal: float = 0.0
     residual: float = 0.0  # 1/2 r' N^-1 r
     level: float = 0.0  # c' K(d) c
-    held: float = 0.0  # largest form of the watched kernels as they are held, without what truncation leaves out
+    held: float = (
+        0.0  # largest form of the watched kernels as they are held, without what truncation leaves out
+    )
 
     def gap(self, alpha: float, largest: float) -> float:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
 
-def _evaluate(problem: Problem, alpha: float, weights: Array, watched: Index, work: Array | None) -> _Iterate:
+def _evaluate(
+    problem: Problem, alpha: float, weights: Array, watched: Index, work: Workspace | None
+) -> _Iterate:
     """Solve (13) at `weights` and compute the quadratic forms of the watched kernels (a superset of the active)."""
     system = problem.system(weights, alpha, work)
     Y, noise = problem.targets, problem.noise
@@ -292,9 +296,6 @@ def solve_newton(
             weights[start] = 1.0
     level = float(weights @ warm.forms)
     watched = _watch(weights, warm.forms, level)
-    if warm.work is None:
-        n = problem.gram.n_samples
-        warm.work = np.empty((n, n))
 
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
     status, gap = Status.MAX_ITER, math.inf

@@ -1,0 +1,326 @@
+"""From kernels and rows to representations: which one is chosen, and that all give the same matrices."""
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave.assembly import (
+    MEMORY_SHARE,
+    BankSource,
+    StackSource,
+    TableSource,
+    column_statistics,
+    memory_budget,
+)
+from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
+from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
+from kernelweave.views import Table
+
+KERNELS = (
+    Linear().on([0]),
+    Linear().on([2]),
+    Linear(),
+    Polynomial(degree=2).on([1]),
+    Polynomial(degree=3).on([3]),
+    Polynomial(degree=3),
+    RBF(gamma=0.2),
+    RBF(gamma=3.0),
+    RBF(gamma=1.0).on([1]),
+    Laplacian(gamma=0.5).on([0, 3]),
+    ArcCosine(degree=1, layers=2),
+    ArcCosine(degree=0),
+    RBF(gamma=0.2) + 0.5 * Linear(),
+    RBF(gamma=0.2).on([0]) * Polynomial(degree=2).on([1]),
+    2.0 * RBF(gamma=1.0),
+    Categorical().on([4]),
+    Constant(2.0),
+    Custom(lambda a, b: np.minimum(np.abs(a[:, None, 0]), np.abs(b[None, :, 0]))),
+)
+N = 60
+
+
+@pytest.fixture
+def table(rng):
+    values = np.c_[rng.normal(size=(N, 4)), rng.integers(0, 3, N)]
+    return Table(values, None, (0, 0, 0, 0, 3))
+
+
+def source(table, kernels=KERNELS, **options):
+    return TableSource(list(kernels), table, **{"max_memory": 1e9, **options})
+
+
+def matrices(gram):
+    return np.stack([gram.combine(row) for row in np.eye(gram.n_kernels)], axis=-1)
+
+
+def direct(kernels, left, right=None):
+    return np.stack([k(left) if right is None else k(left, right) for k in kernels], axis=-1)
+
+
+def parts_of(gram):
+    return gram.parts if isinstance(gram, CompositeGram) else [gram]
+
+
+def owner(gram, m):
+    """The part that holds kernel m, and its position there."""
+    if not isinstance(gram, CompositeGram):
+        return gram, m
+    for part, members in zip(gram.parts, gram.kernels, strict=True):
+        if m in members:
+            return part, int(np.flatnonzero(members == m)[0])
+    raise AssertionError(m)
+
+
+# ---- the choice ------------------------------------------------------------------------------------
+
+
+def test_linear_features_are_one_row_each_and_never_expanded(rng):
+    X = rng.normal(size=(N, 5))
+    gram = source(Table(X), kw.banks.linear_features(5)).gram()
+    assert isinstance(gram, FactorGram)
+    np.testing.assert_array_equal(gram.rows, X.T)
+    assert gram.nbytes == X.nbytes
+    assert gram.describe().startswith("5 linear features")
+    # even with next to no memory
+    poor = source(Table(X), kw.banks.linear_features(5), max_memory=1.0).gram()
+    np.testing.assert_array_equal(poor.rows, X.T)
+
+
+@pytest.mark.parametrize("memory", [1e9, 1.0])
+def test_a_polynomial_of_one_feature_has_rank_q_plus_one(rng, memory):
+    X = rng.normal(size=(N, 2))
+    kernels = [Polynomial(degree=q).on([j]) for q in (1, 2, 3, 4) for j in (0, 1)]
+    gram = source(Table(X), kernels, max_memory=memory).gram()
+    assert isinstance(gram, FactorGram)
+    np.testing.assert_array_equal(gram.ranks, np.repeat([2, 3, 4, 5], 2))
+    assert not gram.residual_trace.any()
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-12, atol=1e-12)
+
+
+def test_full_rank_kernels_are_packed_triangles(rng):
+    X = rng.normal(size=(N, 3))
+    gram = source(Table(X), [RBF(gamma=1.0), RBF(gamma=5.0)]).gram()
+    assert isinstance(gram, PackedGram)
+    assert gram.nbytes == 2 * 8 * N * (N + 1) // 2
+    assert gram.describe().startswith("2 packed triangles")
+
+
+def test_over_the_budget_full_rank_becomes_tiles_and_low_rank_factors(rng):
+    X = rng.normal(size=(N, 3))
+    wave = Custom(lambda a, b: np.outer(np.sin(a[:, 0]), np.sin(b[:, 0])))
+    budget = 8 * N * (N + 1) // 2 * 2
+    kernels = [RBF(gamma=1.0), wave, RBF(gamma=5.0)]
+    # three triangles do not fit where two would
+    gram = source(Table(X), kernels, max_memory=budget, rank_tol=1e-14).gram()
+    assert [type(owner(gram, m)[0]) for m in range(3)] == [TileGram, FactorGram, TileGram]
+    assert owner(gram, 1)[0].ranks.tolist() == [1]
+    assert "tiles" in gram.describe()
+    assert "factors" in gram.describe() or "linear features" in gram.describe()
+    np.testing.assert_allclose(matrices(gram), direct(kernels, X), rtol=1e-12, atol=1e-12)
+    fits = source(Table(X), kernels, max_memory=1.5 * budget, rank_tol=1e-14).gram()
+    assert isinstance(owner(fits, 0)[0], PackedGram)
+
+
+def test_categories_become_indicator_factors(table):
+    gram = source(table, [Categorical().on([4]), RBF(gamma=1.0)]).gram()
+    part, k = owner(gram, 0)
+    assert isinstance(part, FactorGram)
+    assert part.ranks[k] == 3
+
+
+def test_a_mixed_bank_is_split(table):
+    gram = source(table).gram()
+    kinds = [type(owner(gram, m)[0]).__name__ for m in range(len(KERNELS))]
+    # seven columns with the indicators are more than a twelfth of the rows: no saving over a triangle
+    assert kinds[:6] == ["FactorGram"] * 2 + ["PackedGram"] + ["FactorGram"] * 2 + ["PackedGram"]
+    assert kinds[6:13] == ["PackedGram"] * 7
+    # each representation once, whatever the order of the kernels
+    assert len(parts_of(gram)) == len({type(part) for part in parts_of(gram)}) == 2
+
+
+# ---- the same matrices -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [1e9, 1.0], ids=["rich", "poor"])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_every_representation_is_the_direct_call(table, memory, standardize):
+    rows = source(table, max_memory=memory, standardize=standardize)
+    expected = direct(KERNELS, rows.encode(table))
+    np.testing.assert_allclose(matrices(rows.gram()), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rows.gram().diagonal(), np.einsum("iim->mi", expected), rtol=1e-12, atol=1e-12)
+    assert len(parts_of(rows.gram())) == 2
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_cross_grams_are_blocks_of_the_full_gram(table, standardize, monkeypatch):
+    train, new = np.arange(0, N, 2), np.arange(1, N, 2)
+    rows = source(table.rows(train), standardize=standardize)
+    everything = direct(KERNELS, rows.encode(table))
+    for chunk in (2**26, 8 * len(train) * 7):  # at once, and seven rows at a time
+        monkeypatch.setattr("kernelweave.assembly.CHUNK_BYTES", chunk)
+        out = np.full((len(new), len(train), len(KERNELS)), np.nan)
+        for where, m, K in rows.cross(table.rows(new), np.arange(len(KERNELS))):
+            assert len(K) <= (7 if chunk < 2**26 else len(new))
+            out[where, :, m] = K
+        np.testing.assert_allclose(out, everything[np.ix_(new, train)], rtol=1e-12, atol=1e-12)
+    for m in range(len(KERNELS)):
+        np.testing.assert_allclose(
+            rows.query_diagonal(table.rows(new), m), everything[new, new, m], rtol=1e-12, atol=1e-12
+        )
+
+
+def test_only_the_kernels_asked_for_are_evaluated(table):
+    calls = []
+
+    def product(a, b):
+        calls.append(len(a))
+        return a @ b.T
+
+    rows = source(table, [Custom(product), Linear()])
+    calls.clear()
+    got = list(rows.cross(table.rows(np.arange(4)), np.array([1])))
+    assert [m for _, m, _ in got] == [1]
+    assert not calls
+
+
+@pytest.mark.parametrize("memory", [1e9, 1.0], ids=["rich", "poor"])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_taking_rows_is_building_from_those_rows(table, rng, memory, standardize):
+    weight = rng.uniform(0.5, 2.0, N)
+    subset = rng.permutation(N)[:35]
+    options = {"max_memory": memory, "standardize": standardize}
+    taken = source(table, sample_weight=weight, **options).take(subset)
+    built = source(table.rows(subset), sample_weight=weight[subset], **options)
+    np.testing.assert_array_equal(matrices(taken.gram()), matrices(built.gram()))
+    assert taken.gram().describe() == built.gram().describe()
+    assert taken.names == built.names
+    np.testing.assert_array_equal(taken.table.values, built.table.values)
+
+
+def test_rows_of_a_stack_and_of_a_bank(table, rng):
+    stack = direct(KERNELS, table)
+    train, inner = rng.permutation(N)[:40], rng.permutation(40)[:25]
+    bank = kw.KernelBank(stack)
+    for rows in (StackSource(stack[np.ix_(train, train)]), BankSource(bank, train)):
+        np.testing.assert_allclose(matrices(rows.gram()), stack[np.ix_(train, train)], rtol=1e-12, atol=1e-12)
+        part = rows.take(inner)
+        assert part.n_samples == 25
+        picked = train[inner]
+        np.testing.assert_allclose(
+            matrices(part.gram()), stack[np.ix_(picked, picked)], rtol=1e-12, atol=1e-12
+        )
+        others = np.setdiff1d(np.arange(40), inner)
+        for where, m, K in part.cross(rows.queries(others), np.arange(len(KERNELS))):
+            np.testing.assert_array_equal(K, stack[np.ix_(train[others], picked)][where, :, m])
+
+
+def test_names_are_the_labels_of_the_kernels(table):
+    assert source(table).names == tuple(k.label for k in KERNELS)
+    assert StackSource(np.ones((3, 3, 2))).names == ("kernel 0", "kernel 1")
+
+
+def test_linear_layout_adds_up_to_the_kernels(rng):
+    X = rng.normal(size=(9, 4))
+    kernels = [Linear().on([2]), Linear(), 3.0 * Linear().on([0, 1]) + Linear().on([1]), 0.5 * Linear()]
+    columns, factors, owners = source(Table(X), kernels).linear_layout()
+    for m, kernel in enumerate(kernels):
+        mine = owners == m
+        K = (X[:, columns[mine]] * factors[mine]) @ X[:, columns[mine]].T
+        np.testing.assert_allclose(K, kernel(X), rtol=1e-12, atol=1e-12)
+
+
+def test_columns_are_standardised_with_weights_and_without_categories(table, rng):
+    weight = rng.integers(1, 4, N)
+    values = table.values.copy()
+    values[:, 2] = 5.0
+    fixed = Table(values, None, table.levels)
+    mean, std = column_statistics(fixed, weight.astype(float))
+    more = np.repeat(values, weight, axis=0)
+    np.testing.assert_allclose(mean[[0, 1, 3]], more[:, [0, 1, 3]].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(std[[0, 1, 3]], more[:, [0, 1, 3]].std(axis=0), rtol=1e-12)
+    # a constant column and codes of categories stay as they are
+    assert mean[[2, 4]].tolist() == [0.0, 0.0]
+    assert std[[2, 4]].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda a, b: np.full((len(a), len(b)), np.nan), "NaN|finite"),
+        (lambda a, b: a[:, :1] - b[:, 0][None] + np.eye(len(a), len(b)), "symmetric"),
+    ],
+)
+def test_a_function_that_is_no_kernel_is_refused(rng, function, words):
+    with pytest.raises(kw.InputError, match=words):
+        source(Table(rng.normal(size=(8, 2))), [Custom(function)]).gram()
+
+
+# ---- banks of precomputed kernels ------------------------------------------------------------------
+
+
+def test_a_bank_knows_its_size():
+    bank = kw.KernelBank(np.ones((4, 4, 3)), names=("a", "b", "c"))
+    assert len(bank) == 3
+    assert repr(bank) == "KernelBank(n_total=4, n_kernels=3)"
+    assert bank.names == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [([[2], [0]], [2, 0]), ([2, 0], [2, 0]), (np.array([[3.0]]), [3]), (np.array([[True], [False]]), [1, 0])],
+)
+def test_sample_indices_in_any_number_type(X, expected):
+    index = BankSource.check_index(kw.KernelBank(np.ones((4, 4, 1))), X)
+    assert index.dtype == np.int64
+    assert index.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        ([[4]], "from 0 to 3, got values from 4 to 4"),
+        ([[-1], [2]], "from 0 to 3, got values from -1 to 2"),
+        ([[0.5]], "whole numbers"),
+        ([[np.nan]], "1 NaN"),
+        ([["a"]], "indices, got text"),
+        (np.ones((2, 2)), r"one column.*\(2, 2\)"),
+        (np.ones((0, 1)), "at least one"),
+    ],
+)
+def test_wrong_sample_indices(X, words):
+    with pytest.raises(kw.InputError, match=words):
+        BankSource.check_index(kw.KernelBank(np.ones((4, 4, 1))), X)
+
+
+# ---- memory ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "n_bytes"),
+    [
+        (1000, 1000.0),
+        ("1000", 1000.0),
+        ("2GB", 2.0 * 2**30),
+        ("2 GB", 2.0 * 2**30),
+        ("1.5GiB", 1.5 * 2**30),
+        ("300mb", 300.0 * 2**20),
+        ("64K", 64.0 * 2**10),
+        ("1T", 2.0**40),
+        (float("inf"), float("inf")),
+    ],
+)
+def test_memory_in_words(text, n_bytes):
+    assert memory_budget(text) == n_bytes
+
+
+def test_the_automatic_budget_is_a_share_of_the_physical_memory():
+    import os
+
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert memory_budget("auto") == memory_budget(None) == MEMORY_SHARE * physical
+
+
+@pytest.mark.parametrize("text", ["lots", "", "GB", "-3GB", 0, -1, float("nan"), "nan", [1], "2XB"])
+def test_memory_that_is_no_amount(text):
+    with pytest.raises(kw.InputError, match="`max_memory` must be"):
+        memory_budget(text)

@@ -1,0 +1,221 @@
+"""Progress and cancelling: what is reported, and what is kept after a stop or Ctrl-C."""
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import check_is_fitted
+
+import kernelweave as kw
+from kernelweave.kernels import RBF, Linear
+from kernelweave.learners import RLS2
+
+KERNELS = (Linear().on([0]), RBF(gamma=0.3), RBF(gamma=2.0))
+ALPHAS = np.geomspace(30.0, 0.01, 6)
+
+
+class Recorder:
+    """Counts steps; at step `at` asks to stop, or raises; with `on` every later step asks again."""
+
+    def __init__(self, at=None, error=None, again=False):
+        self.at, self.error, self.again = at, error, again
+        self.steps = []
+        self.begun = self.ended = 0
+        self.closed = False
+        self.announced = None
+
+    def setup(self, estimator, context):
+        self.closed = False
+
+    def teardown(self, estimator, context):
+        self.closed = True
+
+    def on_fit_task_begin(self, estimator, context):
+        if context.parent is None:
+            self.begun += 1
+            self.announced = context.max_subtasks
+
+    def on_fit_task_end(self, estimator, context):
+        if context.parent is None:
+            self.ended += 1
+            return False
+        self.steps.append(context.task_name)
+        reached = self.at is not None and (
+            len(self.steps) >= self.at if self.again else len(self.steps) == self.at
+        )
+        if reached and self.error is not None:
+            raise self.error
+        return reached
+
+
+def rows(rng, kind):
+    X = rng.normal(size=(36, 3))
+    f = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=36)
+    y = {"regression": f, "binary": f > 0, "classes": np.digitize(f, [-0.5, 0.5])}[kind]
+    return X, y
+
+
+def estimator(kind, cv=True, **options):
+    learner = options.pop("learner", RLS2(n_alphas=6, n_folds=3))
+    if not cv:
+        cls = kw.MKLRegressor if kind == "regression" else kw.MKLClassifier
+        return cls(list(KERNELS), learner, **options)
+    cls = kw.MKLRegressorCV if kind == "regression" else kw.MKLClassifierCV
+    return cls(list(KERNELS), learner, **{"alphas": ALPHAS, "cv": 3, **options})
+
+
+def fit(model, data, recorder):
+    return model.set_callbacks(recorder).fit(*data)
+
+
+PROBLEMS = {"regression": 1, "binary": 1, "classes": 3}
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_every_alpha_of_every_fold_and_problem_is_one_step(rng, kind, n_jobs):
+    if n_jobs == 2 and kind != "classes":
+        n_jobs = 1
+    recorder = Recorder()
+    data = rows(rng, kind)
+    model = fit(estimator(kind, n_jobs=n_jobs), data, recorder)
+    done = PROBLEMS[kind] * (3 * 6 + model.best_index_ + 1)
+    assert len(recorder.steps) == done
+    # announced for a path on all rows down to the smallest alpha, which may end earlier
+    assert recorder.announced == PROBLEMS[kind] * 6 * 4
+    assert (recorder.begun, recorder.ended, recorder.closed) == (1, 1, True)
+    assert sum(step.startswith("fold") for step in recorder.steps) == PROBLEMS[kind] * 18
+    assert all("alpha" in step for step in recorder.steps)
+    silent = estimator(kind).fit(*data)
+    np.testing.assert_array_equal(silent.dual_coef_, model.dual_coef_)
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_auto_and_fixed_report_their_steps(rng, kind):
+    recorder = Recorder()
+    model = fit(estimator(kind, cv=False), rows(rng, kind), recorder)
+    assert len(recorder.steps) == PROBLEMS[kind] * (3 * 6 + model.best_index_ + 1)
+    assert recorder.announced == PROBLEMS[kind] * 6 * 4
+    recorder = Recorder()
+    fit(estimator(kind, cv=False, learner=RLS2(alpha=0.5)), rows(rng, kind), recorder)
+    assert recorder.steps == ["alpha 0.5"]
+
+
+# ---- stopping --------------------------------------------------------------------------------------
+
+STOPS = {
+    "a callback": {},
+    "a callback that keeps asking": {"again": True},
+    "Ctrl-C": {"error": KeyboardInterrupt()},
+}
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("kind", PROBLEMS)
+# inside the second fold, at its first and last alpha
+@pytest.mark.parametrize("position", [1, 3, 6])
+def test_a_stop_during_folds_keeps_the_folds_that_are_complete(rng, kind, stop, position):
+    n_problems = PROBLEMS[kind]
+    data = rows(rng, kind)
+    at = 6 * n_problems + 6 * (n_problems - 1) + position
+    recorder = Recorder(at, **STOPS[stop])
+    complete = 2 if position == 6 else 1
+    with pytest.warns(UserWarning, match=rf"interrupted: alpha was chosen on {complete} of 3 folds"):
+        model = fit(estimator(kind), data, recorder)
+    check_is_fitted(model)
+    whole = estimator(kind).fit(*data)
+    for k in range(complete):
+        np.testing.assert_array_equal(
+            model.cv_results_[f"split{k}_test_score"], whole.cv_results_[f"split{k}_test_score"]
+        )
+    assert f"split{complete}_test_score" not in model.cv_results_
+    mean = np.mean([whole.cv_results_[f"split{k}_test_score"] for k in range(complete)], axis=0)
+    assert model.best_index_ == np.argmax(mean)
+    # the model is complete: the plain estimator at that alpha
+    assert model.alpha_ == ALPHAS[model.best_index_]
+    plain = estimator(kind, cv=False, learner=RLS2(alpha=model.alpha_)).fit(*data)
+    np.testing.assert_allclose(model.dual_coef_, plain.dual_coef_, atol=1e-3)
+    assert model.status_ == "converged"
+    assert recorder.closed
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_stop_before_the_first_fold_is_complete_keeps_nothing(rng, stop):
+    recorder = Recorder(3, **STOPS[stop])
+    model = estimator("regression")
+    with pytest.raises(KeyboardInterrupt, match="before one fold was complete; nothing could be kept"):
+        fit(model, rows(rng, "regression"), recorder)
+    with pytest.raises(Exception, match="not fitted"):
+        check_is_fitted(model)
+    assert recorder.closed
+    # and the next fit works
+    assert model.set_callbacks().fit(*rows(rng, "regression")).status_ == "converged"
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_a_stop_on_the_way_down_keeps_the_last_alpha(rng, kind, stop):
+    data = rows(rng, kind)
+    # the first strengths leave nothing but the mean, so that the path on all rows is long enough to be cut
+    alphas = np.array([1e6, 1e5, 1e4, 1.0, 0.1, 0.01])
+    whole = estimator(kind, alphas=alphas).fit(*data)
+    assert whole.best_index_ >= 3
+    recorder = Recorder(PROBLEMS[kind] * 18 + 2, **STOPS[stop])
+    message = rf"interrupted: the model is the one at alpha=1e\+05, the chosen one is {whole.alpha_:.3g}"
+    with pytest.warns(UserWarning, match=message) as said:
+        model = fit(estimator(kind, alphas=alphas), data, recorder)
+    assert len(said) == 1
+    assert model.alpha_ == 1e5
+    assert model.best_index_ == whole.best_index_
+    plain = estimator(kind, cv=False, learner=RLS2(alpha=1e5)).fit(*data)
+    np.testing.assert_allclose(model.dual_coef_, plain.dual_coef_, rtol=1e-5)
+    assert model.status_ == "interrupted"
+    # the other problems went as far, and no further
+    assert len(recorder.steps) == PROBLEMS[kind] * (18 + 2)
+    assert model.predict(data[0][:5]).shape == (5,)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_stop_during_auto_is_said_too(rng, stop):
+    data = rows(rng, "regression")
+    with pytest.warns(UserWarning, match="interrupted: alpha was chosen on 1 of 3 folds"):
+        model = fit(estimator("regression", cv=False), data, Recorder(8, **STOPS[stop]))
+    assert "split1_test_score" not in model.cv_results_
+    assert model.alpha_ == model.alphas_[model.best_index_]
+
+
+def test_a_stop_with_folds_in_parallel(rng):
+    data = rows(rng, "regression")
+    with pytest.warns(UserWarning, match="interrupted: alpha was chosen on 1 of 3 folds"):
+        model = fit(estimator("regression", n_jobs=2), data, Recorder(4))
+    assert "split0_test_score" in model.cv_results_
+    assert "split1_test_score" not in model.cv_results_
+    assert model.status_ == "converged"
+
+
+def test_an_error_in_a_callback_is_not_swallowed(rng):
+    recorder = Recorder(8, error=ZeroDivisionError("mine"))
+    model = estimator("regression")
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        fit(model, rows(rng, "regression"), recorder)
+    with pytest.raises(Exception, match="not fitted"):
+        check_is_fitted(model)
+    assert recorder.closed
+
+
+def test_a_path_function_keeps_what_is_done(rng):
+    X, y = rows(rng, "regression")
+    stack = np.stack([kernel(X) for kernel in KERNELS], axis=-1)
+    whole = kw.rls2_path(stack, y, ALPHAS)
+
+    def stop(index, result):
+        return index == 2
+
+    def ctrl_c(index, result):
+        if index == 2:
+            raise KeyboardInterrupt
+
+    for callback in (stop, ctrl_c):
+        path = kw.rls2_path(stack, y, ALPHAS, callback=callback)
+        assert len(path) == 3
+        np.testing.assert_array_equal(path.weights, whole.weights[:3])
+        assert [s.name for s in path.status] == ["CONVERGED", "CONVERGED", "INTERRUPTED"]
+        assert "what was finished is returned" in path.status[-1].value

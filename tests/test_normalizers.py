@@ -1,0 +1,311 @@
+"""Every normaliser against its formula, written out on small matrices, and against explicit feature maps."""
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave.gram import FactorGram, TileGram, gram_from_stack
+from kernelweave.kernels import RBF, Linear, Polynomial
+from kernelweave.learners import RLS2
+from kernelweave.normalizers import Center, Cosine, FeatureNorm, MeanDiagonal, Trace, WithinClass, resolve
+
+KERNELS = (Linear(), Polynomial(degree=2), RBF(gamma=0.5), Linear().on([1]))
+
+
+@pytest.fixture
+def rows(rng):
+    return rng.normal(size=(12, 3)) + 0.5
+
+
+@pytest.fixture
+def stack(rows):
+    return np.stack([k(rows) for k in KERNELS], axis=-1)
+
+
+@pytest.fixture
+def weight(rng):
+    return rng.integers(1, 4, 12).astype(float)
+
+
+def repeated(stack, weight):
+    index = np.repeat(np.arange(len(weight)), weight.astype(int))
+    return stack[np.ix_(index, index)], index
+
+
+def phi(X):
+    """Explicit features of ``(x'z + 1)^2`` for three columns."""
+    pairs = [np.sqrt(2) * X[:, i] * X[:, j] for i in range(3) for j in range(i)]
+    return np.column_stack([np.ones(len(X)), np.sqrt(2) * X, X**2, *pairs])
+
+
+def test_the_explicit_features_are_those_of_the_polynomial(rows):
+    np.testing.assert_allclose(phi(rows) @ phi(rows).T, Polynomial(degree=2)(rows), rtol=1e-12)
+
+
+# ---- factors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("transductive", [False, True])
+@pytest.mark.parametrize("rule", [MeanDiagonal, Trace, FeatureNorm])
+def test_diagonal_rules(rng, stack, weight, weighted, transductive, rule):
+    extra = rng.uniform(0.5, 2.0, size=(len(KERNELS), 5)) if transductive else None
+    fitted = rule().fit(
+        gram_from_stack(stack), sample_weight=weight if weighted else None, extra_diagonal=extra
+    )
+    w = weight if weighted else np.ones(12)
+    for m in range(len(KERNELS)):
+        total, count = sum(w[i] * stack[i, i, m] for i in range(12)), w.sum()
+        if transductive:
+            total, count = total + extra[m].sum(), count + 5
+        expected = count / total if rule is MeanDiagonal else 1 / total
+        assert fitted.scale[m] == pytest.approx(expected, rel=1e-13)
+    assert not fitted.changes_kernels
+
+
+def test_feature_norm_is_one_over_the_squared_norm_of_the_feature(rows):
+    gram = FactorGram.from_columns(rows)
+    np.testing.assert_allclose(FeatureNorm().fit(gram).scale, 1 / np.square(rows).sum(axis=0), rtol=1e-14)
+
+
+def test_first_kernel_under_the_feature_norm_is_the_most_correlated_feature(rng):
+    # P1, section 4: with rule (16) Lemma 5's A_m is the squared cosine between feature and target
+    X, y = rng.normal(size=(30, 6)), rng.normal(size=30)
+    gram = FactorGram.from_columns(X)
+    scale = FeatureNorm().fit(gram).scale
+    A = scale * gram.quadratic_forms(y[None]) / (y @ y)
+    cosine = [X[:, j] @ y / (np.linalg.norm(X[:, j]) * np.linalg.norm(y)) for j in range(6)]
+    np.testing.assert_allclose(A, np.square(cosine), rtol=1e-12)
+    infinite = kw.MKLRegressor(
+        kw.banks.linear_features(6), RLS2(alpha=np.inf), normalize="norm", fit_intercept=False
+    ).fit(X, y)
+    assert np.argmax(infinite.weights_) == np.argmax(np.abs(cosine))
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_within_class_of_single_features_is_the_sum_of_class_variances(rows, weight, ddof, weighted):
+    target = np.where(np.arange(12) % 3 == 0, 1.0, -1.0)
+    counts = weight.astype(int) if weighted else np.ones(12, dtype=int)
+    fitted = WithinClass(ddof=ddof).fit(
+        FactorGram.from_columns(rows), target=target, sample_weight=weight if weighted else None
+    )
+    for j in range(3):
+        variance = sum(
+            np.var(np.repeat(rows[target == sign, j], counts[target == sign]), ddof=ddof) for sign in (1, -1)
+        )
+        assert fitted.scale[j] == pytest.approx(1 / variance, rel=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_within_class_of_any_kernel_is_the_variance_in_feature_space(rows, stack, weight, weighted):
+    target = np.where(np.arange(12) < 5, 1.0, -1.0)
+    counts = weight.astype(int) if weighted else np.ones(12, dtype=int)
+    fitted = WithinClass().fit(
+        gram_from_stack(stack), target=target, sample_weight=weight if weighted else None
+    )
+    expected = 0.0
+    by_matrix = np.zeros(len(KERNELS))
+    for sign in (1, -1):
+        index = np.repeat(np.flatnonzero(target == sign), counts[target == sign])
+        features = phi(rows)[index]
+        expected += np.square(features - features.mean(axis=0)).sum() / len(index)
+        block = stack[np.ix_(index, index)]
+        by_matrix += np.einsum("iim->m", block) / len(index) - block.sum(axis=(0, 1)) / len(index) ** 2
+    assert fitted.scale[1] == pytest.approx(1 / expected, rel=1e-11)
+    np.testing.assert_allclose(fitted.scale, 1 / by_matrix, rtol=1e-11)
+
+
+def test_within_class_has_a_floor_for_features_that_are_constant_in_both_classes(rows):
+    target = np.where(np.arange(12) < 5, 1.0, -1.0)
+    X = np.column_stack([rows[:, 0], target])
+    plain = WithinClass().fit(FactorGram.from_columns(X), target=target)
+    assert plain.scale[1] == pytest.approx(1 / 1e-6, rel=1e-9)
+    assert WithinClass(floor=0.5).fit(FactorGram.from_columns(X), target=target).scale[1] == pytest.approx(
+        2.0
+    )
+    assert plain.scale[0] == pytest.approx(1 / (X[:5, 0].var() + X[5:, 0].var()), rel=1e-12)
+
+
+def test_within_class_has_its_own_factors_for_every_class(rng):
+    X = rng.normal(size=(30, 3)) * [1.0, 5.0, 0.2]
+    y = np.repeat(["a", "b", "c"], 10)
+    model = kw.MKLClassifier(kw.banks.linear_features(3), RLS2(alpha=0.1), normalize="within-class").fit(X, y)
+    for k, name in enumerate("abc"):
+        expected = 1 / (X[y == name].var(axis=0) + X[y != name].var(axis=0))
+        np.testing.assert_allclose(model.normalizers_[k].scale, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("target", [None, np.ones(12), np.arange(12.0) - 5.5])
+def test_within_class_needs_two_classes(stack, target):
+    with pytest.raises(kw.InputError, match=r"two classes.*Use 'mean-diagonal'"):
+        WithinClass().fit(gram_from_stack(stack), target=target)
+
+
+@pytest.mark.parametrize("rule", [MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine])
+def test_a_kernel_of_zeros_gets_the_factor_one(stack, rule):
+    with_zero = np.concatenate([stack, np.zeros((12, 12, 1))], axis=2)
+    target = np.where(np.arange(12) < 5, 1.0, -1.0)
+    fitted = rule().fit(FactorGram.from_columns(np.zeros((12, 1))), target=target)
+    assert fitted.scale.tolist() == [1.0]
+    # beside others too, where it never gets a weight
+    factors = np.linalg.cholesky(np.moveaxis(with_zero, 2, 0) + 1e-9 * np.eye(12))
+    held = FactorGram(np.concatenate([*(f.T for f in factors[:-1]), np.zeros((1, 12))]), np.r_[0:49:12, 49])
+    normal = rule().fit(held, target=target)
+    assert normal.scale[-1] == 1.0
+    result = kw.solve_rls2(normal.prepare(held), target, 0.1, scale=normal.scale)
+    assert result.weights[-1] == 0.0
+    assert result.status is kw.Status.CONVERGED
+
+
+# ---- changes of the kernel -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", ["packed", "factors", "tiles"])
+def test_centring_by_explicit_features(rng, rows, weight, weighted, form):
+    new = rng.normal(size=(4, 3))
+    polynomial = Polynomial(degree=2)
+    K = polynomial(rows)
+    gram = {
+        "packed": lambda: gram_from_stack(K, reduce=False),
+        "factors": lambda: FactorGram(np.ascontiguousarray(phi(rows).T), np.array([0, 10])),
+        "tiles": lambda: TileGram(lambda m, r, c: K[r, c], np.diag(K)[None], 5),
+    }[form]()
+    p = (weight if weighted else np.ones(12)) / (weight.sum() if weighted else 12)
+    fitted = Center().fit(gram, sample_weight=weight if weighted else None)
+    centre = p @ phi(rows)
+    train, test = phi(rows) - centre, phi(new) - centre
+    np.testing.assert_allclose(fitted.prepare(gram).combine(np.ones(1)), train @ train.T, atol=1e-10)
+    cross = fitted.cross(0, polynomial(new, rows), lambda: polynomial.diag(new))
+    np.testing.assert_allclose(cross, test @ train.T, atol=1e-10)
+    diagonal = fitted.cross_diagonal(0, polynomial(new, rows), polynomial.diag(new))
+    np.testing.assert_allclose(diagonal, np.square(test).sum(axis=1), rtol=1e-10)
+    # then mean diagonal one, in the same weights
+    assert fitted.scale[0] * (p @ np.square(train).sum(axis=1)) == pytest.approx(1.0, rel=1e-12)
+    assert np.abs(centre).max() > 0.1
+
+
+def test_cosine_by_explicit_features(rng, rows):
+    new = rng.normal(size=(4, 3))
+    polynomial = Polynomial(degree=2)
+    gram = gram_from_stack(polynomial(rows))
+    fitted = Cosine().fit(gram)
+    train, test = (phi(X) / np.linalg.norm(phi(X), axis=1, keepdims=True) for X in (rows, new))
+    np.testing.assert_allclose(
+        fitted.prepare(gram).combine(np.ones(1)), train @ train.T, rtol=1e-12, atol=1e-14
+    )
+    cross = fitted.cross(0, polynomial(new, rows), lambda: polynomial.diag(new))
+    np.testing.assert_allclose(cross, test @ train.T, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(
+        fitted.cross_diagonal(0, polynomial(new, rows), polynomial.diag(new)), np.ones(4)
+    )
+    assert fitted.scale.tolist() == [1.0]
+
+
+def test_the_cosine_of_a_row_without_length_is_zero(rng):
+    X = rng.normal(size=(8, 2))
+    X[3] = 0.0
+    gram = gram_from_stack(X @ X.T)
+    fitted = Cosine().fit(gram)
+    K = fitted.prepare(gram).combine(np.ones(1))
+    assert not K[3].any()
+    np.testing.assert_allclose(np.delete(np.diag(K), 3), 1.0, rtol=1e-14)
+    new = np.zeros((1, 2))
+    assert not fitted.cross(0, new @ X.T, lambda: np.zeros(1)).any()
+    assert fitted.cross_diagonal(0, new @ X.T, np.zeros(1)).tolist() == [0.0]
+
+
+def test_centring_a_constant_kernel_leaves_nothing(rng):
+    X = np.c_[rng.normal(size=15), np.full(15, 0.1)]
+    gram = FactorGram.from_columns(X)
+    fitted = Center().fit(gram, sample_weight=rng.uniform(0.5, 1.5, 15))
+    np.testing.assert_array_equal(fitted.constant, [False, True])
+    prepared = fitted.prepare(gram)
+    assert not prepared.combine(np.array([0.0, 1.0])).any()
+    assert prepared.combine(np.array([1.0, 0.0])).any()
+    assert not fitted.cross(1, np.full((3, 15), 0.5), lambda: np.ones(3)).any()
+    assert not fitted.cross_diagonal(1, np.full((3, 15), 0.5), np.ones(3)).any()
+
+
+@pytest.mark.parametrize("rule", [MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine])
+def test_statistics_take_a_weight_as_repetition(stack, weight, rule):
+    target = np.where(np.arange(12) < 5, 1.0, -1.0)
+    more, index = repeated(stack, weight)
+    weighted = rule().fit(gram_from_stack(stack), target=target, sample_weight=weight)
+    plain = rule().fit(gram_from_stack(more), target=target[index])
+    np.testing.assert_allclose(weighted.scale, plain.scale, rtol=1e-11)
+    w = np.ones(len(KERNELS))
+    np.testing.assert_allclose(
+        weighted.prepare(gram_from_stack(stack)).combine(w)[np.ix_(index, index)],
+        plain.prepare(gram_from_stack(more)).combine(w),
+        atol=1e-11,
+    )
+
+
+# ---- in the estimators -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", [MeanDiagonal, Trace, FeatureNorm])
+@pytest.mark.parametrize("form", ["table", "bank"])
+def test_transductive_rules_see_further_inputs(rng, rows, rule, form):
+    y = rng.normal(size=12)
+    more = rng.normal(size=(5, 3)) * 3
+    both = np.r_[rows, more]
+    diagonal = np.stack([k.diag(both) for k in KERNELS], axis=-1)
+    if form == "table":
+        model = kw.MKLRegressor(list(KERNELS), RLS2(alpha=0.1), normalize=rule(extra=more)).fit(rows, y)
+    else:
+        bank = kw.KernelBank(np.stack([k(both) for k in KERNELS], axis=-1))
+        extra = np.arange(12, 17)[:, None]
+        model = kw.MKLRegressor(bank, RLS2(alpha=0.1), normalize=rule(extra=extra)).fit(
+            np.arange(12)[:, None], y
+        )
+    expected = 1 / (diagonal.mean(axis=0) if rule is MeanDiagonal else diagonal.sum(axis=0))
+    np.testing.assert_allclose(model.normalizers_[0].scale, expected, rtol=1e-12)
+
+
+def test_transductive_rules_need_diagonals(stack):
+    model = kw.MKLRegressor("precomputed", RLS2(alpha=0.1), normalize=Trace(extra=np.ones((2, 3))))
+    with pytest.raises(kw.InputError, match=r"Transductive.*kernels as objects or a KernelBank"):
+        model.fit(stack, np.arange(12.0))
+
+
+def test_alpha_keeps_its_meaning_when_rows_are_repeated_under_the_mean_diagonal(rng, rows):
+    y = rng.normal(size=12)
+    mean = kw.MKLRegressor(list(KERNELS), RLS2(alpha=0.1, tol=1e-10))
+    twice = np.r_[rows, rows], np.r_[y, y]
+    # twice the rows is twice the loss: the same as half the alpha
+    half = kw.MKLRegressor(list(KERNELS), RLS2(alpha=0.05, tol=1e-10)).fit(rows, y)
+    np.testing.assert_allclose(mean.fit(*twice).predict(rows), half.predict(rows), atol=1e-4)
+    # under the unit trace the kernels shrink as well, and nothing changes
+    trace = {"normalize": "trace"}
+    one = kw.MKLRegressor(list(KERNELS), RLS2(alpha=0.1, tol=1e-10), **trace).fit(rows, y)
+    two = kw.MKLRegressor(list(KERNELS), RLS2(alpha=0.1, tol=1e-10), **trace).fit(*twice)
+    np.testing.assert_allclose(two.predict(rows), one.predict(rows), atol=1e-4)
+    assert np.abs(half.predict(rows) - one.predict(rows)).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        (None, "NoNormalizer"),
+        ("none", "NoNormalizer"),
+        ("mean-diagonal", "MeanDiagonal"),
+        ("trace", "Trace"),
+        ("norm", "FeatureNorm"),
+        ("within-class", "WithinClass"),
+        ("center", "Center"),
+        ("cosine", "Cosine"),
+    ],
+)
+def test_names(name, rule):
+    assert type(resolve(name)).__name__ == rule
+
+
+def test_objects_pass_and_show_their_settings():
+    rule = WithinClass(ddof=1)
+    assert resolve(rule) is rule
+    assert rule.get_params() == {"ddof": 1, "floor": 1e-6}
+    with pytest.raises(AttributeError):
+        rule.ddof = 0

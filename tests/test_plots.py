@@ -1,0 +1,296 @@
+"""Displays draw the numbers of the fitted estimators, on the axes they are given."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import kernelweave as kw
+from kernelweave import inspection, plots
+from kernelweave.kernels import RBF, Linear, Polynomial
+from kernelweave.learners import RLS2
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4))
+Y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.2 * RNG.normal(size=40)
+LABELS = np.array(["a", "b", "c"])[np.digitize(Y, [-0.6, 0.6])]
+KERNELS = [Linear().on([j]) for j in range(4)] + [
+    Polynomial(degree=2).on([1]),
+    RBF(gamma=0.3),
+    RBF(gamma=1.0).on([1]),
+]
+ALPHAS = np.geomspace(20, 0.05, 7)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return kw.MKLRegressorCV(KERNELS, alphas=ALPHAS, cv=4).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return kw.MKLClassifierCV(KERNELS, alphas=ALPHAS, cv=3).fit(X, LABELS)
+
+
+@pytest.fixture(scope="module")
+def linear():
+    frame = pd.DataFrame(X, columns=["age", "bmi", "dose", "time"])
+    return kw.MKLRegressorCV(kw.banks.linear_features(4), alphas=ALPHAS, cv=4).fit(frame, Y)
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def widths(container):
+    return np.array([bar.get_width() for bar in container])
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+# ---- bars ------------------------------------------------------------------------------------------
+
+
+def test_bars_are_the_weights_largest_first(regression):
+    display = plots.KernelWeightsDisplay.from_estimator(regression)
+    order = np.argsort(-regression.weights_, kind="stable")
+    order = order[regression.weights_[order] > 0]
+    assert len(order) >= 3
+    np.testing.assert_array_equal(widths(display.bars_[0]), regression.weights_[order])
+    assert labels(display.ax_) == list(regression.kernel_names_[order])
+    assert display.ax_.yaxis_inverted()  # the largest on top
+    assert display.ax_.get_xlabel() == "kernel weight"
+    assert display.ax_.get_legend() is None
+
+
+def test_bars_of_several_classes(classes):
+    display = plots.KernelWeightsDisplay.from_estimator(classes)
+    order = np.argsort(-classes.weights_.sum(axis=0), kind="stable")
+    order = order[classes.weights_.sum(axis=0)[order] > 0]
+    for k in range(3):
+        np.testing.assert_array_equal(widths(display.bars_[k]), classes.weights_[k, order])
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["a", "b", "c"]
+    # bars of one kernel stand side by side, around its tick
+    edges = np.array([[bar.get_y() for bar in bars] for bars in display.bars_])
+    height = display.bars_[0][0].get_height()
+    np.testing.assert_allclose(np.diff(edges, axis=0), height, rtol=1e-12)
+    np.testing.assert_allclose(edges[0] + 1.5 * height, np.arange(len(order)), atol=1e-12)
+
+
+def test_what_is_not_shown_is_summed_up_in_the_title(regression):
+    display = plots.KernelWeightsDisplay.from_estimator(regression, most=2, name="Mine")
+    sizes = np.sort(regression.weights_)[::-1]
+    hidden = np.count_nonzero(sizes) - 2
+    assert len(display.bars_[0]) == 2
+    assert display.ax_.get_title(loc="left") == f"Mine  ({hidden} more kernels hold {sizes[2:].sum():.0%})"
+
+
+def test_bars_of_contributions_are_their_spread_over_the_rows(regression, classes):
+    for model in (regression, classes):
+        display = plots.KernelContributionsDisplay.from_estimator(model, X[:20])
+        sizes = model.kernel_contributions(X[:20]).std(axis=0).reshape(len(KERNELS), -1)
+        order = np.argsort(-sizes.sum(axis=1), kind="stable")
+        order = order[sizes.sum(axis=1)[order] > 0]
+        for k, bars in enumerate(display.bars_):
+            np.testing.assert_allclose(widths(bars), sizes[order, k], rtol=1e-12)
+        assert len(display.bars_) == sizes.shape[1]
+        assert labels(display.ax_) == list(model.kernel_names_[order])
+        assert "standard deviation" in display.ax_.get_xlabel()
+
+
+def test_long_names_are_cut(regression):
+    display = plots.KernelWeightsDisplay(["x" * 100], [1.0]).plot()
+    assert labels(display.ax_) == ["x" * 43 + "…"]
+
+
+# ---- lines -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("against", ["alpha", "df"])
+def test_lines_are_the_path(regression, against):
+    display = plots.RegularizationPathDisplay.from_estimator(regression, x=against)
+    stack = np.stack([k(X) for k in KERNELS], axis=-1)
+    path = kw.rls2_path(stack, Y - Y.mean(), ALPHAS, tol=1e-8, scale=regression.normalizers_[0].scale)
+    where = ALPHAS if against == "alpha" else path.df
+    used = np.flatnonzero(path.weights.max(axis=0) > 0)
+    order = used[np.argsort(-path.weights[:, used].max(axis=0), kind="stable")]
+    assert len(display.lines_) == len(order)
+    for line, m in zip(display.lines_, order, strict=True):
+        np.testing.assert_allclose(line.get_xdata(), where, rtol=1e-6)
+        # both paths are solved to a relative gap of 1e-8
+        np.testing.assert_allclose(line.get_ydata(), path.weights[:, m], atol=1e-3)
+        assert line.get_label() == regression.kernel_names_[m]
+    at = where[list(ALPHAS).index(regression.alpha_)]
+    np.testing.assert_allclose(display.chosen_line_.get_xdata(), [at, at], rtol=1e-6)
+    assert display.ax_.get_xscale() == ("log" if against == "alpha" else "linear")
+    assert display.ax_.xaxis_inverted() == (against == "alpha")
+    # the chosen point has the weights of the estimator
+    chosen = list(ALPHAS).index(regression.alpha_)
+    at_chosen = [line.get_ydata()[chosen] for line in display.lines_]
+    np.testing.assert_allclose(at_chosen, regression.weights_[order], atol=1e-3)
+
+
+def test_the_path_of_one_class(classes):
+    for k, name in enumerate("abc"):
+        by_name = plots.RegularizationPathDisplay.from_estimator(classes, output=name)
+        by_number = plots.RegularizationPathDisplay.from_estimator(classes, output=k)
+        np.testing.assert_array_equal(by_name.values, by_number.values)
+        np.testing.assert_allclose(by_name.values[by_name.chosen], classes.weights_[k], atol=1e-3)
+    first = plots.RegularizationPathDisplay.from_estimator(classes)
+    np.testing.assert_allclose(first.values[first.chosen], classes.weights_[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "center"])
+def test_coefficients_along_the_path(normalize):
+    frame = pd.DataFrame(X * [1.0, 3.0, 0.2, 1.0] + 2.0, columns=["age", "bmi", "dose", "time"])
+    model = kw.MKLRegressorCV(
+        kw.banks.linear_features(4), alphas=ALPHAS, cv=4, normalize=normalize, standardize=True
+    ).fit(frame, Y)
+    display = plots.RegularizationPathDisplay.from_estimator(model, what="coef")
+    # of the standardised columns
+    chosen = display.values[display.chosen]
+    np.testing.assert_allclose(chosen, model.coef_ * frame.to_numpy().std(axis=0), atol=1e-4)
+    assert set(line.get_label() for line in display.lines_) <= {"age", "bmi", "dose", "time"}
+    assert display.ax_.get_ylabel() == "coefficient"
+    assert np.abs(chosen).max() > 0.1
+
+
+def test_unlabelled_lines_are_thin_and_grey(regression):
+    display = plots.RegularizationPathDisplay.from_estimator(regression, most=1)
+    assert display.lines_[0].get_label() == regression.kernel_names_[np.argmax(display.values.max(axis=0))]
+    assert {line.get_color() for line in display.lines_[1:]} == {"0.8"}
+    assert len(display.ax_.get_legend().get_texts()) == 2  # that line, and the chosen point
+
+
+def test_other_strengths_can_be_asked_for(regression):
+    display = plots.RegularizationPathDisplay.from_estimator(regression, alphas=[0.1, 10.0, 1.0])
+    np.testing.assert_array_equal(display.alphas, [10.0, 1.0, 0.1])
+    fixed = kw.MKLRegressor(KERNELS, RLS2(alpha=1.0)).fit(X, Y)
+    automatic = plots.RegularizationPathDisplay.from_estimator(fixed)
+    assert len(automatic.alphas) == 30
+    nearest = np.argmin(np.abs(np.log(automatic.alphas)))
+    assert automatic.chosen == nearest
+
+
+def test_the_curve_is_the_table_of_scores(regression, classes):
+    for model in (regression, classes):
+        display = plots.CVCurveDisplay.from_estimator(model)
+        mean, error = (model.cv_results_[f"{name}_test_score"] for name in ("mean", "std_error"))
+        np.testing.assert_array_equal(display.line_.get_xdata(), ALPHAS)
+        np.testing.assert_array_equal(display.line_.get_ydata(), mean)
+        corners = display.band_.get_paths()[0].vertices
+        for alpha, low, high in zip(ALPHAS, mean - error, mean + error, strict=True):
+            there = corners[np.isclose(corners[:, 0], alpha, rtol=1e-12), 1]
+            np.testing.assert_allclose([there.min(), there.max()], [low, high], rtol=1e-12)
+        assert set(display.chosen_line_.get_xdata()) == {model.alpha_}
+        assert display.ax_.get_xscale() == "log"
+    assert plots.CVCurveDisplay.from_estimator(regression).ax_.get_ylabel() == "R^2"
+    assert plots.CVCurveDisplay.from_estimator(classes).ax_.get_ylabel() == "accuracy"
+
+
+def test_the_curve_of_auto(regression):
+    model = kw.MKLRegressor(KERNELS, RLS2(n_alphas=5)).fit(X, Y)
+    display = plots.CVCurveDisplay.from_estimator(model)
+    np.testing.assert_array_equal(display.line_.get_ydata(), model.cv_results_["mean_test_score"])
+    assert "squared error" in display.ax_.get_ylabel()
+
+
+# ---- axes and errors -------------------------------------------------------------------------------
+
+DISPLAYS = {
+    "weights": lambda model, **k: plots.KernelWeightsDisplay.from_estimator(model, **k),
+    "contributions": lambda model, **k: plots.KernelContributionsDisplay.from_estimator(model, X, **k),
+    "path": lambda model, **k: plots.RegularizationPathDisplay.from_estimator(model, **k),
+    "curve": lambda model, **k: plots.CVCurveDisplay.from_estimator(model, **k),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_given_axes_are_used(regression, name):
+    figure, axes = plt.subplots(1, 2)
+    display = DISPLAYS[name](regression, ax=axes[1], name="Title")
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert axes[1].get_title(loc="left").startswith("Title")
+    assert axes[1].has_data()
+    assert not axes[0].has_data()
+    assert plt.get_fignums() == [figure.number]
+    # and a second drawing makes its own
+    again = display.plot()
+    assert again is display
+    assert again.ax_ is not axes[1]
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_unfitted_estimators_are_refused(name):
+    with pytest.raises(NotFittedError):
+        DISPLAYS[name](kw.MKLRegressor())
+    assert not plt.get_fignums()
+
+
+def test_what_cannot_be_drawn_is_said(regression, classes):
+    path = plots.RegularizationPathDisplay.from_estimator
+    with pytest.raises(kw.InputError, match=r"needs linear kernels.*linear_features"):
+        path(regression, what="coef")
+    with pytest.raises(kw.InputError, match=r"Unknown what 'weigths'.*mean 'weights'"):
+        path(regression, what="weigths")
+    with pytest.raises(kw.InputError, match=r"Unknown x 'time'.*'alpha', 'df'"):
+        path(regression, x="time")
+    with pytest.raises(kw.InputError, match=r"Unknown output 'd'.*Known: 'a', 'b', 'c'"):
+        path(classes, output="d")
+    with pytest.raises(kw.InputError, match="from 0 to 2, got 3"):
+        path(classes, output=3)
+    fixed = kw.MKLRegressor(KERNELS, RLS2(alpha=1.0)).fit(X, Y)
+    with pytest.raises(kw.InputError, match=r"fitted at a fixed alpha.*MKLRegressorCV"):
+        plots.CVCurveDisplay.from_estimator(fixed)
+
+
+def test_no_matplotlib_is_said(regression, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'kernelweave\[plot\]'"):
+        plots.KernelWeightsDisplay.from_estimator(regression)
+
+
+# ---- the tables behind them ------------------------------------------------------------------------
+
+
+def test_tables_of_weights(regression, classes, linear):
+    table = inspection.kernel_weights(regression, nonzero=False)
+    assert len(table.names) == len(KERNELS)
+    assert (np.diff(table.weights) <= 0).all()
+    assert table.outputs == ("",)
+    assert inspection.kernel_weights(classes).outputs == ("a", "b", "c")
+    shares = inspection.view_weights(linear)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    # every kernel is on a column of its own, so views are kernels
+    np.testing.assert_allclose(sorted(shares.values()), sorted(linear.weights_), rtol=1e-12)
+
+
+def test_shares_of_views():
+    views = {"rna": [0, 1], "clinical": [2, 3]}
+    model = kw.MKLClassifier(kw.banks.views(views, [Linear(), RBF(gamma=0.5)]), RLS2(alpha=0.1)).fit(
+        X, LABELS
+    )
+    shares = inspection.view_weights(model)
+    weights = model.weights_.mean(axis=0)
+    assert shares["rna"] == pytest.approx(weights[:2].sum())
+    assert shares["clinical"] == pytest.approx(weights[2:].sum())
+
+
+@pytest.mark.parametrize(
+    ("label", "view"),
+    [
+        ("rna: RBF(gamma=1)", "rna"),
+        ("RBF(gamma=1) on age", "age"),
+        ("RBF(gamma=1)", "RBF(gamma=1)"),
+        ("Linear on [0, 1]", "[0, 1]"),
+    ],
+)
+def test_the_view_of_a_label(label, view):
+    assert inspection.view_of(label) == view
