@@ -92,6 +92,10 @@ class Source(ABC):
     def query_diagonal(self, queries: Any, m: int) -> Array:
         """``k_m(x, x)`` of the queries, shape (n_queries,)."""
 
+    def feature_maps(self, m: int, queries: Any) -> tuple[Array, Array] | None:
+        """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, where they are few."""
+        return None
+
     def extra_diagonal(self, extra: Any) -> Array:
         """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
         return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
@@ -171,6 +175,13 @@ class TableSource(Source):
 
     def query_diagonal(self, queries: Table, m: int) -> Array:
         return self.kernels[m].diag(self.encode(queries))
+
+    def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
+        training = self.kernels[m].features(self.table)
+        if training is None or training.shape[1] > MAX_RANK_SHARE * self.n_samples:
+            return None
+        new = self.kernels[m].features(self.encode(queries))
+        return None if new is None else (new, training)
 
     # ---- training ---------------------------------------------------------------------------------
 

@@ -67,8 +67,7 @@ def rls2(n_features: int) -> list[Kernel]:
     References
     ----------
     .. [1] F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv:1001.2709, section
-    5.2;
-       the +1 also for degree 1, and the range of gamma, as in the author's toolbox.
+       5.2; the +1 also for degree 1, and the range of gamma, as in the author's toolbox.
 
     Examples
     --------

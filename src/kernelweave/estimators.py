@@ -33,6 +33,7 @@ from kernelweave.training import (
     choose,
     content_folds,
     decisions,
+    kernel_actions,
     negative_squared_error,
     normalized_cross,
     path_task,
@@ -444,10 +445,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         weights = [e[None, None] for e in self._effective]
         coefficients = [c[None, :, None] for c in self._dual.T]
         intercepts = [b[None] for b in self._intercepts]
-        return decisions(source, queries, self._normalizer_of_output(), intercepts, weights, coefficients)[0]
-
-    def _normalizer_of_output(self) -> list[normalizers.FittedNormalizer]:
-        return [self.normalizers_[k] for k in self._owner]
+        return decisions(source, queries, self.normalizers_[0], intercepts, weights, coefficients)[0]
 
     def kernel_contributions(self, X: Any) -> Array:
         """What every kernel adds to the decision values.
@@ -464,20 +462,17 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
         Notes
         -----
-        Only kernels with a nonzero weight are evaluated: O(n_rows n_samples) each.
+        Only kernels with a nonzero weight are evaluated: O(n_rows n_samples) each, or O((n_rows + n_samples) rank)
+        where there is an exact feature map.
         """
         queries = self._read_queries(X)
         source = self._source
         n_outputs = len(self._effective)
         out = np.zeros((source.query_length(queries), source.n_kernels, n_outputs))
-        fitted = self._normalizer_of_output()
         active = np.flatnonzero((self._effective != 0).any(axis=0))
         with blas_threads_for(min(len(out), source.n_samples)):
-            for where, m, K in source.cross(queries, active):
-                for k in range(n_outputs):
-                    if self._effective[k, m]:
-                        block = normalized_cross(source, queries, fitted[k], where, m, K)
-                        out[where, m, k] = self._effective[k, m] * (block @ self._dual[:, k])
+            for where, m, times in kernel_actions(source, queries, self.normalizers_[0], active):
+                out[where, m] = times(self._dual) * self._effective[:, m]
         return out[:, :, 0] if n_outputs == 1 and self._one_output() else out
 
     @property

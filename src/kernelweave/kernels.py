@@ -568,7 +568,7 @@ class RBF(_Exponential):
 
 @dataclass(frozen=True)
 class Laplacian(_Exponential):
-    """The Laplacian kernel, k(x, z) = exp(-gamma sum_j |x_j - z_j|).
+    """The Laplacian kernel, k(x, z) = exp(-gamma sum_j abs(x_j - z_j)).
 
     Parameters
     ----------

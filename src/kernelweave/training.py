@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import joblib
@@ -214,7 +215,7 @@ def was_interrupted(paths: Sequence[PathResult]) -> bool:
 def decisions(
     source: Source,
     queries: Any,
-    normalizers: Sequence[FittedNormalizer],
+    fitted: FittedNormalizer,
     intercepts: Sequence[Array],
     weights: Sequence[Array],
     coefficients: Sequence[Array],
@@ -225,9 +226,10 @@ def decisions(
     ----------
     source : Source
     queries : queries of that source
-    normalizers : sequence of FittedNormalizer
-        One per problem, fitted on the source's training rows.
+    fitted : FittedNormalizer
+        Of any of the problems: all of them change the kernels alike, only their factors may differ.
     intercepts : sequence of arrays (n_outputs,)
+        One array per problem.
     weights : sequence of arrays (n_solutions, n_outputs, n_kernels)
         Effective weights (times normaliser factors), one array per problem.
     coefficients : sequence of arrays (n_solutions, n_samples, n_outputs)
@@ -241,18 +243,36 @@ def decisions(
     active = np.flatnonzero(np.any([(w != 0).any(axis=(0, 1)) for w in weights], axis=0))
     blocks = [np.tile(b, (n_solutions, n_queries, 1)) for b in intercepts]
     with blas_threads_for(min(n_queries, source.n_samples)):
-        for where, m, K in source.cross(queries, active):
-            last: tuple[FittedNormalizer, Array] | None = None
-            for block, fitted, w, c in zip(blocks, normalizers, weights, coefficients, strict=True):
+        for where, m, times in kernel_actions(source, queries, fitted, active):
+            for block, w, c in zip(blocks, weights, coefficients, strict=True):
                 used = np.flatnonzero(w[:, :, m].any(axis=1))
-                if not len(used):
-                    continue
-                if last is None or last[0] is not fitted:
-                    last = fitted, normalized_cross(source, queries, fitted, where, m, K)
-                scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
-                flat = last[1] @ scaled.transpose(1, 0, 2).reshape(source.n_samples, -1)
-                block[used, where] += flat.reshape(len(K), len(used), -1).transpose(1, 0, 2)
+                if len(used):
+                    scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
+                    flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
+                    block[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
     return np.concatenate(blocks, axis=2)
+
+
+def kernel_actions(
+    source: Source, queries: Any, fitted: FittedNormalizer, kernels: Rows
+) -> Iterator[tuple[slice, int, Callable[[Array], Array]]]:
+    """Yield (query rows, m, function), where ``function(C)`` is ``K_m(queries, training) @ C`` after normalisation.
+
+    Kernels with a feature map of low rank go through it, O(n_queries + n_samples) instead of their product.
+    """
+    direct = []
+    for m in kernels:
+        maps = None if fitted.changes_kernels else source.feature_maps(int(m), queries)
+        if maps is None:
+            direct.append(m)
+        else:
+            yield slice(0, source.query_length(queries)), int(m), partial(_through_features, *maps)
+    for where, m, K in source.cross(queries, np.array(direct, dtype=np.intp)):
+        yield where, m, normalized_cross(source, queries, fitted, where, m, K).__matmul__
+
+
+def _through_features(new: Array, training: Array, C: Array) -> Array:
+    return new @ (training.T @ C)
 
 
 def normalized_cross(
@@ -311,7 +331,7 @@ def fold_decisions(
     values = decisions(
         part.source,
         task.source.queries(test),
-        [setup.normalizer for setup in setups],
+        setups[0].normalizer,
         [setup.intercept for setup in setups],
         weights,
         coefficients,
