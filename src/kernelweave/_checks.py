@@ -5,12 +5,13 @@ Every message has three parts: what was expected, what came, what to do.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._errors import InputError, NotPSDError, check_known
 
 __all__ = [
     "InputError",
@@ -23,24 +24,6 @@ __all__ = [
     "check_targets",
     "check_weights",
 ]
-
-
-class InputError(ValueError):
-    """Input that cannot be used; the message says what to do about it."""
-
-
-class NotPSDError(InputError):
-    """A precomputed kernel matrix that is not positive semidefinite."""
-
-
-def check_known(name: str, known: Iterable[str], what: str) -> str:
-    """Return `name` if it is among `known`; otherwise raise and list the known names."""
-    known = list(known)
-    if name in known:
-        return name
-    close = difflib.get_close_matches(str(name), known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"Unknown {what} {name!r}.{hint} Known: {', '.join(map(repr, known))}.")
 
 
 def check_finite(array: NDArray[Any], name: str) -> None:

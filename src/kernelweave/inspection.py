@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,7 +136,12 @@ class Path:
 
 
 def regularization_path(
-    estimator: Any, *, alphas: ArrayLike | None = None, n_alphas: int = 30, output: str | int | None = None
+    estimator: Any,
+    *,
+    alphas: ArrayLike | None = None,
+    n_alphas: int = 30,
+    output: str | int | None = None,
+    report: Callable[[str], bool] | None = None,
 ) -> Path:
     """Solve the path again on the training rows of a fitted estimator, with degrees of freedom.
 
@@ -148,6 +154,8 @@ def regularization_path(
         Length of the automatic path.
     output : str or int, optional
         Class (or output) of a one-vs-rest model; default the first.
+    report : callable, optional
+        Called with a text after every strength; a true value ends the path, as Ctrl-C does: what is done is kept.
 
     Returns
     -------
@@ -170,7 +178,8 @@ def regularization_path(
         alphas = shared_alphas(task, setups, n_alphas) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     problem = which if len(setups) > 1 else 0
-    path = path_task(task, [setups[problem]], learner, grid)[0]
+    tell = report or (lambda _: False)
+    path = path_task(task, [setups[problem]], learner, grid, report=tell)[0]
     weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
     coef = None
     source = task.source

@@ -13,7 +13,7 @@ __all__ = ["load", "save"]
 
 FORMAT = "kernelweave model 1"
 
-#: The only types of this package that a model file may hold. Everything else is refused by skops.
+#: The only types, beyond arrays and plain values, that a model file may hold. Everything else is refused by skops.
 TRUSTED = (
     "kernelweave.assembly.BankSource",
     "kernelweave.assembly.KernelBank",
@@ -47,6 +47,19 @@ TRUSTED = (
     "kernelweave.views.ColumnSlice",
     "kernelweave.views.Table",
     "kernelweave.views.TableEncoder",
+    # splitters that `cv` may hold
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.LeaveOneGroupOut",
+    "sklearn.model_selection._split.LeaveOneOut",
+    "sklearn.model_selection._split.PredefinedSplit",
+    "sklearn.model_selection._split.RepeatedKFold",
+    "sklearn.model_selection._split.RepeatedStratifiedKFold",
+    "sklearn.model_selection._split.ShuffleSplit",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.model_selection._split.StratifiedShuffleSplit",
+    "sklearn.model_selection._split.TimeSeriesSplit",
 )
 
 

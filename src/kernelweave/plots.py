@@ -197,8 +197,8 @@ class RegularizationPathDisplay:
     alphas, df : arrays of shape (n_alphas,)
     values : array of shape (n_alphas, n_lines)
     names : array of str, shape (n_lines,)
-    chosen : int
-        Position of the chosen strength.
+    chosen : int or None
+        Position of the chosen strength, if one was chosen.
     ylabel : str
 
     Attributes
@@ -209,7 +209,7 @@ class RegularizationPathDisplay:
     """
 
     def __init__(
-        self, alphas: ArrayLike, df: ArrayLike, values: ArrayLike, names: ArrayLike, chosen: int, ylabel: str
+        self, alphas: ArrayLike, df: ArrayLike, values: ArrayLike, names: ArrayLike, chosen: int | None, ylabel: str
     ) -> None:
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.df = np.asarray(df, dtype=np.float64)
@@ -254,7 +254,9 @@ class RegularizationPathDisplay:
                     "label": _short(str(self.names[m]), 34),
                 }
             self.lines_ += self.ax_.plot(where, self.values[:, m], **{**style, **line_kwargs})
-        self.chosen_line_ = self.ax_.axvline(where[self.chosen], color="0.3", linestyle=":", label="chosen")
+        if self.chosen is not None:
+            style = {"color": "0.3", "linestyle": ":", "label": "chosen"}
+            self.chosen_line_ = self.ax_.axvline(where[self.chosen], **style)
         if x == "alpha":
             self.ax_.set_xscale("log")
             self.ax_.invert_xaxis()

@@ -1,0 +1,7 @@
+"""``python -m kernelweave.cli``."""
+
+import sys
+
+from kernelweave.cli import main
+
+sys.exit(main())

@@ -1,0 +1,196 @@
+"""The commands. Heavy imports happen inside them, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+from kernelweave._errors import InputError
+from kernelweave.cli.spec import FitSpec
+
+app = App(
+    name="kernelweave",
+    help="Multiple kernel learning: which sources and which shapes of similarity matter, and how well can I predict?",
+    version=lambda: __import__("kernelweave").__version__,
+    result_action="return_value",
+)
+
+
+def run(argv: list[str]) -> int:
+    """Run the command line; user errors end with one line on standard error."""
+    try:
+        app(argv, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        return _fail(" ".join(str(error).split()))
+    except InputError as error:
+        return _fail(" ".join(str(error).split()))
+    except OSError as error:
+        return _fail(f"{error.strerror or error}{': ' + str(error.filename) if error.filename else ''}")
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was finished.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"kernelweave: {message}", file=sys.stderr)
+    return 2
+
+
+def _final_spec(spec: FitSpec, file: Path | None) -> FitSpec:
+    """Settings of a file, overridden by those given on the command line."""
+    from kernelweave.cli.spec import check_spec, read_spec
+
+    if file is None:
+        return spec
+    given = {name: getattr(spec, name) for name in spec.model_fields_set}
+    return check_spec({**read_spec(file), **given})
+
+
+@app.command
+def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: int = 30) -> None:
+    """Run the main job on data that ships with scikit-learn, and compare with baselines.
+
+    Breast cancer: ten measurements as mean, error and worst value; these three groups are the views. A path with
+    cross-validation, a held-out score beside baselines, and a report.
+
+    Example: kernelweave demo --out my-demo
+
+    Parameters
+    ----------
+    out
+        Folder for the results; an earlier demo there is overwritten.
+    seed
+        Random split.
+    cv
+        Folds.
+    alphas
+        Strengths of regularisation on the path.
+    """
+    from kernelweave.cli.demo import run_demo
+
+    run_demo(out, seed=seed, cv=cv, n_alphas=alphas)
+
+
+@app.command
+def fit(
+    table: str,
+    spec: Annotated[FitSpec | None, Parameter(name="*")] = None,
+    /,
+    *,
+    out: str,
+    settings: Annotated[Path | None, Parameter(name="--spec")] = None,
+    overwrite: bool = False,
+) -> None:
+    """Fit a model on a table, choose the strength of regularisation by cross-validation, and write a report.
+
+    The folder holds the model (model.skops), report.html, predictions.csv of the held-out rows, spec.toml, and
+    script.py, which makes the same model with Python.
+
+    Example: kernelweave fit patients.csv --target outcome --views views.toml --out run
+
+    Parameters
+    ----------
+    table
+        CSV, TSV (also .gz) or Parquet.
+    out
+        Folder for the results.
+    settings
+        TOML file with settings, such as the spec.toml of another run; options given here come first.
+    overwrite
+        Replace the results of an earlier run.
+    """
+    from kernelweave.cli.runs import run_fit
+
+    run_fit(table, _final_spec(spec or FitSpec(), settings), out, overwrite=overwrite)
+
+
+@app.command
+def path(
+    table: str,
+    spec: Annotated[FitSpec | None, Parameter(name="*")] = None,
+    /,
+    *,
+    out: str,
+    settings: Annotated[Path | None, Parameter(name="--spec")] = None,
+    overwrite: bool = False,
+) -> None:
+    """Solve the whole regularisation path on all rows, and write the weights along it as a table and a picture.
+
+    Ctrl-C ends the path; what is done is written.
+
+    Example: kernelweave path patients.csv --target outcome --alphas 50 --out path
+
+    Parameters
+    ----------
+    table
+        CSV, TSV (also .gz) or Parquet.
+    out
+        Folder for the results.
+    settings
+        TOML file with settings; options given here come first.
+    overwrite
+        Replace the results of an earlier run.
+    """
+    from kernelweave.cli.runs import run_path
+
+    run_path(table, _final_spec(spec or FitSpec(), settings), out, overwrite=overwrite)
+
+
+@app.command
+def predict(model: str, table: str, /, *, out: str, std: bool = False) -> None:
+    """Predict the rows of a table with a fitted model.
+
+    Example: kernelweave predict run new.csv --out predictions.csv
+
+    Parameters
+    ----------
+    model
+        Folder of a run, or a .skops file.
+    table
+        CSV, TSV (also .gz) or Parquet with the columns of the model.
+    out
+        CSV file to write.
+    std
+        Also write posterior standard deviations (regression).
+    """
+    from kernelweave.cli.runs import run_predict
+
+    run_predict(model, table, out, std=std)
+
+
+@app.command
+def evaluate(model: str, table: str, /, *, target: str, out: str = "") -> None:
+    """Score a fitted model on a table with known targets.
+
+    Example: kernelweave evaluate run new.csv --target outcome
+
+    Parameters
+    ----------
+    model
+        Folder of a run, or a .skops file.
+    table
+        CSV, TSV (also .gz) or Parquet.
+    target
+        Column with the truth.
+    out
+        CSV file for the predictions beside the truth.
+    """
+    from kernelweave.cli.runs import run_evaluate
+
+    run_evaluate(model, table, target, out)
+
+
+def load_model(name: str) -> Any:
+    """Read the model of a run folder or a file."""
+    from kernelweave.persistence import load
+
+    source = Path(name)
+    if source.is_dir():
+        source = source / "model.skops"
+    if not source.exists():
+        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
+    return load(source)

@@ -1,0 +1,54 @@
+"""Writing results: under a temporary name first, so that a killed run leaves nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kernelweave._errors import InputError
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Turn errors of the file system into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        if error.errno == errno.ENOSPC:
+            raise InputError(f"The disk is full; nothing was written to{where}. Free some space and run again.") from error
+        raise InputError(f"Cannot write{where}: {error.strerror or error}.") from error
+
+
+def make_folder(path: str, *, overwrite: bool, holds: str) -> Path:
+    """Make an output folder; one that holds a result is only reused with `overwrite`."""
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; --out needs a folder.")
+    if (folder / holds).exists() and not overwrite:
+        raise InputError(f"{folder} already holds {holds}. Name another folder, or pass --overwrite.")
+    with writing():
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        os.close(handle)
+        os.unlink(name)
+    return folder
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one step."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf8", newline="") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

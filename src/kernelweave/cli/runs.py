@@ -1,0 +1,204 @@
+"""What the commands do, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError
+from kernelweave.cli.console import FitProgress, make_console
+from kernelweave.cli.fitting import (
+    Prepared,
+    features_of,
+    fit_model,
+    make_kernels,
+    make_learner,
+    make_model,
+    parse_alphas,
+    predictions,
+    prepare,
+    scores,
+    split,
+)
+from kernelweave.cli.folders import make_folder, write_text, writing
+from kernelweave.cli.spec import FitSpec
+from kernelweave.cli.tables import check_target, describe, need_column, read_table
+
+
+def say_found(console: Any, table: Any, prepared: Prepared, name: str) -> None:
+    """Print what was found first."""
+    console.print(f"Found {name}: {describe(table)}.")
+    console.print(f"Task: {prepared.task}, because {prepared.reason}." if prepared.reason != "as asked" else f"Task: {prepared.task}.")
+    for view, columns in prepared.views.items():
+        console.print(f"View {view}: {len(columns)} columns.")
+
+
+def summarize(console: Any, model: Any) -> None:
+    """Print weights, strength and certificate."""
+    from rich.table import Table
+
+    from kernelweave.inspection import kernel_weights
+
+    found = kernel_weights(model)
+    weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
+    table = Table("weight", "kernel", box=None, pad_edge=False)
+    for name, weight in list(zip(found.names, weights, strict=True))[:12]:
+        table.add_row(f"{weight:.3f}", str(name))
+    console.print(table)
+    if len(weights) > 12:
+        console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
+    console.print(f"Held as: {model.gram_}.")
+    console.print(
+        f"alpha {model.alpha_:.4g}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
+        f"optimum ({model.status_}, {model.n_iter_} iterations)."
+    )
+
+
+def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
+    """The `fit` command."""
+    import tomli_w
+
+    from kernelweave.cli.scripts import script
+    from kernelweave.persistence import save
+    from kernelweave.reports import Held, make_report
+
+    console = make_console()
+    table = read_table(path)
+    prepared = prepare(table, spec)
+    model = make_model(spec, prepared)
+    train, test = split(prepared, spec)
+    folder = make_folder(out, overwrite=overwrite, holds="model.skops")
+    say_found(console, table, prepared, path)
+    console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+    fit_model(model, prepared, train, FitProgress("path x folds"))
+    summarize(console, model)
+    held = None
+    if len(test):
+        X, y = prepared.X.iloc[test], prepared.y[test]
+        held = Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task))
+        console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
+    with writing():
+        save(model, folder / "model.skops")
+        if held is not None:
+            frame = held.predictions.assign(truth=held.truth)
+            write_text(folder / "predictions.csv", frame.to_csv(index=False))
+        settings = {"table": str(Path(path).resolve().name), **spec.model_dump()}
+        write_text(folder / "spec.toml", tomli_w.dumps(settings))
+        write_text(folder / "script.py", script(spec, prepared, str(Path(path).resolve())))
+        report = make_report(
+            model,
+            title=f"{Path(path).name}: {spec.target}",
+            data=[describe(table), f"{len(train)} rows to learn from, {len(test)} held out", f"task: {prepared.task}"],
+            settings=settings,
+            held=held,
+            X=prepared.X.iloc[train],
+        )
+        write_text(folder / "report.html", report)
+    console.print(f"Wrote {folder}: model.skops, report.html, predictions.csv, spec.toml, script.py")
+
+
+def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
+    """The `path` command."""
+    import pandas as pd
+
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.inspection import regularization_path
+    from kernelweave.plots import RegularizationPathDisplay
+    from kernelweave.reports import close, svg
+
+    console = make_console()
+    table = read_table(path)
+    prepared = prepare(table, spec)
+    folder = make_folder(out, overwrite=overwrite, holds="path.csv")
+    say_found(console, table, prepared, path)
+    options: dict[str, Any] = {
+        "normalize": None if spec.normalize.lower() == "none" else spec.normalize,
+        "standardize": spec.standardize,
+        "fit_intercept": spec.intercept,
+        "max_memory": spec.max_memory,
+        "rank_tol": spec.rank_tol,
+    }
+    learner = make_learner(spec).set_params(alpha=float("inf"))
+    bank = make_kernels(spec, prepared)
+    if prepared.task == "classification":
+        balanced = "balanced" if spec.balanced else None
+        model: Any = MKLClassifier(bank, learner, class_weight=balanced, **options)
+    else:
+        model = MKLRegressor(bank, learner, **options)
+    # alpha = infinity costs nothing: it sets up the kernels
+    model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
+    console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
+    alphas, n_alphas = parse_alphas(spec.alphas)
+    outputs = [None] if model.weights_.ndim == 1 else [str(c) for c in model.classes_]
+    frames, wanted, done = [], 0, 0
+    for output in outputs:
+        found = regularization_path(model, alphas=alphas, n_alphas=n_alphas, output=output)
+        weights = pd.DataFrame(found.weights, columns=list(found.names))
+        weights = weights.loc[:, (weights > 0).any()]
+        head = pd.DataFrame({"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)})
+        if output is not None:
+            head.insert(0, "class", output)
+        frames.append(pd.concat([head, weights], axis=1))
+        wanted, done = wanted + n_alphas, done + len(found.alphas)
+        display = RegularizationPathDisplay(found.alphas, found.df, found.weights, found.names, None, "kernel weight").plot()
+        name = "path.svg" if output is None else f"path-{_plain(output)}.svg"
+        with writing():
+            write_text(folder / name, svg(display.figure_))
+        close(display.figure_)
+        if len(found.alphas) < n_alphas:
+            break
+    with writing():
+        write_text(folder / "path.csv", pd.concat(frames).to_csv(index=False))
+    last = frames[-1].iloc[-1]
+    console.print(f"alpha from {frames[0]['alpha'].iloc[0]:.3g} to {last['alpha']:.3g}: up to {int(max(f['n_kernels'].max() for f in frames))} kernels.")
+    if done < wanted:
+        console.print(f"Interrupted: {done} of {wanted} strengths are done and written.")
+    console.print(f"Wrote {folder}: path.csv and {'a picture for each class' if len(outputs) > 1 else 'path.svg'}")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[:60]
+
+
+def run_predict(model_path: str, path: str, out: str, *, std: bool) -> None:
+    """The `predict` command."""
+    from kernelweave.cli.app import load_model
+
+    console = make_console()
+    model = load_model(model_path)
+    table = read_table(path)
+    X = features_of(model, table)
+    classifier = hasattr(model, "classes_")
+    if std and classifier:
+        raise InputError("--std is for regression; this model is a classifier.")
+    console.print(f"Found {path}: {describe(table)}; a {'classifier' if classifier else 'regression model'}.")
+    frame = predictions(model, X, "classification" if classifier else "regression", std=std)
+    with writing():
+        write_text(Path(out), frame.to_csv(index=False))
+    console.print(f"Wrote {len(frame)} predictions to {out}")
+
+
+def run_evaluate(model_path: str, path: str, target: str, out: str) -> None:
+    """The `evaluate` command."""
+    from kernelweave.cli.app import load_model
+
+    console = make_console()
+    model = load_model(model_path)
+    table = read_table(path)
+    X = features_of(model, table)
+    task = "classification" if hasattr(model, "classes_") else "regression"
+    y = check_target(need_column(table, target, "the target"), task)
+    console.print(f"Found {path}: {describe(table)}.")
+    if task == "classification":
+        strangers = sorted(set(map(str, y)) - set(map(str, model.classes_)))
+        if strangers:
+            known = ", ".join(map(repr, model.classes_))
+            raise InputError(f"Column {target!r} holds labels the model does not know: {strangers[:5]}. It knows {known}.")
+    for name, value in scores(model, X, y, task).items():
+        console.print(f"{name}: {value:.4f}")
+    if out:
+        with writing():
+            write_text(Path(out), predictions(model, X, task).assign(truth=np.asarray(y)).to_csv(index=False))
+        console.print(f"Wrote {out}")

@@ -1,0 +1,182 @@
+"""Self-contained HTML reports of fitted models: pictures inline, no request to any other place."""
+
+from __future__ import annotations
+
+import io
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Held", "close", "make_report", "svg"]
+
+CITATIONS = {
+    "RLS2": "F. Dinuzzo. Kernel machines with two layers and multiple kernel learning. arXiv 1001.2709, 2010.",
+}
+#: Rows of the weights table.
+MOST_KERNELS = 60
+
+
+@dataclass
+class Held:
+    """Held-out rows: scores, true targets, and the table of predictions."""
+
+    scores: dict[str, float]
+    truth: Any
+    predictions: Any
+
+
+def svg(figure: Any) -> str:
+    """A matplotlib figure as an SVG element."""
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelweave"}):
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()
+
+
+def _inline(figure: Any) -> str:
+    """The SVG element alone, without the XML header and document type, which name other hosts."""
+    text = svg(figure)
+    close(figure)
+    return text[text.index("<svg") :]
+
+
+def close(figure: Any) -> None:
+    """Forget a figure."""
+    import matplotlib.pyplot as plt
+
+    plt.close(figure)
+
+
+def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
+    from kernelweave import plots
+
+    figures = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
+    if getattr(model, "cv_results_", None) is not None:
+        figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
+    several = model.weights_.ndim == 2
+    for x, label in (("alpha", "Regularisation path"), ("df", "Path against degrees of freedom")):
+        which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
+        figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
+    if X is not None:
+        figures.append(("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X)))
+    out = [(title, _inline(display.figure_)) for title, display in figures]
+    if held is not None:
+        out.append(("Held-out rows", _inline(_held_figure(model, held))))
+    return out
+
+
+def _held_figure(model: Any, held: Held) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
+    predicted = held.predictions["prediction"].to_numpy()
+    if hasattr(model, "classes_"):
+        classes = list(model.classes_)
+        counts = np.zeros((len(classes), len(classes)), dtype=int)
+        for truth, guess in zip(held.truth, predicted, strict=True):
+            counts[classes.index(truth), classes.index(guess)] += 1
+        ax.imshow(counts, cmap="Blues")
+        for i, row in enumerate(counts):
+            for j, value in enumerate(row):
+                dark = value > counts.max() / 2
+                ax.text(j, i, str(value), ha="center", va="center", color="white" if dark else "black")
+        ax.set_xticks(range(len(classes)), [str(c) for c in classes])
+        ax.set_yticks(range(len(classes)), [str(c) for c in classes])
+        ax.set_xlabel("predicted")
+        ax.set_ylabel("true")
+        return figure
+    truth = np.asarray(held.truth, dtype=float)
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+    ax.plot(ends, ends, color="0.6", linewidth=1)
+    ax.plot(predicted, truth, ".", color="#0072B2")
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _environment() -> dict[str, str]:
+    from importlib.metadata import version
+
+    from kernelweave._loops import HAS_EXTENSION
+
+    names = ("kernelweave", "numpy", "scipy", "scikit-learn", "matplotlib")
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        **{name: version(name) for name in names},
+        "compiled core": "yes" if HAS_EXTENSION else "no",
+    }
+
+
+def make_report(
+    model: Any,
+    *,
+    title: str,
+    data: list[str],
+    settings: dict[str, Any],
+    held: Held | None = None,
+    X: Any = None,
+    comparison: dict[str, float] | None = None,
+) -> str:
+    """Return a report as one HTML page.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    title : str
+    data : list of str
+        Lines about the data.
+    settings : dict
+        What the run was asked for.
+    held : Held, optional
+        Held-out rows.
+    X : table, optional
+        Rows for the contributions of kernels.
+    comparison : dict of str to float, optional
+        Held-out accuracy of this and other models.
+
+    Returns
+    -------
+    str
+    """
+    from jinja2 import Environment, PackageLoader
+
+    from kernelweave.inspection import kernel_weights, view_weights
+    from kernelweave.learners import resolve
+
+    found = kernel_weights(model)
+    weights = found.weights.reshape(len(found.weights), -1)
+    results = getattr(model, "cv_results_", None)
+    chosen = None
+    if results is not None:
+        folds = [v for k, v in results.items() if k.startswith("split")]
+        chosen = {
+            "name": results["score_name"],
+            "mean": float(results["mean_test_score"][model.best_index_]),
+            "error": float(results["std_error_test_score"][model.best_index_]),
+            "folds": [float(fold[model.best_index_]) for fold in folds],
+        }
+    views = view_weights(model)
+    environment = Environment(loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template("report.html").render(
+        title=title,
+        model=model,
+        name=type(model).__name__,
+        data=data,
+        settings=settings,
+        outputs=[o or "weight" for o in found.outputs],
+        rows=[(str(n), [float(v) for v in w]) for n, w in zip(found.names, weights, strict=True)][:MOST_KERNELS],
+        hidden=max(0, len(weights) - MOST_KERNELS),
+        views=views if 1 < len(views) < 60 else {},
+        chosen=chosen,
+        held=held,
+        comparison=comparison,
+        figures=_figures(model, held, X),
+        environment=_environment(),
+        citation=CITATIONS.get(type(resolve(model.learner)).__name__, ""),
+    )
