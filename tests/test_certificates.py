@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from oracles import rls2_by_conic, rls2_value
-from problems import make_problem
 
 import kernelweave as kw
 from kernelweave.solvers.result import relative_gap
 from kernelweave.solvers.rls2 import WarmStart, _evaluate, check_simplex
 from kernelweave.solvers.rls2 import make_problem as solver_problem
+from oracles import rls2_by_conic, rls2_value
+from problems import make_problem
 
 ALPHA = 0.05
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import rbf_stack
 
 from kernelweave.gram import (
     CompositeGram,
@@ -14,6 +13,7 @@ from kernelweave.gram import (
     concatenate,
     gram_from_stack,
 )
+from problems import rbf_stack
 
 N = 31
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from oracles import central_difference
-from problems import KINDS, make_problem
 from scipy.stats import multivariate_normal
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram
 from kernelweave.solvers.criteria import compute_criteria
 from kernelweave.solvers.rls2 import make_problem as solver_problem
+from oracles import central_difference
+from problems import KINDS, make_problem
 
 
 @pytest.mark.parametrize("kind", KINDS)

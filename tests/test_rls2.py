@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from oracles import central_difference, rls2_by_conic, rls2_value
-from problems import KINDS, make_problem, rbf_stack, unit_trace
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.solvers.rls2 import make_problem as solver_problem
+from oracles import central_difference, rls2_by_conic, rls2_value
+from problems import KINDS, make_problem, rbf_stack, unit_trace
 
 ALPHAS = (1e-7, 1e-4, 1e-1, 1e1, 1e4)
 

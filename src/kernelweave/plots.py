@@ -209,7 +209,13 @@ class RegularizationPathDisplay:
     """
 
     def __init__(
-        self, alphas: ArrayLike, df: ArrayLike, values: ArrayLike, names: ArrayLike, chosen: int | None, ylabel: str
+        self,
+        alphas: ArrayLike,
+        df: ArrayLike,
+        values: ArrayLike,
+        names: ArrayLike,
+        chosen: int | None,
+        ylabel: str,
     ) -> None:
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.df = np.asarray(df, dtype=np.float64)

@@ -23,4 +23,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     from kernelweave.cli.app import run
 
     return run(list(sys.argv[1:] if argv is None else argv))
-

@@ -75,7 +75,10 @@ def run_demo(out: str, *, seed: int, cv: int, n_alphas: int) -> None:
     finally:
         model.set_callbacks()
     seconds = time.perf_counter() - begin
-    console.print(f"{n_alphas} strengths x {cv} folds and all rows: {n_alphas * cv + model.best_index_ + 1} certified fits in {seconds:.1f} s.")
+    n_fits = n_alphas * cv + model.best_index_ + 1
+    console.print(
+        f"{n_alphas} strengths x {cv} folds, and all rows: {n_fits} certified fits in {seconds:.1f} s."
+    )
     summarize(console, model)
     console.print("Tuning the baselines on the same training rows ...")
     rivals = baselines(bank, X_train, y_train, splitter)
@@ -86,14 +89,24 @@ def run_demo(out: str, *, seed: int, cv: int, n_alphas: int) -> None:
         comparison[name] = float(right.mean())
         table.add_row(name, f"{right.mean():.4f}", f"{int((~right).sum())} of {len(right)}")
     console.print(table)
-    held = Held(scores(model, X_test, y_test, "classification"), y_test, predictions(model, X_test, "classification"))
+    held = Held(
+        scores(model, X_test, y_test, "classification"), y_test, predictions(model, X_test, "classification")
+    )
     with writing():
         save(model, folder / "model.skops")
         report = make_report(
             model,
             title="Breast cancer, three views",
-            data=[f"{len(X)} rows, {X.shape[1]} columns", f"{len(X_train)} rows to learn from, {len(X_test)} held out"],
-            settings={"views": {v: len(c) for v, c in views.items()}, "cv": cv, "seed": seed, "alphas": n_alphas},
+            data=[
+                f"{len(X)} rows, {X.shape[1]} columns",
+                f"{len(X_train)} rows to learn from, {len(X_test)} held out",
+            ],
+            settings={
+                "views": {v: len(c) for v, c in views.items()},
+                "cv": cv,
+                "seed": seed,
+                "alphas": n_alphas,
+            },
             held=held,
             X=X_train,
             comparison=comparison,

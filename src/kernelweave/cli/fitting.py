@@ -51,7 +51,9 @@ def prepare(table: Any, spec: FitSpec) -> Prepared:
         try:
             weights = table[spec.weights].to_numpy(dtype=float)
         except ValueError:
-            raise InputError(f"Column {spec.weights!r} for the weights holds text; weights are numbers.") from None
+            raise InputError(
+                f"Column {spec.weights!r} for the weights holds text; weights are numbers."
+            ) from None
     views = expand_views(read_views(spec.views), list(X.columns)) if spec.views else {}
     return Prepared(X, y, task, reason, weights, table[spec.group].to_numpy() if spec.group else None, views)
 
@@ -75,7 +77,9 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
             stratify=prepared.y if prepared.task == "classification" else None,
         )
     except ValueError as error:
-        raise InputError(f"The rows cannot be split: {error} Use --test-size 0 or merge rare classes.") from error
+        raise InputError(
+            f"The rows cannot be split: {error} Use --test-size 0 or merge rare classes."
+        ) from error
     return np.sort(train), np.sort(test)
 
 
@@ -101,7 +105,11 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
     if name in BANKS:
         return banks.get(name, n_features)
     if "(" not in name and ";" not in name and not _is_kernel(name):
-        check_known(name, [*BANKS, "linear", "poly", "rbf", "laplacian", "arc_cosine", "categorical"], "bank or kernel")
+        check_known(
+            name,
+            [*BANKS, "linear", "poly", "rbf", "laplacian", "arc_cosine", "categorical"],
+            "bank or kernel",
+        )
     return parse_kernels(spec.kernels)
 
 

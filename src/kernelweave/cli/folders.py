@@ -20,7 +20,9 @@ def writing() -> Iterator[None]:
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         if error.errno == errno.ENOSPC:
-            raise InputError(f"The disk is full; nothing was written to{where}. Free some space and run again.") from error
+            raise InputError(
+                f"The disk is full; nothing was written to{where}. Free some space and run again."
+            ) from error
         raise InputError(f"Cannot write{where}: {error.strerror or error}.") from error
 
 

@@ -30,7 +30,11 @@ from kernelweave.cli.tables import check_target, describe, need_column, read_tab
 def say_found(console: Any, table: Any, prepared: Prepared, name: str) -> None:
     """Print what was found first."""
     console.print(f"Found {name}: {describe(table)}.")
-    console.print(f"Task: {prepared.task}, because {prepared.reason}." if prepared.reason != "as asked" else f"Task: {prepared.task}.")
+    console.print(
+        f"Task: {prepared.task}, because {prepared.reason}."
+        if prepared.reason != "as asked"
+        else f"Task: {prepared.task}."
+    )
     for view, columns in prepared.views.items():
         console.print(f"View {view}: {len(columns)} columns.")
 
@@ -90,7 +94,11 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         report = make_report(
             model,
             title=f"{Path(path).name}: {spec.target}",
-            data=[describe(table), f"{len(train)} rows to learn from, {len(test)} held out", f"task: {prepared.task}"],
+            data=[
+                describe(table),
+                f"{len(train)} rows to learn from, {len(test)} held out",
+                f"task: {prepared.task}",
+            ],
             settings=settings,
             held=held,
             X=prepared.X.iloc[train],
@@ -137,12 +145,16 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         found = regularization_path(model, alphas=alphas, n_alphas=n_alphas, output=output)
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
-        head = pd.DataFrame({"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)})
+        head = pd.DataFrame(
+            {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
+        )
         if output is not None:
             head.insert(0, "class", output)
         frames.append(pd.concat([head, weights], axis=1))
         wanted, done = wanted + n_alphas, done + len(found.alphas)
-        display = RegularizationPathDisplay(found.alphas, found.df, found.weights, found.names, None, "kernel weight").plot()
+        display = RegularizationPathDisplay(
+            found.alphas, found.df, found.weights, found.names, None, "kernel weight"
+        ).plot()
         name = "path.svg" if output is None else f"path-{_plain(output)}.svg"
         with writing():
             write_text(folder / name, svg(display.figure_))
@@ -151,11 +163,14 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
             break
     with writing():
         write_text(folder / "path.csv", pd.concat(frames).to_csv(index=False))
-    last = frames[-1].iloc[-1]
-    console.print(f"alpha from {frames[0]['alpha'].iloc[0]:.3g} to {last['alpha']:.3g}: up to {int(max(f['n_kernels'].max() for f in frames))} kernels.")
+    first, last = frames[0]["alpha"].iloc[0], frames[-1]["alpha"].iloc[-1]
+    most = int(max(frame["n_kernels"].max() for frame in frames))
+    console.print(f"alpha from {first:.3g} to {last:.3g}: up to {most} kernels.")
     if done < wanted:
         console.print(f"Interrupted: {done} of {wanted} strengths are done and written.")
-    console.print(f"Wrote {folder}: path.csv and {'a picture for each class' if len(outputs) > 1 else 'path.svg'}")
+    console.print(
+        f"Wrote {folder}: path.csv and {'a picture for each class' if len(outputs) > 1 else 'path.svg'}"
+    )
 
 
 def _plain(text: str) -> str:
@@ -195,7 +210,9 @@ def run_evaluate(model_path: str, path: str, target: str, out: str) -> None:
         strangers = sorted(set(map(str, y)) - set(map(str, model.classes_)))
         if strangers:
             known = ", ".join(map(repr, model.classes_))
-            raise InputError(f"Column {target!r} holds labels the model does not know: {strangers[:5]}. It knows {known}.")
+            raise InputError(
+                f"Column {target!r} holds labels the model does not know: {strangers[:5]}. It knows {known}."
+            )
     for name, value in scores(model, X, y, task).items():
         console.print(f"{name}: {value:.4f}")
     if out:

@@ -14,7 +14,11 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
     estimator = "MKLClassifierCV" if classification else "MKLRegressorCV"
     splitter = "GroupKFold" if spec.group else ("StratifiedKFold" if classification else "KFold")
     imports = [splitter]
-    lines = ["# Written by kernelweave fit: this script makes the same model again.", "import numpy as np", ""]
+    lines = [
+        "# Written by kernelweave fit: this script makes the same model again.",
+        "import numpy as np",
+        "",
+    ]
     reader = "read_parquet" if ".parquet" in table_path or ".pq" in table_path else "read_csv"
     tabs = ', sep="\\t"' if reader == "read_csv" and (".tsv" in table_path or ".tab" in table_path) else ""
     body = [
@@ -51,7 +55,11 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
         f"learner = kw.learners.{_learner(spec)}(tol={spec.tol!r}, solver={spec.solver!r}, delta={spec.delta!r}, "
         f"max_iter={spec.max_iter or None!r})"
     )
-    cv = f"GroupKFold({spec.cv})" if spec.group else f"{splitter}({spec.cv}, shuffle=True, random_state={spec.seed})"
+    cv = (
+        f"GroupKFold({spec.cv})"
+        if spec.group
+        else f"{splitter}({spec.cv}, shuffle=True, random_state={spec.seed})"
+    )
     settings = {
         "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
         "n_alphas": repr(n_alphas),

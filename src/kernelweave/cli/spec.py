@@ -77,24 +77,24 @@ class FitSpec(BaseModel):
     kernels: str = "default"
     views: str = ""
     alphas: str = "30"
-    cv: int = Field(5, ge=2)
+    cv: int = Field(default=5, ge=2)
     rule: Literal["min", "1se"] = "min"
     scoring: str = ""
     normalize: str = "mean-diagonal"
     standardize: bool = True
     intercept: bool = True
     balanced: bool = False
-    test_size: float = Field(0.2, ge=0, lt=1)
+    test_size: float = Field(default=0.2, ge=0, lt=1)
     weights: str = ""
     group: str = ""
     drop: str = ""
     solver: str = "newton"
-    tol: float = Field(1e-8, gt=0, lt=1)
-    delta: float = Field(1e-2, gt=0, lt=1)
-    max_iter: int = Field(0, ge=0)
+    tol: float = Field(default=1e-8, gt=0, lt=1)
+    delta: float = Field(default=1e-2, gt=0, lt=1)
+    max_iter: int = Field(default=0, ge=0)
     max_memory: str = "auto"
-    rank_tol: float = Field(0.0, ge=0, lt=1)
-    seed: int = Field(0, ge=0)
+    rank_tol: float = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
     jobs: int = 1
 
 

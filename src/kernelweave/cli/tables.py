@@ -80,7 +80,9 @@ def check_target(target: Any, task: str) -> Any:
             raise InputError(f"Column {target.name!r} holds text, but regression needs numbers.")
         values = target.to_numpy(dtype=float)
         if np.ptp(values) == 0:
-            raise InputError(f"Column {target.name!r} is constant ({values[0]:g}): there is nothing to learn.")
+            raise InputError(
+                f"Column {target.name!r} is constant ({values[0]:g}): there is nothing to learn."
+            )
         return values
     return target.to_numpy(dtype=object if not pd.api.types.is_numeric_dtype(target) else None)
 
@@ -92,4 +94,5 @@ def describe(table: Any) -> str:
     numeric = sum(
         pd.api.types.is_numeric_dtype(table[c]) and not pd.api.types.is_bool_dtype(table[c]) for c in table
     )
-    return f"{table.shape[0]} rows, {table.shape[1]} columns ({numeric} numeric, {table.shape[1] - numeric} categorical)"
+    others = table.shape[1] - numeric
+    return f"{table.shape[0]} rows, {table.shape[1]} columns ({numeric} numeric, {others} categorical)"

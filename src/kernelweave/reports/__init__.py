@@ -33,7 +33,7 @@ def svg(figure: Any) -> str:
 
     text = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelweave"}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return text.getvalue()
 
 
@@ -62,7 +62,9 @@ def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
         which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
         figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
     if X is not None:
-        figures.append(("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X)))
+        figures.append(
+            ("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X))
+        )
     out = [(title, _inline(display.figure_)) for title, display in figures]
     if held is not None:
         out.append(("Held-out rows", _inline(_held_figure(model, held))))
@@ -162,7 +164,9 @@ def make_report(
             "folds": [float(fold[model.best_index_]) for fold in folds],
         }
     views = view_weights(model)
-    environment = Environment(loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.get_template("report.html").render(
         title=title,
         model=model,
@@ -170,7 +174,9 @@ def make_report(
         data=data,
         settings=settings,
         outputs=[o or "weight" for o in found.outputs],
-        rows=[(str(n), [float(v) for v in w]) for n, w in zip(found.names, weights, strict=True)][:MOST_KERNELS],
+        rows=[(str(n), [float(v) for v in w]) for n, w in zip(found.names, weights, strict=True)][
+            :MOST_KERNELS
+        ],
         hidden=max(0, len(weights) - MOST_KERNELS),
         views=views if 1 < len(views) < 60 else {},
         chosen=chosen,

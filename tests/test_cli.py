@@ -1,0 +1,374 @@
+"""The command line: every command on real input, every bad input with its one line."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, load_wine
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("jinja2")
+
+import kernelweave as kw
+from kernelweave.cli import main
+
+FAST = ["--alphas", "6", "--cv", "3"]
+
+
+@pytest.fixture
+def wine(tmp_path):
+    frame = load_wine(as_frame=True).frame.sample(90, random_state=0)
+    frame["target"] = frame["target"].map({0: "barolo", 1: "grignolino", 2: "barbera"})
+    frame["cellar"] = np.where(np.arange(len(frame)) % 3 == 0, "north", "south")
+    path = tmp_path / "wine.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def diabetes(tmp_path):
+    frame = load_diabetes(as_frame=True).frame.iloc[:120].copy()
+    frame["weight"] = np.linspace(0.5, 2.0, len(frame))
+    frame["clinic"] = np.arange(len(frame)) // 6
+    path = tmp_path / "diabetes.tsv.gz"
+    frame.to_csv(path, sep="\t", index=False)
+    return path
+
+
+def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["fit", str(wine), "--target", "target", "--out", str(out), *FAST]) == 0
+    text = capsys.readouterr().out
+    assert text.index("Found") < text.index("Task: classification") < text.index("Wrote")
+    names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
+    assert {p.name for p in out.iterdir()} == names
+    model = kw.load(out / "model.skops")
+    assert model.rel_gap_ <= 1e-8
+    held = pd.read_csv(out / "predictions.csv")
+    assert len(held) == 18
+    rows = pd.read_csv(wine).loc[held["row"]]
+    assert (held["truth"].to_numpy() == rows["target"].to_numpy()).all()
+    assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
+
+
+@pytest.mark.parametrize("case", ["classes", "weights and groups", "views", "banks"])
+def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
+    out = tmp_path / "run"
+    (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
+    arguments = {
+        "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
+        "weights and groups": [
+            str(diabetes),
+            "--weights",
+            "weight",
+            "--group",
+            "clinic",
+            "--kernels",
+            "linear; rbf(gamma=0.1)",
+        ],
+        "views": [
+            str(diabetes),
+            "--views",
+            str(tmp_path / "views.toml"),
+            "--drop",
+            "weight,clinic",
+            "--no-intercept",
+        ],
+        "banks": [str(diabetes), "--kernels", "linear-features", "--test-size", "0", "--alphas", "0.1:100:5"],
+    }[case]
+    table, rest = arguments[0], arguments[1:]
+    fast = FAST[2:] if "--alphas" in rest else FAST
+    assert main(["fit", table, "--target", "target", "--out", str(out), *fast, *rest]) == 0
+    model = kw.load(out / "model.skops")
+    space: dict = {}
+    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
+    again = space["model"]
+    np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
+    X = space["X"]
+    given, new = model.predict(X), again.predict(X)
+    if model.dual_coef_.dtype.kind == "f" and given.dtype.kind == "f":
+        np.testing.assert_allclose(new, given, rtol=1e-10)
+    else:
+        assert (new == given).all()
+
+
+def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
+    run, again = tmp_path / "run", tmp_path / "again"
+    fit = ["fit", str(diabetes), "--target", "target", "--drop", "weight,clinic", "--out", str(run), *FAST]
+    assert main(fit) == 0
+    assert main(["predict", str(run), str(diabetes), "--out", str(tmp_path / "p.csv"), "--std"]) == 0
+    frame = pd.read_csv(tmp_path / "p.csv")
+    table = pd.read_csv(diabetes, sep="\t")
+    mean, std = kw.load(run / "model.skops").predict(table.iloc[:, :10], return_std=True)
+    np.testing.assert_allclose(frame["prediction"], mean, rtol=1e-12)
+    np.testing.assert_allclose(frame["std"], std, rtol=1e-12)
+    assert main(["evaluate", str(run / "model.skops"), str(diabetes), "--target", "target"]) == 0
+    assert "R^2: " in capsys.readouterr().out
+    # a spec makes the same run again, and options given beside it come first
+    assert (
+        main(["fit", str(diabetes), "--spec", str(run / "spec.toml"), "--out", str(again), "--rule", "1se"])
+        == 0
+    )
+    assert 'rule = "1se"' in (again / "spec.toml").read_text()
+    assert kw.load(again / "model.skops").alpha_ >= kw.load(run / "model.skops").alpha_
+
+
+def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
+    out = tmp_path / "path"
+    drop = ["--drop", "weight,clinic"]
+    assert main(["path", str(diabetes), "--target", "target", "--out", str(out), "--alphas", "7", *drop]) == 0
+    table = pd.read_csv(out / "path.csv")
+    assert len(table) == 7
+    assert (np.diff(table["alpha"]) < 0).all()
+    np.testing.assert_allclose(table.iloc[:, 3:].sum(axis=1), 1.0)
+    assert (out / "path.svg").read_text().count("<svg") == 1
+    assert (
+        main(["path", str(wine), "--target", "target", "--out", str(tmp_path / "classes"), "--alphas", "4"])
+        == 0
+    )
+    assert len(list((tmp_path / "classes").glob("path-*.svg"))) == 3
+
+
+def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
+    from kernelweave.solvers import path as solver
+
+    plain, calls = solver._Path.step, []
+
+    def interrupted(self, alpha):
+        calls.append(alpha)
+        if len(calls) == 7:  # one for setting up at infinity is no path
+            raise KeyboardInterrupt
+        return plain(self, alpha)
+
+    monkeypatch.setattr(solver._Path, "step", interrupted)
+    arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
+    assert main(arguments) == 0
+    assert "Interrupted: 6 of 20 strengths are done and written." in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
+
+
+def test_demo(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
+    text = capsys.readouterr().out
+    for line in ("kernelweave (rls2)", "average kernel", "best single RBF", "ridge", "optimum"):
+        assert line in text
+    assert (tmp_path / "d" / "report.html").exists()
+
+
+def write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+BAD = {
+    "no such file": (lambda t, w: ["fit", str(t / "no.csv"), "--target", "y"], "There is no file"),
+    "a folder": (lambda t, w: ["fit", str(t), "--target", "y"], "is a folder"),
+    "not a table": (lambda t, w: ["fit", write(t / "x.parquet", "text"), "--target", "y"], "cannot be read"),
+    "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "cannot be read"),
+    "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
+    "no target given": (lambda t, w: ["fit", str(w)], "--target"),
+    "no such target": (lambda t, w: ["fit", str(w), "--target", "targte"], "Did you mean 'target'"),
+    "missing targets": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,y\n1,2\n2,\n3,4\n"), "--target", "y"],
+        "missing values",
+    ),
+    "constant target": (
+        lambda t, w: [
+            "fit",
+            write(t / "x.csv", "a,y\n" + "1,5\n2,5\n" * 9),
+            "--target",
+            "y",
+            "--task",
+            "regression",
+        ],
+        "is constant",
+    ),
+    "one class": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "1,b\n2,b\n" * 9), "--target", "y"],
+        "one class",
+    ),
+    "one row": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n1,2\n"), "--target", "y"], ""),
+    "infinity": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "inf,1\n2,2.5\n" * 9), "--target", "y"],
+        "infinity",
+    ),
+    "missing cells": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n" + "1,,1\n2,3,2.5\n" * 9), "--target", "y"],
+        "NaN",
+    ),
+    "text in regression": (
+        lambda t, w: ["fit", str(w), "--target", "cellar", "--task", "regression"],
+        "holds text",
+    ),
+    "unknown method": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--method", "rls"],
+        "Did you mean 'rls2'",
+    ),
+    "unknown bank": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--kernels", "rls3"],
+        "Did you mean 'rls2'",
+    ),
+    "unknown kernel": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--kernels", "rbff(gamma=1)"],
+        "rbff",
+    ),
+    "bad gamma": (lambda t, w: ["fit", str(w), "--target", "target", "--kernels", "rbf(gamma=-1)"], "gamma"),
+    "unknown normaliser": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--normalize", "tracee"],
+        "'trace'",
+    ),
+    "unknown scorer": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "acuracy"],
+        "'accuracy'",
+    ),
+    "unknown solver": (lambda t, w: ["fit", str(w), "--target", "target", "--solver", "newtn"], "'newton'"),
+    "negative alpha": (lambda t, w: ["fit", str(w), "--target", "target", "--alphas", "-1.0,2"], "alphas"),
+    "text alphas": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--alphas", "many"],
+        "'low:high:number'",
+    ),
+    "bad rule": (lambda t, w: ["fit", str(w), "--target", "target", "--rule", "best"], "rule"),
+    "bad share": (lambda t, w: ["fit", str(w), "--target", "target", "--test-size", "1.5"], "test_size"),
+    "unknown option": (lambda t, w: ["fit", str(w), "--traget", "target"], "traget"),
+    "unknown column to drop": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--drop", "colour"],
+        "--drop",
+    ),
+    "no views file": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--views", str(t / "v.toml")],
+        "no views file",
+    ),
+    "broken views": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--views", write(t / "v.toml", "[views")],
+        "TOML",
+    ),
+    "empty views": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--views", write(t / "v.toml", "a = 1")],
+        "[views]",
+    ),
+    "views without columns": (
+        lambda t, w: [
+            "fit",
+            str(w),
+            "--target",
+            "target",
+            "--views",
+            write(t / "v.toml", '[views]\na = ["rna*"]'),
+        ],
+        "no column matches 'rna*'",
+    ),
+    "unknown setting": (
+        lambda t, w: ["fit", str(w), "--spec", write(t / "s.toml", 'target = "target"\nfolds = 3')],
+        "folds",
+    ),
+    "memory": (lambda t, w: ["fit", str(w), "--target", "target", "--max-memory", "lots"], "2GB"),
+    "no model": (lambda t, w: ["predict", str(t / "run"), str(w), "--out", str(t / "p.csv")], "no model"),
+    "not a model": (
+        lambda t, w: ["predict", write(t / "m.skops", "x"), str(w), "--out", str(t / "p.csv")],
+        "not a model",
+    ),
+}
+
+
+def _binary(path):
+    path.write_bytes(bytes(range(256)) * 4)
+    return str(path)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
+    make, words = BAD[case]
+    arguments = make(tmp_path, wine)
+    if arguments[0] == "fit":
+        arguments += ["--out", str(tmp_path / "run")]
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    lines = captured.err.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("kernelweave: ")
+    assert words in lines[0]
+    assert "Traceback" not in captured.out + captured.err
+    assert not (tmp_path / "run" / "model.skops").exists()
+
+
+def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["fit", str(wine), "--target", "target", "--out", str(run), *FAST]) == 0
+    other = pd.read_csv(wine).rename(columns={"hue": "hues"})
+    other.to_csv(tmp_path / "other.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", str(run), str(tmp_path / "other.csv"), "--out", str(tmp_path / "p.csv")]) == 2
+    assert "Did you mean 'hues'" in capsys.readouterr().err
+    strange = pd.read_csv(wine).assign(target="merlot")
+    strange.to_csv(tmp_path / "strange.csv", index=False)
+    assert main(["evaluate", str(run), str(tmp_path / "strange.csv"), "--target", "target"]) == 2
+    assert "merlot" in capsys.readouterr().err
+    assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "p.csv"), "--std"]) == 2
+
+
+def test_an_earlier_run_is_not_overwritten_by_accident(wine, tmp_path, capsys):
+    fit = ["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]
+    assert main(fit) == 0
+    before = (tmp_path / "run" / "model.skops").read_bytes()
+    assert main(fit) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert (tmp_path / "run" / "model.skops").read_bytes() == before
+    assert main([*fit, "--overwrite"]) == 0
+    assert not list((tmp_path / "run").glob("*.part"))
+
+
+def test_a_folder_that_cannot_be_written(wine, tmp_path, capsys):
+    assert main(["fit", str(wine), "--target", "target", "--out", str(wine)]) == 2
+    assert "is a file" in capsys.readouterr().err
+    # the superuser may write anywhere, so the kernel's own file system stands in for a read-only folder
+    assert main(["fit", str(wine), "--target", "target", "--out", "/proc/kernelweave", *FAST]) == 2
+    assert "Cannot write" in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_nothing_behind(wine, tmp_path, capsys, monkeypatch):
+    import errno
+
+    from kernelweave.cli import runs
+
+    def full(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(runs, "write_text", full)
+    assert main(["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]) == 2
+    assert "disk is full" in capsys.readouterr().err
+
+
+def test_help_is_quick_and_has_examples():
+    environment = {**os.environ, "COLUMNS": "200"}
+    out = subprocess.run(
+        [sys.executable, "-m", "kernelweave.cli", "--help"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    for command in ("demo", "fit", "predict", "evaluate", "path"):
+        assert command in out.stdout
+        page = subprocess.run(
+            [sys.executable, "-m", "kernelweave.cli", command, "--help"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
+        assert "Example" in page.stdout
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, kernelweave.cli.app; print(sorted({m.split('.')[0] for m in sys.modules}))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for heavy in ("numpy", "scipy", "sklearn", "pandas", "matplotlib"):
+        assert f"'{heavy}'" not in loaded

@@ -1,0 +1,57 @@
+"""Reports: complete, self-contained, and safe to open."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+
+pytest.importorskip("jinja2")
+
+import kernelweave as kw
+from kernelweave.reports import Held, make_report
+
+
+@pytest.fixture(scope="module")
+def report():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    X = X.iloc[:, :4].rename(columns={"ash": "<script>alert(1)</script>"})
+    model = kw.MKLClassifierCV(n_alphas=5, cv=3).fit(X, y)
+    predictions = pd.DataFrame({"prediction": model.predict(X)})
+    held = Held({"accuracy": 0.5}, y.to_numpy(), predictions)
+    text = make_report(model, title="wine & co", data=["some rows"], settings={"seed": 7}, held=held, X=X)
+    return model, text
+
+
+def test_everything_is_in_it(report):
+    model, text = report
+    for part in (
+        "wine &amp; co",
+        "some rows",
+        "seed",
+        "Certificate",
+        "relative gap",
+        "Held as",
+        "numpy",
+        "Dinuzzo",
+    ):
+        assert part in text
+    assert text.count("<svg") == 6
+    assert f"{model.objective_:.10g}" in text
+    heaviest = str(model.kernel_names_[np.argmax(model.weights_.sum(axis=0))])
+    assert heaviest in text
+
+
+def test_nothing_is_loaded_from_elsewhere(report):
+    text = report[1]
+    # namespaces of SVG are names, not addresses that are fetched
+    rest = re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+    assert "http://" not in rest
+    assert "https://" not in rest
+    assert "default-src 'none'" in text
+
+
+def test_column_names_are_text(report):
+    assert "<script>" not in report[1]
+    assert "&lt;script&gt;" in report[1]
