@@ -54,7 +54,7 @@ def close(figure: Any) -> None:
 def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
     from kernelweave import plots
 
-    figures = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
+    figures: list[tuple[str, Any]] = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
     if getattr(model, "cv_results_", None) is not None:
         figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
     several = model.weights_.ndim == 2
