@@ -373,3 +373,14 @@ def test_content_folds_of_few_distinct_rows(rng):
     assert content_folds(table_source(X[:4]), y[:4], 5) == []
     model = kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=4)).fit(X[:4], y[:4])
     assert model.predict(X[:1]) == pytest.approx([0.0])
+
+
+def test_auto_does_not_fit_noise():
+    """alpha="auto" on targets that have nothing to do with X: the fit must stay close to the mean."""
+    shares = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(300, 4)), rng.normal(size=300)
+        shares.append(kw.MKLRegressor(learner=kw.learners.RLS2(n_alphas=12)).fit(X, y).predict(X).var() / y.var())
+    # measured: at most 0.01
+    assert max(shares) < 0.1

@@ -274,7 +274,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             report(f"alpha {self.alpha_:.3g}")
             return solved
         alphas = shared_alphas(task, setups, learner.n_alphas)
-        folds = content_folds(task.source, labels[kept], learner.n_folds)
+        folds = content_folds(
+            task.source, labels[kept], learner.n_folds, stratify=isinstance(self, ClassifierMixin)
+        )
         if len(folds) < 2:
             # one distinct row: nothing to compare, so shrink as much as the path allows
             return self._finish_path(task, setups, learner, alphas, 0, report)

@@ -285,13 +285,15 @@ def normalized_cross(
 # ---- folds ----------------------------------------------------------------------------------------
 
 
-def content_folds(source: Source, y: Array, n_splits: int) -> list[Fold]:
+def content_folds(source: Source, y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
     """Folds that depend only on what the rows hold, not on their order or number of repetitions.
 
-    Distinct rows are sorted by target and then by content, and dealt out in turn: every fold gets its share of
-    each class and of the range of y. Equal rows share a fold.
+    Distinct rows are sorted by content and dealt out in turn; equal rows share a fold. With `stratify` (classes)
+    they are sorted by target first, so that every fold gets its share of each class. For regression that would
+    do harm: folds with the same spread of y as the training rows flatter models of noise.
     """
-    keys = np.column_stack([y.reshape(len(y), -1), _content(source)])
+    parts = [y.reshape(len(y), -1), _content(source)]
+    keys = np.column_stack(parts if stratify else parts[::-1])
     _, rank = np.unique(keys, axis=0, return_inverse=True)
     rank = rank.reshape(-1)
     n_splits = min(n_splits, int(rank.max()) + 1)
