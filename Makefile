@@ -112,7 +112,7 @@ wheel: $(STAMPS)/venv
 
 bench: $(STAMPS)/group-bench
 	@test -f benchmarks/run.py || { echo "There is no benchmarks/run.py yet." >&2; exit 1; }
-	$(BIN)/python benchmarks/run.py $(ARGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery .pytest_cache .ruff_cache .mypy_cache

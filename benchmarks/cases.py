@@ -35,7 +35,9 @@ class MissingData(RuntimeError):
 def data_folder() -> Path:
     value = os.environ.get(VARIABLE)
     if not value:
-        raise MissingData(f"The real data sets are needed: set {VARIABLE} to the folder that holds heart.csv.")
+        raise MissingData(
+            f"The real data sets are needed: set {VARIABLE} to the folder that holds heart.csv."
+        )
     folder = Path(value)
     if not folder.is_dir():
         raise MissingData(f"{VARIABLE} does not name a folder.")
@@ -122,7 +124,9 @@ class ViewsCase:
     y_test: Array
 
 
-def views_case(n_views: int, kind: str, seed: int, n: int = 200, width: int = 10, signal: int = 3) -> ViewsCase:
+def views_case(
+    n_views: int, kind: str, seed: int, n: int = 200, width: int = 10, signal: int = 3
+) -> ViewsCase:
     """Groups of 10 Gaussian features; three of them carry signal, which explains 80 % of the variance.
 
     Linear kernels with a linear signal, Gaussian kernels with a smooth nonlinear one.

@@ -46,7 +46,13 @@ def _products(K: Array, c: Array) -> Array:
 
 
 def algorithm1(
-    K: Array, y: Array, alphas: Array, *, delta: float = 1e-2, linear: str = "cholesky", max_rounds: int = 50_000
+    K: Array,
+    y: Array,
+    alphas: Array,
+    *,
+    delta: float = 1e-2,
+    linear: str = "cholesky",
+    max_rounds: int = 50_000,
 ) -> RivalPath:
     """Alternate between (13) and Problem 7 by SMO; the weights are handed on from one strength to the next.
 
@@ -100,7 +106,9 @@ def _conjugate_gradient(Q: Array, y: Array, c: Array, tol: float) -> Array:
     return c
 
 
-def _smo(V: Array, target: Array, d: Array, tol: float, most: int = 10_000, most_outer: int = 20_000) -> Array:
+def _smo(
+    V: Array, target: Array, d: Array, tol: float, most: int = 10_000, most_outer: int = 20_000
+) -> Array:
     """Problem 7: 1/2 ||V d - target||^2 on the simplex; pairs inside a working set, then a scan of all kernels."""
     d = d.copy()
     for _ in range(most_outer):
@@ -131,7 +139,9 @@ def _smo(V: Array, target: Array, d: Array, tol: float, most: int = 10_000, most
 # ---- Newton ----------------------------------------------------------------------------------------------------
 
 
-def newton(K: Array, y: Array, alphas: Array, *, tol: float = 1e-6, grow: int = 8, most: int = 100) -> RivalPath:
+def newton(
+    K: Array, y: Array, alphas: Array, *, tol: float = 1e-6, grow: int = 8, most: int = 100
+) -> RivalPath:
     """Active-set Newton on Problem 6 with dense matrices, warm started; the set grows by the worst violators."""
     m, n, _ = K.shape
     d = np.zeros(m)
@@ -149,7 +159,7 @@ def newton(K: Array, y: Array, alphas: Array, *, tol: float = 1e-6, grow: int = 
                 raise np.linalg.LinAlgError("K + alpha I is not positive definite")
             c = lapack.dpotrs(factor, y, lower=1)[0]
             J = 0.5 * alpha * (y @ c)
-            if J > value * (1 + 1e-13) and steps < most:
+            if value * (1 + 1e-13) < J and steps < most:
                 d[A] = 0.5 * (d[A] + old)
                 continue
             V = K[A] @ c

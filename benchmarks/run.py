@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def spread(seconds: list[float]) -> dict[str, float]:
     return {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds)}
 
 
-def interleaved(functions: dict[str, Callable[[], Any]], repeat: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
+def interleaved(
+    functions: dict[str, Callable[[], Any]], repeat: int
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Time functions in turn, so that a slow spell of the machine meets all; the first round is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     last: dict[str, Any] = {}
@@ -82,12 +85,13 @@ def measure_paths(names: list[str], repeat: int) -> list[dict[str, Any]]:
         begin = time.perf_counter()
         gram = gram_from_stack(stack)
         build = time.perf_counter() - begin
+        problem = (case.kernels, case.y, case.alphas)
         with threadpool_limits(1, "blas"):
             seconds, last = interleaved(
                 {
-                    "kernelweave": lambda: kw.rls2_path(gram, case.y, case.alphas, tol=TOL),
-                    "numpy newton, gap 1e-6": lambda: rivals.newton(case.kernels, case.y, case.alphas, tol=TOL),
-                    "numpy algorithm 1, residual 1e-2": lambda: rivals.algorithm1(case.kernels, case.y, case.alphas),
+                    "kernelweave": partial(kw.rls2_path, gram, case.y, case.alphas, tol=TOL),
+                    "numpy newton, gap 1e-6": partial(rivals.newton, *problem, tol=TOL),
+                    "numpy algorithm 1, residual 1e-2": partial(rivals.algorithm1, *problem),
                 },
                 repeat,
             )
@@ -124,7 +128,7 @@ def measure_paths(names: list[str], repeat: int) -> list[dict[str, Any]]:
             }
         print(
             f"{name:11s} n={record['n_samples']} m={record['n_kernels']}: {ours:.3f} s (gap {path.rel_gap.max():.0e}, "
-            f"{int(path.n_iter.sum())} factorisations), Algorithm 1 {slow / ours:.1f}x, NumPy Newton {newton / ours:.1f}x"
+            f"{path.n_iter.sum()} factorisations), Algorithm 1 {slow / ours:.1f}x, NumPy Newton {newton / ours:.1f}x"
             + (f", toolbox ~{record['estimate']['ratio_to_toolbox']:.0f}x" if "estimate" in record else "")
         )
         out.append(record)
@@ -172,7 +176,8 @@ def measure_linear(names: list[str], repeat: int) -> list[dict[str, Any]]:
             )
             runs.append(json.loads(done.stdout.strip().splitlines()[-1]))
         record = {**runs[-1], "case": name, "seconds": spread([run["seconds"] for run in runs])}
-        print(f"{name}: {record['seconds']['median']:.2f} s, peak {record['peak_mib']:.0f} MiB, gap {record['worst_gap']:.0e}")
+        median, peak, gap = record["seconds"]["median"], record["peak_mib"], record["worst_gap"]
+        print(f"{name}: {median:.2f} s, peak {peak:.0f} MiB, gap {gap:.0e}")
         out.append(record)
     return out
 
@@ -220,11 +225,17 @@ def measure_himalaya(repeat: int) -> list[dict[str, Any]]:
             record: dict[str, Any] = {"kind": kind, "n_kernels": n_views, "methods": {}}
             for name, model in last.items():
                 f = model.predict(cross if name == "kernelweave" else case.cross)
-                record["methods"][name] = {"seconds": spread(seconds[name]), "test_r2": r2(case.y_test, np.ravel(f))}
+                record["methods"][name] = {
+                    "seconds": spread(seconds[name]),
+                    "test_r2": r2(case.y_test, np.ravel(f)),
+                }
             print(
                 kind,
                 n_views,
-                "; ".join(f"{k} {v['seconds']['median']:.2f} s R2 {v['test_r2']:.3f}" for k, v in record["methods"].items()),
+                "; ".join(
+                    f"{k} {v['seconds']['median']:.2f} s R2 {v['test_r2']:.3f}"
+                    for k, v in record["methods"].items()
+                ),
             )
             out.append(record)
     return out
@@ -267,14 +278,19 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
         n = len(y)
         total = n * np.square(setup.y - 0).sum() / n
         rss = np.array(
-            [float(np.sum(np.square(a * c))) for a, c in zip(path.alphas, path.dual_coef[:, :, 0], strict=True)]
+            [
+                float(np.sum(np.square(a * c)))
+                for a, c in zip(path.alphas, path.dual_coef[:, :, 0], strict=True)
+            ]
         )
         slack = n - criteria["df_total"]
         choices = {
             "auto": auto.best_index_,
             "cv": cv.best_index_,
             "gcv": int(np.argmin(criteria["gcv"])),
-            "gcv, df_total": int(np.argmin(np.where(slack > 0.5, n * rss / np.maximum(slack, 0.5) ** 2, np.inf))),
+            "gcv, df_total": int(
+                np.argmin(np.where(slack > 0.5, n * rss / np.maximum(slack, 0.5) ** 2, np.inf))
+            ),
             "aic": int(np.argmin(criteria["aic"])),
             "bic": int(np.argmin(criteria["bic"])),
             "evidence": int(np.argmax(criteria["evidence"])),
@@ -301,7 +317,10 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
         }
         print(
             f"{name:15s} "
-            + " ".join(f"{k} {v['standard_errors_below_best']:.2f}(df {v['df']:.0f})" for k, v in record["choices"].items())
+            + " ".join(
+                f"{k} {v['standard_errors_below_best']:.2f}(df {v['df']:.0f})"
+                for k, v in record["choices"].items()
+            )
             + f" | held out auto {record['held_out']['auto']:.3f} cv {record['held_out']['cv']:.3f}"
             + f" | auto {auto_seconds:.1f} s, fixed {fixed_seconds:.2f} s"
         )
@@ -336,7 +355,10 @@ def measure_imports(repeat: int) -> list[dict[str, Any]]:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "what", choices=["paths", "linear", "himalaya", "auto", "imports", "all", "linear-child"], default="all", nargs="?"
+        "what",
+        choices=["paths", "linear", "himalaya", "auto", "imports", "all", "linear-child"],
+        default="all",
+        nargs="?",
     )
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", action="append", help="a case; may be given more than once")
@@ -347,7 +369,9 @@ def main(argv: list[str] | None = None) -> None:
         return
     jobs: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "paths": lambda: measure_paths(arguments.only or list(cases.PATH_CASES), arguments.repeat),
-        "linear": lambda: measure_linear(arguments.only or list(cases.LINEAR_CASES), min(3, arguments.repeat)),
+        "linear": lambda: measure_linear(
+            arguments.only or list(cases.LINEAR_CASES), min(3, arguments.repeat)
+        ),
         "himalaya": lambda: measure_himalaya(min(3, arguments.repeat)),
         "auto": lambda: measure_auto(arguments.only or list(cases.AUTO_CASES)),
         "imports": lambda: measure_imports(arguments.repeat),

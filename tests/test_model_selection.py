@@ -381,6 +381,8 @@ def test_auto_does_not_fit_noise():
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(300, 4)), rng.normal(size=300)
-        shares.append(kw.MKLRegressor(learner=kw.learners.RLS2(n_alphas=12)).fit(X, y).predict(X).var() / y.var())
+        shares.append(
+            kw.MKLRegressor(learner=kw.learners.RLS2(n_alphas=12)).fit(X, y).predict(X).var() / y.var()
+        )
     # measured: at most 0.01
     assert max(shares) < 0.1
