@@ -141,7 +141,7 @@ def path(
 
 
 @app.command
-def predict(model: str, table: str, /, *, out: str, std: bool = False) -> None:
+def predict(model: str, table: str, /, *, out: str, std: bool = False, seed: int = 0) -> None:
     """Predict the rows of a table with a fitted model.
 
     Example: kernelweave predict run new.csv --out predictions.csv
@@ -156,6 +156,8 @@ def predict(model: str, table: str, /, *, out: str, std: bool = False) -> None:
         CSV file to write.
     std
         Also write posterior standard deviations (regression).
+    seed
+        Every command takes it; here no random numbers are drawn.
     """
     from kernelweave.cli.runs import run_predict
 
@@ -163,7 +165,7 @@ def predict(model: str, table: str, /, *, out: str, std: bool = False) -> None:
 
 
 @app.command
-def evaluate(model: str, table: str, /, *, target: str, out: str = "") -> None:
+def evaluate(model: str, table: str, /, *, target: str, out: str = "", seed: int = 0) -> None:
     """Score a fitted model on a table with known targets.
 
     Example: kernelweave evaluate run new.csv --target outcome
@@ -178,6 +180,8 @@ def evaluate(model: str, table: str, /, *, target: str, out: str = "") -> None:
         Column with the truth.
     out
         CSV file for the predictions beside the truth.
+    seed
+        Every command takes it; here no random numbers are drawn.
     """
     from kernelweave.cli.runs import run_evaluate
 

@@ -22,27 +22,15 @@ def make_console() -> Console:
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
-class FitProgress:
-    """A scikit-learn callback: a bar on a terminal, a line now and then elsewhere.
-
-    Parameters
-    ----------
-    label : str
-    stop_after : float, optional
-        Ask the fit to stop after so many seconds.
-    """
+class Steps:
+    """A bar on a terminal, a line now and then elsewhere."""
 
     EVERY = 5.0
 
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self._bar: Progress | None = None
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Start."""
-        self._total = context.max_subtasks
-        self._done = 0
+    def __init__(self, label: str, total: int | None) -> None:
+        self.label, self.total, self.done = label, total, 0
         self._last = time.monotonic()
+        self._bar: Progress | None = None
         console = make_console()
         if console.is_terminal:
             self._bar = Progress(
@@ -56,28 +44,50 @@ class FitProgress:
                 transient=True,
             )
             self._bar.start()
-            self._task = self._bar.add_task(self.label, total=self._total)
+            self._task = self._bar.add_task(label, total=total)
 
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Stop the bar."""
+    def advance(self, text: str = "") -> bool:
+        """Show one finished step; the answer is that nobody asks to stop."""
+        self.done += 1
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done)
+        elif time.monotonic() - self._last > self.EVERY:
+            self._last = time.monotonic()
+            print(f"{self.label}: {self.done} of {self.total or 'some'} steps", flush=True)
+        return False
+
+    def close(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class FitProgress:
+    """A scikit-learn callback that shows the steps of a fit.
+
+    Parameters
+    ----------
+    label : str
+    """
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Start."""
+        self._steps = Steps(self.label, context.max_subtasks)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Stop the bar."""
+        self._steps.close()
 
     def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None:
         """Nothing to show yet."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
         """Show one finished step."""
-        if context.parent is None:
-            return False
-        self._done += 1
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
-        elif time.monotonic() - self._last > self.EVERY:
-            self._last = time.monotonic()
-            print(f"{self.label}: {self._done} of {self._total} steps", flush=True)
-        return False
+        return context.parent is not None and self._steps.advance()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FitProgress:
         # scikit-learn copies callbacks with the estimator; a bar belongs to one terminal

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave.cli.console import FitProgress, make_console
+from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.cli.fitting import (
     Prepared,
     features_of,
@@ -141,8 +141,11 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     alphas, n_alphas = parse_alphas(spec.alphas)
     outputs = [None] if model.weights_.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
+    steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:
-        found = regularization_path(model, alphas=alphas, n_alphas=n_alphas, output=output)
+        found = regularization_path(
+            model, alphas=alphas, n_alphas=n_alphas, output=output, report=steps.advance
+        )
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
         head = pd.DataFrame(
@@ -161,6 +164,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         close(display.figure_)
         if len(found.alphas) < n_alphas:
             break
+    steps.close()
     with writing():
         write_text(folder / "path.csv", pd.concat(frames).to_csv(index=False))
     first, last = frames[0]["alpha"].iloc[0], frames[-1]["alpha"].iloc[-1]
