@@ -172,6 +172,13 @@ def test_ctrl_c_keeps_what_is_done():
     assert len(kw.rls2_path(gram, y, n_alphas=10, callback=at_once)) == 1
 
 
+@pytest.mark.parametrize("alphas", ["many", [], [1.0, -1.0], [np.nan], [[1.0]]])
+def test_strengths_that_cannot_be_used(alphas):
+    gram, y = make_problem("dense", np.random.default_rng(12))
+    with pytest.raises(kw.InputError, match="alphas"):
+        kw.rls2_path(gram, y, alphas)
+
+
 def test_targets_of_zero():
     gram, _ = make_problem("dense", np.random.default_rng(11))
     path = kw.rls2_path(gram, np.zeros(len(gram)), n_alphas=3)

@@ -114,7 +114,10 @@ def make_alphas(problem: Problem, n_alphas: int) -> Array:
 
 def check_alphas(alphas: ArrayLike) -> Array:
     """Return strengths in descending order after checking each."""
-    values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    try:
+        values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"`alphas` must be a list of positive numbers, got {alphas!r:.100}.") from None
     if values.ndim != 1 or len(values) == 0:
         raise InputError(f"`alphas` must be a non-empty list of positive numbers, got shape {values.shape}.")
     for value in values:

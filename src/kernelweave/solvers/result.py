@@ -34,6 +34,9 @@ class Status(enum.Enum):
     )
     INTERRUPTED = "Interrupted; what was finished is returned."
 
+    def __repr__(self) -> str:
+        return f"Status.{self.name}"
+
     @property
     def ok(self) -> bool:
         """Whether the solver's own stopping rule was met."""
