@@ -85,6 +85,11 @@ def test_combinations(gram, stack, rng, which):
     # single vectors are taken as they come
     close(gram.matvec(w, C[0]), (stack @ w) @ C[0])
     close(gram.quadratic_forms(C[0]), np.einsum("i,ijm,j->m", C[0], stack, C[0]))
+    # adding to a matrix must not touch what lies below the diagonal with rubbish that could overflow
+    full = np.full((N, N), 1.0)
+    gram.add_combination(w, full, empty=False)
+    close(np.triu(full), np.triu(1.0 + stack @ w))
+    assert np.abs(full).max() <= 1.0 + np.abs(stack @ w).max() + 1e-9
     factor = gram.factor(w)
     if factor is not None and len(which):
         close(factor.T @ factor, stack @ w)

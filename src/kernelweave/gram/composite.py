@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave.gram.base import Array, Gram, Index, as_index
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.packed import PackedGram
 
 
 class CompositeGram(Gram):
@@ -74,10 +75,11 @@ class CompositeGram(Gram):
         return out
 
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            own = weights[members]
+        # triangles first: they fill an empty matrix without another one, and factors are added in place
+        for p in sorted(range(len(self.parts)), key=lambda p: not isinstance(self.parts[p], PackedGram)):
+            own = weights[self.kernels[p]]
             if own.any():
-                part.add_combination(own, out, empty=empty)
+                self.parts[p].add_combination(own, out, empty=empty)
                 empty = False
         if empty:
             out[:] = 0.0

@@ -47,7 +47,8 @@ class PackedGram(Gram):
 
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         idx = np.flatnonzero(weights)
-        target = out if empty else np.empty_like(out)
+        # zeros, because below the diagonal nothing is written and everything is added
+        target = out if empty else np.zeros_like(out)
         core.combine(self.packed, idx, np.ascontiguousarray(weights[idx]), target)
         if not empty:
             out += target
