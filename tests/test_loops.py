@@ -158,6 +158,17 @@ def test_simplex_qp_copes_with_duplicates(core, rng):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_simplex_qp_survives_a_hessian_that_is_indefinite_to_rounding(core, rng):
+    v = rng.normal(size=9)
+    H = np.outer(v, v) - 1e-15 * np.eye(9)
+    x = np.full(9, 1 / 9)
+    core.simplex_qp(H, rng.normal(size=9), x, 1e-13, 500)
+    assert np.isfinite(x).all()
+    assert x.min() >= 0
+    assert x.sum() == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("seed", range(4))
 def test_smo_solves_problem_7(core, seed):
     rng = np.random.default_rng(seed)

@@ -161,6 +161,15 @@ def _factor_matvecs(
         out[k] = scores[:, rows] @ Zt[rows]
 
 
+def _solve_floored(block: Array, right: Array, floor: float) -> Array:
+    """Solve with a PSD matrix that may be singular to rounding: eigenvalues below `floor` count as `floor`."""
+    try:
+        return cho_solve((cholesky(block, lower=True), True), right)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(block)
+        return vectors @ ((vectors.T @ right) / np.maximum(values, floor)[:, None])
+
+
 def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     n_variables = len(g)
     scale = float(np.abs(g).max())
@@ -169,14 +178,7 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     for n_iter in range(max_iter):
         free = np.flatnonzero(inside)
         block = H[np.ix_(free, free)]
-        try:
-            factor = (cholesky(block, lower=True), True)
-        except np.linalg.LinAlgError:
-            factor = (
-                cholesky(block + (ridge + 1e-12 * np.trace(block)) * np.eye(len(free)), lower=True),
-                True,
-            )
-        a, b = cho_solve(factor, np.column_stack([np.ones(len(free)), g[free]])).T
+        a, b = _solve_floored(block, np.column_stack([np.ones(len(free)), g[free]]), ridge).T
         level = (1.0 + b.sum()) / a.sum()
         target = level * a - b
         if (target < 0).any():
