@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 
+import kernelweave as kw
+from benchmarks import cases, rivals
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import kernelweave as kw  # noqa: E402
-from benchmarks import cases, rivals  # noqa: E402
-
 TOL = 1e-6
 #: For orientation: seconds of the paper's author's toolbox under Octave, and of a 70-line NumPy Newton method, on
 #: the machine where the target of twenty times was set.
@@ -245,7 +243,6 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
     """What alpha="auto" chooses beside cross-validation, and what the closed-form criteria would choose."""
     from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-    from kernelweave.inspection import regularization_path  # noqa: F401  keeps the public route alive
     from kernelweave.solvers.path import rls2_path
     from kernelweave.training import rebuild_task, set_up
 

@@ -331,6 +331,30 @@ def test_a_truncated_factor_is_certified_for_the_true_kernel():
     assert r.status is not kw.Status.CONVERGED
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gap_safe_screening_excludes_no_active_kernel(kind):
+    from kernelweave.solvers.rls2 import _evaluate, gap_safe
+
+    gram, y = make_problem(kind, np.random.default_rng(18))
+    problem, _ = solver_problem(gram, y, np.random.default_rng(0).uniform(0.5, 2.0, len(y)))
+    everything, counts = np.arange(gram.shape[2]), []
+    for alpha in (0.01, 1.0):
+        best = kw.solve_rls2(gram, y, alpha, tol=1e-13, sample_weight=1.0 / problem.noise)
+        c = best.dual_coef
+        solution = np.einsum("i,ijm,j->m", c, gram, c)
+        for share in (0.5, 1e-2, 1e-4, 1e-6, 1e-9):
+            weights = (1 - share) * best.weights + share / len(everything)
+            it = _evaluate(problem, alpha, weights, everything, None)
+            out = gap_safe(problem, alpha, it.forms, it.gap(alpha, float(it.forms.max())))
+            # weights below the solver's own precision are no evidence of activity
+            assert not (best.weights[out] > 1e-6).any()
+            assert (solution[out] < solution.max()).all()
+            counts.append(out.sum())
+    # close to the solution some kernels are excluded, where there are inactive ones at all
+    if (best.weights < 1e-9).any() and kind != "rank deficient":
+        assert counts[-1] > 0
+
+
 def test_screening_changes_no_solution():
     from kernelweave._threads import blas_threads_for
     from kernelweave.solvers.rls2 import WarmStart, solve_newton

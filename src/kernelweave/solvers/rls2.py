@@ -244,36 +244,72 @@ def _watch(weights: Array, forms: Array, level: float, most: int = WATCH_MOST) -
     return np.union1d(np.flatnonzero(weights > 0), near)
 
 
-def _all_forms(problem: Problem, it: _Iterate, warm: WarmStart, *, screen: bool) -> tuple[Array, Array]:
-    """Quadratic forms of all kernels at ``it.C``: exact values, or for screened kernels safe upper bounds.
+def gap_safe(problem: Problem, alpha: float, forms: Array, gap: float) -> NDArray[np.bool_]:
+    """Kernels that have weight zero in every solution, by the gap-safe sphere test.
 
-    A kernel is screened when ``|t| sqrt(q_ref) + sqrt(s_m lambda_max(K_m)) ||c - t c_ref||``, a bound of
-    ``sqrt(q)`` by the triangle inequality in the seminorm of K_m, shows that its form lies below the largest
-    watched one.
+    The dual is strongly concave, so its solution lies within ``radius^2 = 2 gap max(w) / alpha^2`` of c, and each
+    ``sqrt(q_m)`` changes by at most ``sqrt(s_m lambda_max(K_m)) radius`` on the way. A kernel whose largest possible
+    form is below the smallest possible maximum cannot be active.
+
+    Parameters
+    ----------
+    forms : array of shape (n_kernels,)
+        Quadratic forms at c, or upper bounds of them.
+    gap : float
+        Certified gap at c, in units of the objective.
+    """
+    radius = math.sqrt(2.0 * gap / float(problem.noise.min())) / alpha
+    roots = np.sqrt(np.maximum(forms, 0.0))
+    reach = np.sqrt(problem.scale * problem.gram.norm_bound) * radius
+    return roots + reach < float((roots - reach).max())
+
+
+def _all_forms(
+    problem: Problem,
+    it: _Iterate,
+    warm: WarmStart,
+    *,
+    screen: bool,
+    excluded: NDArray[np.bool_] | None = None,
+) -> tuple[Array, float]:
+    """Quadratic forms of all kernels at ``it.C``, and the largest of those that can matter.
+
+    A kernel is not evaluated when it is `excluded` (gap-safe), or when ``|t| sqrt(q_ref) + sqrt(s_m lambda_max(K_m))
+    ||c - t c_ref||``, a bound of ``sqrt(q)`` by the triangle inequality in the seminorm of K_m, shows that its form
+    lies below the largest watched one. Then the bound stands for it, or for excluded ones the last known value.
     """
     n_kernels = problem.n_kernels
-    forms = np.empty(n_kernels)
-    need = np.ones(n_kernels, dtype=bool)
-    if screen and warm.reference is not None and warm.roots is not None:
+    bound = np.full(n_kernels, np.inf)
+    if warm.reference is not None and warm.roots is not None:
         ref = warm.reference
         t = float(np.vdot(it.C, ref)) / float(np.vdot(ref, ref))
         distance = float(np.linalg.norm(it.C - t * ref))
-        bound = np.square(abs(t) * warm.roots + np.sqrt(problem.scale * problem.gram.norm_bound) * distance)
-        need = bound > it.forms.max()
-        forms[:] = bound
-    need[it.watched] = False
+        reach = np.sqrt(problem.scale * problem.gram.norm_bound) * distance
+        bound = np.square(abs(t) * warm.roots + reach)
+    forms = bound.copy()
     forms[it.watched] = it.forms
+    need = bound > it.forms.max() if screen else np.ones(n_kernels, dtype=bool)
+    need[it.watched] = False
+    out = np.zeros(n_kernels, dtype=bool)
+    if screen and excluded is not None:
+        out = excluded & np.isfinite(bound)
+        out[it.watched] = False
+        need &= ~out
+    if 2 * np.count_nonzero(need) > n_kernels - len(it.watched):
+        # most are needed: take all, so that they become the new reference
+        need = ~out
+        need[it.watched] = False
+        warm.reference = it.C
     rest = np.flatnonzero(need)
     warm.n_screened += n_kernels - len(rest) - len(it.watched)
-    if 2 * len(rest) > n_kernels - len(it.watched):
-        # most are needed: take all, so that they become the new reference
-        rest = np.setdiff1d(np.arange(n_kernels), it.watched)
-        warm.reference = it.C
     forms[rest] = problem.quadratic_forms(it.C, None if len(rest) == n_kernels else rest)
     if warm.reference is it.C:
         warm.n_full_passes += 1
         warm.roots = np.sqrt(np.maximum(forms, 0.0))
-    return forms, np.maximum(it.forms.max(), forms[rest].max(initial=-np.inf))
+    largest = float(max(it.forms.max(), forms[rest].max(initial=-np.inf)))
+    if out.any() and warm.forms is not None:
+        forms[out] = np.minimum(forms[out], warm.forms[out])
+    return forms, largest
 
 
 def solve_newton(
@@ -301,6 +337,7 @@ def solve_newton(
     status, gap = Status.MAX_ITER, math.inf
     best: _Iterate | None = None
     previous: tuple[_Iterate, Array] | None = None  # iterate and curvature that led to the current weights
+    excluded = np.zeros(problem.n_kernels, dtype=bool)
     halvings = stalled = 0
     n_iter = 0
     it: _Iterate | None = None
@@ -330,10 +367,16 @@ def solve_newton(
         # a lone watched kernel leaves nothing to improve, however far rounding keeps its gap from tol
         settled = it.gap(alpha, it.held) <= tol * it.primal
         if settled or len(watched) == 1 or stalled == 3:
-            forms, largest = _all_forms(problem, it, warm, screen=screen)
+            forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
             warm.forms = forms
-            gap = it.gap(alpha, float(largest))
+            gap = it.gap(alpha, largest)
+            if gap <= tol * it.primal and excluded.any():
+                # the gap of the kernels left certifies the solution; the one reported looks at every kernel
+                forms, largest = _all_forms(problem, it, warm, screen=screen)
+                warm.forms, gap = forms, it.gap(alpha, largest)
             if gap > tol * it.primal:
+                if screen:
+                    excluded |= gap_safe(problem, alpha, forms, gap)
                 grown = np.union1d(_watch(it.weights, forms, it.level), it.watched)
                 if len(grown) > len(it.watched):
                     watched, settled = grown, False
@@ -377,7 +420,7 @@ def solve_newton(
     if status is not Status.CONVERGED:
         forms, largest = _all_forms(problem, best, warm, screen=False)
         warm.forms = forms
-        best_gap = best.gap(alpha, float(largest))
+        best_gap = best.gap(alpha, largest)
     warm.before, warm.weights = warm.weights, best.weights
     return best, best_gap, status, n_iter, history
 
