@@ -37,6 +37,8 @@ SOLVERS = ("newton", "alternating")
 WATCH_SHARE = 0.6
 #: How many kernels beyond the active ones are watched at most.
 WATCH_MOST = 40
+#: How many of them may be held without a factor.
+WATCH_DENSE = 16
 
 
 @dataclass(frozen=True)
@@ -237,10 +239,14 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
     return weights
 
 
-def _watch(weights: Array, forms: Array, level: float, most: int = WATCH_MOST) -> Index:
-    """Active kernels and those nearest to becoming active."""
-    near = np.argpartition(-forms, most)[:most] if len(forms) > most else np.arange(len(forms))
+def _watch(problem: Problem, weights: Array, forms: Array, level: float) -> Index:
+    """Active kernels and those nearest to becoming active; fewer of those that cost n^2 a product."""
+    most = min(WATCH_MOST, len(forms))
+    near = np.argpartition(-forms, most - 1)[:most]
     near = near[forms[near] >= WATCH_SHARE * level]
+    near = near[np.argsort(-forms[near], kind="stable")]
+    dense = problem.gram.ranks[near] < 0
+    near = near[~dense | (np.cumsum(dense) <= WATCH_DENSE)]
     return np.union1d(np.flatnonzero(weights > 0), near)
 
 
@@ -331,7 +337,7 @@ def solve_newton(
             weights = np.zeros(problem.n_kernels)
             weights[start] = 1.0
     level = float(weights @ warm.forms)
-    watched = _watch(weights, warm.forms, level)
+    watched = _watch(problem, weights, warm.forms, level)
 
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
     status, gap = Status.MAX_ITER, math.inf
@@ -377,7 +383,7 @@ def solve_newton(
             if gap > tol * it.primal:
                 if screen:
                     excluded |= gap_safe(problem, alpha, forms, gap)
-                grown = np.union1d(_watch(it.weights, forms, it.level), it.watched)
+                grown = np.union1d(_watch(problem, it.weights, forms, it.level), it.watched)
                 if len(grown) > len(it.watched):
                     watched, settled = grown, False
                     it.watched = watched
