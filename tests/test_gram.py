@@ -73,6 +73,16 @@ def test_forms_and_products(gram, stack, rng, n_vectors, chosen):
     close(gram.matvecs(C, idx), np.einsum("ijm,tj->mti", stack, C)[every])
 
 
+@pytest.mark.parametrize("rows", [[4], [0, 1, 2, 9, 30], [30, 7, 8, 7, 0, 15]])
+def test_restriction_to_samples(gram, stack, rng, rows):
+    small = stack[np.ix_(rows, rows)]
+    C = rng.normal(size=(2, len(rows)))
+    held = gram.restrict(np.array(rows))
+    assert (held.n_samples, held.n_kernels) == (len(rows), stack.shape[2])
+    close(held.quadratic_forms(C), np.einsum("ti,ijm,tj->m", C, small, C))
+    close(held.diagonal(), np.einsum("iim->mi", small))
+
+
 @pytest.mark.parametrize("which", [[], [2], [4, 5], [0, 1, 2, 3, 4, 5, 6]])
 def test_combinations(gram, stack, rng, which):
     w = np.zeros(stack.shape[2])

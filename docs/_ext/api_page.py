@@ -39,12 +39,12 @@ SECTIONS = [
     ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),
-    ("Data", "", ["datasets"]),
+    ("Data", "The data sets of the papers, encoded once.", ["datasets"]),
     ("Errors", "", ["InputError", "NotPSDError"]),
 ]
 
 #: Names in `SECTIONS` that a version may lack.
-OPTIONAL = {"datasets", "inspection"}
+OPTIONAL = {"inspection"}
 
 
 def summary(names: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelweave import banks, kernels, learners, normalizers, plots, views
+    from kernelweave import banks, datasets, kernels, learners, normalizers, plots, views
     from kernelweave._checks import InputError, NotPSDError
     from kernelweave.assembly import KernelBank
     from kernelweave.estimators import MKLClassifier, MKLRegressor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernelweave.solvers.result import PathResult, RLS2Result, Status
     from kernelweave.solvers.rls2 import solve_rls2
 
-_MODULES = ("banks", "kernels", "learners", "normalizers", "plots", "views")
+_MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
     "InputError": "_checks",
     "KernelBank": "assembly",
@@ -47,6 +47,7 @@ __all__ = [
     "RLS2Result",
     "Status",
     "banks",
+    "datasets",
     "kernels",
     "learners",
     "load",

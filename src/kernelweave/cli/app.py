@@ -18,11 +18,13 @@ app = App(
     result_action="return_value",
 )
 
+Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+
 
 def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
     try:
-        app(argv, exit_on_error=False, print_error=False)
+        status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail(" ".join(str(error).split()))
     except InputError as error:
@@ -32,7 +34,7 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("Interrupted; nothing was finished.", file=sys.stderr)
         return 130
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def _fail(message: str) -> int:
@@ -186,6 +188,116 @@ def evaluate(model: str, table: str, /, *, target: str, out: str = "", seed: int
     from kernelweave.cli.runs import run_evaluate
 
     run_evaluate(model, table, target, out)
+
+
+@app.command
+def reproduce(
+    experiment: str,
+    /,
+    *,
+    out: str = "",
+    jobs: int = -1,
+    resume: bool = False,
+    datasets: Names = None,
+    methods: Names = None,
+    ratios: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
+    splits: int | None = None,
+    draws: int | None = None,
+    n_alphas: int | None = None,
+    largest: float | None = None,
+    smallest: float | None = None,
+    folds: int | None = None,
+    sizes: int | None = None,
+    tol: float | None = None,
+    seed: int = 0,
+) -> int:
+    """Run an experiment of a paper, compare with it, and write tables and figures.
+
+    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume goes on. Without
+    options everything is as in the paper. An option that an experiment does not have is an error.
+
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray.
+
+    Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
+
+    Parameters
+    ----------
+    experiment
+        Name of the experiment.
+    out
+        Folder for the results; by default kernelweave-NAME.
+    jobs
+        Processes, each with one thread; -1 for one per core.
+    resume
+        Go on with the run in this folder.
+    datasets
+        Data sets.
+    methods
+        Methods.
+    ratios
+        Shares of the rows for training.
+    splits
+        Random splits of each data set.
+    draws
+        Made-up data sets.
+    n_alphas
+        Strengths of regularisation on a path.
+    largest
+        Largest strength.
+    smallest
+        Smallest strength.
+    folds
+        Folds of cross-validation.
+    sizes
+        Largest number of training examples.
+    tol
+        Relative gap of every solution.
+    seed
+        Of all random numbers.
+    """
+    from kernelweave.cli.reproducing import run_reproduce
+
+    lists = {"datasets": datasets, "methods": methods, "ratios": ratios}
+    given: dict[str, Any] = {name: None if value is None else tuple(value) for name, value in lists.items()}
+    given |= {
+        "splits": splits,
+        "draws": draws,
+        "n_alphas": n_alphas,
+        "largest": largest,
+        "smallest": smallest,
+        "folds": folds,
+        "sizes": sizes,
+        "tol": tol,
+        "seed": seed,
+    }
+    return run_reproduce(experiment, out, jobs=jobs, resume=resume, given=given)
+
+
+@app.command(name="datasets")
+def list_datasets(
+    *names: str,
+    download: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    seed: int = 0,
+) -> None:
+    """List the data sets of the papers: size, task, source, licence, whether they are here and how to get them.
+
+    Example: kernelweave datasets heart sonar
+
+    Parameters
+    ----------
+    names
+        Data sets to describe; all of them as a table by default.
+    download
+        Fetch those that are not here and have an address.
+    as_json
+        Machine-readable.
+    seed
+        Every command takes it; here no random numbers are drawn.
+    """
+    from kernelweave.cli.reproducing import run_datasets
+
+    run_datasets(list(names), download=download, as_json=as_json)
 
 
 def load_model(name: str) -> Any:

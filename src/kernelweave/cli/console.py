@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,11 +17,27 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 
 
 def make_console() -> Console:
     """Console on standard output, made anew so that redirected output is seen."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Aligned columns; whole lines where the output is no terminal."""
+    table = Table(*headers, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
+    console = make_console()
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, highlight=False, width=WIDE)
+    console.print(table)
+
+
+#: Characters of a line that nothing is cut to.
+WIDE = 1000
 
 
 class Steps:
@@ -29,7 +47,7 @@ class Steps:
 
     def __init__(self, label: str, total: int | None) -> None:
         self.label, self.total, self.done = label, total, 0
-        self._last = time.monotonic()
+        self._start = self._last = time.monotonic()
         self._bar: Progress | None = None
         console = make_console()
         if console.is_terminal:
@@ -53,8 +71,14 @@ class Steps:
             self._bar.update(self._task, completed=self.done)
         elif time.monotonic() - self._last > self.EVERY:
             self._last = time.monotonic()
-            print(f"{self.label}: {self.done} of {self.total or 'some'} steps", flush=True)
+            print(f"{self.label}: {self.done} of {self.total or 'some'} steps{self._left()}", flush=True)
         return False
+
+    def _left(self) -> str:
+        if not self.total or self.done >= self.total:
+            return ""
+        seconds = (self._last - self._start) / self.done * (self.total - self.done)
+        return f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
 
     def close(self) -> None:
         """Take the bar away."""

@@ -47,6 +47,10 @@ class Gram(ABC):
         """The stack restricted to some kernels."""
 
     @abstractmethod
+    def restrict(self, rows: Index) -> Gram:
+        """The stack on some of its samples (a copy), in the order of `rows`."""
+
+    @abstractmethod
     def rescale(self, row_scale: Array) -> Gram:
         """A new stack with ``K_m <- D_m K_m D_m``; `row_scale` (n_kernels, n_samples) holds the diagonals of D."""
 

@@ -110,6 +110,9 @@ class CompositeGram(Gram):
             places.append(here)
         return concatenate(parts, places)
 
+    def restrict(self, rows: Index) -> CompositeGram:
+        return CompositeGram([part.restrict(rows) for part in self.parts], self.kernels)
+
     def rescale(self, row_scale: Array) -> CompositeGram:
         parts = [p.rescale(row_scale[k]) for p, k in zip(self.parts, self.kernels, strict=True)]
         return CompositeGram(parts, self.kernels)

@@ -113,6 +113,9 @@ class FactorGram(Gram):
         offsets = np.r_[0, np.cumsum(self.ranks[idx])]
         return FactorGram(self.rows[self._owned(idx)], offsets, self.residual_trace[idx])
 
+    def restrict(self, rows: Index) -> FactorGram:
+        return FactorGram(self.rows[:, rows], self.offsets, self.residual_trace)
+
     def rescale(self, row_scale: Array) -> FactorGram:
         owner = np.repeat(np.arange(self.n_kernels), self.ranks)
         residual = self.residual_trace * np.square(row_scale).max(axis=1)

@@ -56,6 +56,17 @@ class PackedGram(Gram):
     def take(self, kernels: Index) -> PackedGram:
         return PackedGram(self.packed[kernels], self.n_samples)
 
+    def restrict(self, rows: Index) -> PackedGram:
+        rows = np.asarray(rows, dtype=np.int64)
+        upper = np.triu_indices(len(rows))
+        low = np.minimum(rows[upper[0]], rows[upper[1]])
+        where = packed_rows(self.n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
+        out = np.empty((self.n_kernels, len(where)))
+        for m, own in enumerate(self.packed):
+            # "clip" spares a buffered copy; no index is out of range
+            own.take(where, out=out[m], mode="clip")
+        return PackedGram(out, len(rows))
+
     def rescale(self, row_scale: Array) -> PackedGram:
         packed = self.packed.copy()
         start = packed_rows(self.n_samples)

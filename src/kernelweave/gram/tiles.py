@@ -79,6 +79,18 @@ class TileGram(Gram):
         block = self.block
         return TileGram(lambda m, r, c: block(int(idx[m]), r, c), self._diagonals[idx], self.tile_rows)
 
+    def restrict(self, rows: Index) -> TileGram:
+        block = self.block
+        rows = np.asarray(rows, dtype=np.int64)
+
+        def chosen(m: int, left: slice, right: slice) -> Array:
+            # blocks are given for slices: the smallest ones that hold what is wanted
+            a, b = rows[left], rows[right]
+            tile = block(m, slice(int(a.min()), int(a.max()) + 1), slice(int(b.min()), int(b.max()) + 1))
+            return tile[np.ix_(a - a.min(), b - b.min())]
+
+        return TileGram(chosen, self._diagonals[:, rows], self.tile_rows)
+
     def rescale(self, row_scale: Array) -> TileGram:
         block = self.block
 

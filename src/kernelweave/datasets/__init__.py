@@ -1,0 +1,125 @@
+"""The data sets of the papers, encoded once.
+
+``load(name)`` looks in the folder named by ``KERNELWEAVE_DATA``, in a cache, in what scikit-learn ships, and then
+downloads (with the extra ``datasets``). Copies with known faults are refused with the reason.
+"""
+
+from __future__ import annotations
+
+from kernelweave._errors import InputError, check_known
+from kernelweave.datasets import fourteen_cancers
+from kernelweave.datasets.encoding import Dataset, encode
+from kernelweave.datasets.finding import DataWarning, fetch, find_local
+from kernelweave.datasets.registry import PROTOCOLS, DatasetInfo, info, registry
+
+__all__ = ["DataWarning", "Dataset", "DatasetInfo", "info", "is_here", "load", "names"]
+
+
+def names(protocol: str | None = None) -> tuple[str, ...]:
+    """Names of the data sets, all or those of one paper.
+
+    Parameters
+    ----------
+    protocol : {"rls2", "rkl", "mlmkl"}, optional
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from kernelweave import datasets
+    >>> "sonar" in datasets.names("rls2")
+    True
+    """
+    if protocol is None:
+        return tuple(registry())
+    check_known(protocol, PROTOCOLS, "protocol")
+    return tuple(name for name, row in registry().items() if protocol in row.papers)
+
+
+def is_here(name: str) -> bool:
+    """Whether a data set can be loaded without a network.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from kernelweave import datasets
+    >>> datasets.is_here("wdbc")
+    True
+    """
+    if name == fourteen_cancers.NAME:
+        return fourteen_cancers.folder() is not None
+    return bool(find_local(info(name))[0])
+
+
+def load(
+    name: str,
+    *,
+    protocol: str | None = None,
+    missing: str = "drop",
+    download: bool = True,
+    progress: bool = False,
+) -> Dataset:
+    """Load a data set.
+
+    Parameters
+    ----------
+    name : str
+        See `names`. Some sets come in several versions, for example ``cpu`` and ``cpu_with_erp``.
+    protocol : {"rls2", "rkl", "mlmkl"}, optional
+        Prepare the columns as that paper did: standardised over all rows where the paper standardises all rows.
+        By default nothing is standardised.
+    missing : {"drop", "keep"}, default="drop"
+        Leave out rows with missing cells, as all papers do, or keep them as NaN.
+    download : bool, default=True
+        Allow a download when the set is nowhere on this machine.
+    progress : bool, default=False
+        Print lines during long downloads.
+
+    Returns
+    -------
+    Dataset
+        With `X`, `y`, `feature_names`, `target_names`, and the published split or views where there are any.
+
+    Raises
+    ------
+    InputError
+        Unknown names, sets that cannot be had, corrupted copies.
+
+    Warns
+    -----
+    DataWarning
+        The copy says something else than the one the published results rest on.
+
+    Notes
+    -----
+    Categories become one 0/1 column for each level that occurs. O(cells) time and memory.
+
+    Examples
+    --------
+    >>> from kernelweave import datasets
+    >>> data = datasets.load("wdbc")
+    >>> data.X.shape, data.target_names
+    ((569, 30), ('B', 'M'))
+    """
+    row = info(name)
+    check_known(missing, ("drop", "keep"), "way to treat missing cells")
+    if protocol is not None:
+        check_known(protocol, PROTOCOLS, "protocol")
+        if protocol not in row.papers:
+            raise InputError(
+                f"{name} is not used by the protocol {protocol!r}. Its sets: {', '.join(names(protocol))}."
+            )
+    standardize = protocol in row.standardized
+    if name == fourteen_cancers.NAME:
+        return fourteen_cancers.load_fourteen_cancers(row, standardize=standardize)
+    table, found = fetch(row, download=download, progress=progress)
+    return encode(row, table, found=found, missing=missing, standardize=standardize)

@@ -1,0 +1,96 @@
+"""What an experiment declares: a grid of cells, how one cell is computed, and what is shown of the results."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kernelweave._errors import InputError, check_known
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+#: Coordinates of one computation, for example data set, split and method.
+Cell = dict[str, str | int | float]
+#: What a cell gives: numbers, texts and lists of them, ready for JSON.
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings that all experiments share.
+
+    Attributes
+    ----------
+    seed : int
+        Of every random number.
+    """
+
+    seed: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All settings, ready for JSON."""
+        return json.loads(json.dumps(asdict(self)))
+
+    def with_values(self, **given: Any) -> Options:
+        """These settings with those changed that are not None; unknown ones list the known."""
+        known = [f.name for f in fields(self)]
+        changed = {name: value for name, value in given.items() if value is not None}
+        for name in changed:
+            check_known(name, known, "option of this experiment")
+        out = replace(self, **changed)
+        out.check()
+        return out
+
+    def check(self) -> None:
+        """Raise for settings that make no sense."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, tuple) and not value:
+                raise InputError(f"`{f.name}` must name at least one, got none.")
+            if isinstance(value, bool) or not isinstance(value, int) or f.name == "seed":
+                continue
+            if value < 1:
+                raise InputError(f"`{f.name}` must be at least 1, got {value}.")
+
+
+class Experiment(ABC):
+    """An experiment of a paper."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    #: Settings with their defaults, those of the paper.
+    defaults: ClassVar[Options]
+    #: Tables that are small enough to be kept with the documentation.
+    published: ClassVar[tuple[str, ...]] = ()
+    #: Columns of the first table that are printed; empty for all.
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def cells(self, options: Any) -> list[Cell]:
+        """All cells, those that share data next to each other."""
+
+    def prepare(self, options: Any) -> list[str]:
+        """Fetch what the cells need, or raise, before anything is computed; lines that say what was found."""
+        return []
+
+    @abstractmethod
+    def run(self, cell: Cell, options: Any) -> Result:
+        """Compute one cell. Depends on nothing but its arguments and the data sets."""
+
+    @abstractmethod
+    def tables(self, rows: list[tuple[Cell, Result]], options: Any) -> dict[str, DataFrame]:
+        """Summaries of the cells that are done, in the order of `cells`."""
+
+    @abstractmethod
+    def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
+        """Pictures of the tables, with their names."""
+
+
+def cell_key(cell: Cell) -> str:
+    """Text that identifies a cell."""
+    return json.dumps(cell, sort_keys=True)

@@ -1,0 +1,440 @@
+"""Data sets: what they say, where they come from, and what is refused."""
+
+import csv
+import http.server
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kernelweave import InputError, datasets
+from kernelweave.datasets import finding
+from kernelweave.datasets.reading import content_checksum, read_bytes, read_table
+from kernelweave.datasets.registry import registry
+
+SMALL = [
+    name
+    for name, row in registry().items()
+    if row.n_samples * row.n_features < 500_000 and name != "14cancer"
+]
+
+#: Published counts: rows after dropping incomplete ones, columns after encoding, smallest class or None.
+FACTS = {
+    "autompg": (392, 7, None), "cpu": (209, 36, None), "cpu_with_erp": (209, 37, None), "servo": (167, 12, None),
+    "housing": (506, 13, None), "prostate": (97, 8, None), "heart": (270, 13, 120), "liver": (345, 6, 145),
+    "pima": (768, 8, 268), "ionosphere": (351, 33, 126), "wpbc": (194, 33, 46), "wpbc_with_id": (194, 34, 46),
+    "sonar": (208, 60, 97), "fourclass": (862, 2, 307), "splice": (1000, 60, 483), "german_numeric": (1000, 24, 300),
+    "musk1": (476, 166, 207), "wdbc": (569, 30, 212), "colon": (62, 2000, 22), "monk3": (432, 6, 204),
+    "postoperative": (87, 23, 1), "tictactoe": (958, 27, 332), "ilpd": (579, 11, 165), "bcw_original": (683, 9, 239),
+    "australian": (690, 14, 307), "credit": (653, 46, 296), "srbct": (83, 2308, 11), "binarystrings": (250, 100, None),
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty data folder and an empty cache."""
+    monkeypatch.setenv("KERNELWEAVE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("KERNELWEAVE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def write(folder: Path, name: str, columns, rows) -> Path:
+    path = folder / registry()[name].file.removesuffix(".gz")
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([columns, *rows])
+    return path
+
+
+def original(data_dir: Path, name: str):
+    path = data_dir / registry()[name].file
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not in the data folder")
+    return read_table(read_bytes(path), path.name)
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_sizes_and_classes(name, data_dir):
+    original(data_dir, name)
+    data = datasets.load(name)
+    n, p, smallest = FACTS[name]
+    assert data.X.shape == (n, p)
+    assert data.found == "data folder"
+    assert len(data.feature_names) == p
+    assert np.isfinite(data.X).all()
+    if smallest is None:
+        assert data.task == "regression"
+    else:
+        assert np.bincount(data.y).min() == smallest
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_files_say_what_the_registry_says(name, data_dir):
+    table = original(data_dir, name)
+    row = registry()[name]
+    assert content_checksum(table) == row.content_sha256
+    assert len(table.rows) == row.n_samples
+    for text in (row.title, row.source, row.licence, row.how):
+        assert text
+
+
+def test_checksum_reads_numbers_by_value_and_rows_in_any_order(data_dir):
+    table = original(data_dir, "heart")
+    same = [[f"{float(cell):.6f}" for cell in row] for row in reversed(table.rows)]
+    assert content_checksum(type(table)(table.columns, same)) == content_checksum(table)
+    same[3][4] = "1"
+    assert content_checksum(type(table)(table.columns, same)) != content_checksum(table)
+
+
+def test_special_columns(data_dir):
+    original(data_dir, "cpu")
+    cpu, leaky = datasets.load("cpu"), datasets.load("cpu_with_erp")
+    assert "ERP" not in cpu.feature_names
+    assert np.corrcoef(leaky.X[:, leaky.feature_names.index("ERP")], leaky.y)[0, 1] > 0.95
+    vendors = [j for j, name in enumerate(cpu.feature_names) if name.startswith("vendor=")]
+    assert len(vendors) == 30
+    assert (cpu.X[:, vendors].sum(axis=1) == 1).all()
+    prostate = datasets.load("prostate")
+    # 1-based rows of the test set as listed in the book's file
+    assert (np.flatnonzero(~prostate.train)[:5] + 1).tolist() == [7, 9, 10, 15, 22]
+    assert "train" not in prostate.feature_names
+    srbct = datasets.load("srbct")
+    assert (srbct.train.sum(), (~srbct.train).sum()) == (63, 20)
+
+
+@pytest.mark.parametrize(("name", "protocol", "standard"), [
+    ("heart", "rls2", True), ("sonar", "rls2", False), ("sonar", "rkl", True), ("pima", "mlmkl", False),
+])  # fmt: skip
+def test_protocols_standardise_what_the_papers_do(name, protocol, standard, data_dir):
+    original(data_dir, name)
+    data = datasets.load(name, protocol=protocol)
+    assert data.standardized is standard
+    if standard:
+        np.testing.assert_allclose(data.X.mean(axis=0), 0.0, atol=1e-12)
+        np.testing.assert_allclose(data.X.std(axis=0, ddof=1), 1.0, rtol=1e-12)
+    else:
+        np.testing.assert_array_equal(data.X, datasets.load(name).X)
+
+
+def test_missing_cells_can_be_kept(data_dir):
+    original(data_dir, "ilpd")
+    kept = datasets.load("ilpd", missing="keep")
+    assert kept.X.shape[0] == 583
+    assert kept.n_dropped == 0
+    assert np.isnan(kept.X).sum() == 4
+    assert datasets.load("ilpd").n_dropped == 4
+
+
+def test_missing_categories_set_no_indicator(data_dir):
+    original(data_dir, "credit")
+    kept = datasets.load("credit", missing="keep")
+    first = [j for j, name in enumerate(kept.feature_names) if name.startswith("A1=")]
+    assert (kept.X[:, first].sum(axis=1) == 0).sum() == 12
+
+
+def test_signs_and_frames(data_dir):
+    original(data_dir, "sonar")
+    data = datasets.load("sonar")
+    assert data.target_names == ("M", "R")
+    assert (data.signs == np.where(data.y == 1, 1, -1)).all()
+    frame = data.frame()
+    assert frame.shape == (208, 61)
+    assert set(frame["target"]) == {"M", "R"}
+    with pytest.raises(InputError, match="regression"):
+        _ = datasets.load("prostate").signs
+
+
+def test_bundled_tables_need_no_files(folder, monkeypatch):
+    monkeypatch.delenv("KERNELWEAVE_DATA")
+    data = datasets.load("wdbc")  # a warning here would mean that the two copies differ
+    assert data.found == "scikit-learn"
+    assert data.target_names == ("B", "M")
+    assert np.bincount(data.y).tolist() == [357, 212]
+
+
+def test_unknown_names_and_settings():
+    with pytest.raises(InputError, match="Did you mean 'heart'"):
+        datasets.load("hart")
+    with pytest.raises(InputError, match="not used by the protocol 'mlmkl'"):
+        datasets.load("heart", protocol="mlmkl")
+    with pytest.raises(InputError, match="'drop', 'keep'"):
+        datasets.load("heart", missing="impute")
+    with pytest.raises(InputError, match="Unknown protocol"):
+        datasets.names("svm")
+
+
+# ---- copies that are not what they should be ------------------------------------------------------
+
+
+def corrupted(name, table):
+    """Each known fault, made from the sound copy."""
+    columns = list(table.columns)
+    rows = [list(row) for row in table.rows]
+
+    def change(column, function):
+        j = columns.index(column)
+        for row in rows:
+            row[j] = function(row[j])
+
+    if name in ("heart", "australian", "credit"):
+        column = "oldpeak" if name == "heart" else "A2"
+        change(column, lambda cell: cell.replace(".", ""))
+    elif name == "prostate":
+        rows[31][columns.index("lweight")] = "6.1075795"
+    elif name == "sonar":
+        rows = [[*(f"{float(c):.3f}" for c in row[:-1]), row[-1]] for row in rows]
+    elif name == "servo":
+        ranks = sorted({float(row[-1]) for row in rows})
+        rows = [[*row[:-1], str(ranks.index(float(row[-1])) + 1)] for row in rows]
+    elif name == "autompg":
+        change("model_year", lambda cell: "82" if float(cell) == 81 else cell)
+    elif name == "cpu":
+        rows[147][-1] = "110"
+    elif name in ("wpbc", "ilpd"):
+        rows = [[cell or "0" for cell in row] for row in rows]
+    elif name == "monk3":
+        rows = [[*row[:-1], str(int(sum(int(c) == 1 for c in row[:-1]) == 2))] for row in rows]
+    return columns, rows
+
+
+@pytest.mark.parametrize("name", [
+    "heart", "australian", "credit", "prostate", "sonar", "servo", "autompg", "cpu", "wpbc", "ilpd", "monk3",
+])  # fmt: skip
+def test_known_faults_are_refused_with_the_reason(name, data_dir, folder):
+    table = original(data_dir, name)
+    write(folder, name, *corrupted(name, table))
+    with pytest.raises(InputError, match=f"corrupted copy of {name}: "):
+        datasets.load(name)
+    write(folder, name, table.columns, table.rows)
+    assert datasets.load(name).found == "data folder"
+
+
+@pytest.mark.parametrize(("name", "column"), [("heart", "oldpeak"), ("australian", "A2"), ("credit", "A2")])
+def test_the_real_corrupted_copies(name, column, data_dir, folder):
+    bad = original(data_dir, f"{name}_keel")
+    write(folder, name, bad.columns, bad.rows)
+    with pytest.raises(InputError, match=f"decimal point.*'{name}_keel'"):
+        datasets.load(name)
+    write(folder, f"{name}_keel", bad.columns, bad.rows)
+    data = datasets.load(f"{name}_keel")
+    assert data.X[:, data.feature_names.index(column)].max() > 50
+
+
+def test_other_differences_are_a_warning(data_dir, folder):
+    table = original(data_dir, "liver")
+    rows = [list(row) for row in table.rows]
+    rows[5][0] = "77"
+    write(folder, "liver", table.columns, rows)
+    with pytest.warns(datasets.DataWarning, match="differs from the copy"):
+        datasets.load("liver")
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("a,b\n1,2\n", "last column is 'target'"),
+    ("mcv,target\n1,2\n1\n", "Line 3 of liver.csv must have 2 cells, got 1"),
+    ("", "got 0 lines"),
+])  # fmt: skip
+def test_unreadable_tables(folder, text, message):
+    (folder / "liver.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        datasets.load("liver")
+
+
+def test_unreadable_bytes(folder):
+    (folder / "liver.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="UTF-8"):
+        datasets.load("liver")
+    (folder / "liver.csv").unlink()
+    (folder / "liver.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(InputError, match="Cannot read"):
+        datasets.load("liver")
+
+
+@pytest.mark.filterwarnings("ignore::kernelweave.datasets.DataWarning")
+def test_tables_that_do_not_fit(folder):
+    (folder / "cpu.csv").write_text("vendor,target\nx,1\ny,2\n")
+    with pytest.raises(InputError, match=r"must have the columns \['ERP'\]"):
+        datasets.load("cpu")
+    (folder / "liver.csv").write_text("mcv,target\n1,1\n2,1\n")
+    with pytest.raises(InputError, match="must have two classes, got 1"):
+        datasets.load("liver")
+    (folder / "housing.csv").write_text("crim,target\n1,high\n2,low\n")
+    with pytest.raises(InputError, match="must be numbers"):
+        datasets.load("housing")
+    (folder / "liver.csv").write_text("mcv,target\n,1\n2,\n")
+    with pytest.raises(InputError, match="no complete row"):
+        datasets.load("liver")
+
+
+def test_folder_that_is_none(monkeypatch):
+    monkeypatch.setenv("KERNELWEAVE_DATA", "/no/such/folder")
+    with pytest.raises(InputError, match="must name a folder"):
+        datasets.load("heart")
+
+
+# ---- downloads ------------------------------------------------------------------------------------
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """Serves `content`; the first `cuts` answers end in the middle."""
+
+    content = b""
+    cuts = 0
+    requests: ClassVar[list[int]] = []
+
+    def do_GET(self):
+        start = int((self.headers.get("Range") or "bytes=0-")[6:-1])
+        type(self).requests.append(start)
+        body = self.content[start:]
+        if start >= len(self.content) > 0 and start:
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if type(self).cuts > 0:
+            type(self).cuts -= 1
+            body = body[: len(body) // 2]
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """A site on this machine; ``site(name, content)`` makes it the address of a data set."""
+    monkeypatch.setattr(Site, "requests", [])
+    monkeypatch.setattr(Site, "cuts", 0)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+
+    def serve(name, content):
+        monkeypatch.setattr(Site, "content", content)
+        row = registry()[name]
+        changed = dict(registry())
+        changed[name] = type(row)(**{**vars(row), "url": f"http://127.0.0.1:{server.server_port}/{name}"})
+        monkeypatch.setattr(datasets, "info", lambda wanted: changed[wanted])
+        return Site
+
+    yield serve
+    server.shutdown()
+    server.server_close()
+
+
+def published(name, table) -> bytes:
+    """A table in the layout of its site."""
+    layout = registry()[name].layout
+    order = layout.order or table.columns
+    back = {ours: theirs for theirs, ours in layout.recode}
+    lines = ["header"] * layout.skip
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        cells["target"] = back.get(cells["target"], cells["target"])
+        if layout.sparse:
+            pairs = [f"{j + 1}:{cells[c]}" for j, c in enumerate(table.columns[:-1]) if float(cells[c]) != 0]
+            lines.append(" ".join([cells["target"], *pairs]))
+        else:
+            lines.append(layout.separator.join(cells.get(column, '"extra"') or "?" for column in order))
+    return "\n".join(lines).encode()
+
+
+WITH_ADDRESS = [name for name in SMALL if registry()[name].url]
+
+
+@pytest.mark.parametrize("name", WITH_ADDRESS)
+def test_downloads_in_the_published_layout(name, data_dir, folder, site):
+    pytest.importorskip("pooch")
+    table = original(data_dir, name)
+    site(name, published(name, table))
+    data = datasets.load(name)
+    assert data.found == "download"
+    again = datasets.load(name)
+    assert again.found == "cache"
+    np.testing.assert_array_equal(again.X, data.X)
+    assert again.feature_names == data.feature_names
+    assert len(Site.requests) == 1
+
+
+def test_interrupted_downloads_go_on(data_dir, folder, site, monkeypatch):
+    pytest.importorskip("pooch")
+    monkeypatch.setattr(finding.Resuming, "CHUNK", 2**10)
+    content = published("sonar", original(data_dir, "sonar"))
+    site("sonar", content).cuts = 1
+    with pytest.raises(InputError, match="could not be downloaded"):
+        datasets.load("sonar")
+    assert datasets.load("sonar").X.shape == (208, 60)
+    first, second = Site.requests
+    # all but the chunk that was cut
+    assert first == 0
+    assert len(content) // 2 - 2**10 <= second <= len(content) // 2
+
+
+def test_what_is_no_data_is_not_kept(folder, site):
+    pytest.importorskip("pooch")
+    site("sonar", b"<html>Moved.</html>")
+    with pytest.raises(InputError, match="cut off, or have changed"):
+        datasets.load("sonar")
+    assert not list(finding.cache_folder().iterdir())
+
+
+def test_offline(folder, site, monkeypatch):
+    pytest.importorskip("pooch")
+    site("sonar", b"")
+    changed = datasets.info("sonar")
+    nowhere = type(changed)(**{**vars(changed), "url": "http://127.0.0.1:9/sonar"})
+    monkeypatch.setattr(datasets, "info", lambda name: nowhere)
+    with pytest.raises(
+        InputError, match=r"could not be downloaded.*sonar\.csv in the folder that KERNELWEAVE_DATA"
+    ):
+        datasets.load("sonar")
+
+
+def test_downloads_can_be_forbidden_or_impossible(folder, monkeypatch):
+    with pytest.raises(InputError, match="Allow its download"):
+        datasets.load("sonar", download=False)
+    with pytest.raises(InputError, match=r"no address.*mlbench"):
+        datasets.load("pima")
+    monkeypatch.setitem(__import__("sys").modules, "pooch", None)
+    with pytest.raises(InputError, match="pip install 'kernelweave"):
+        datasets.load("sonar")
+
+
+# ---- 14 cancers -----------------------------------------------------------------------------------
+
+
+def made_up_cancers(folder, rng, n=(9, 4), genes=30):
+    for half, size in zip(("train", "test"), n, strict=True):
+        np.savetxt(folder / f"14cancer.x{half}", rng.normal(size=(genes, size)), fmt="%.5f")
+        (folder / f"14cancer.y{half}").write_text(" ".join(str(1 + k % 3) for k in range(size)) + "\n")
+
+
+def test_fourteen_cancers_in_the_published_format(folder, rng):
+    assert not datasets.is_here("14cancer")
+    made_up_cancers(folder, rng)
+    data = datasets.load("14cancer", protocol="rls2")
+    assert data.X.shape == (13, 30)
+    assert data.train.sum() == 9
+    assert data.target_names == ("1", "2", "3")
+    np.testing.assert_allclose(data.X.mean(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(data.X.std(axis=1, ddof=1), 1.0)
+    raw = np.loadtxt(folder / "14cancer.xtrain")
+    np.testing.assert_array_equal(datasets.load("14cancer").X[:9], raw.T)
+
+
+def test_fourteen_cancers_that_do_not_fit(folder, rng):
+    with pytest.raises(InputError, match="Put the files"):
+        datasets.load("14cancer")
+    made_up_cancers(folder, rng)
+    (folder / "14cancer.ytrain").write_text("1 2 3\n")
+    with pytest.raises(InputError, match="one column for each of the 3 labels"):
+        datasets.load("14cancer")
+    (folder / "14cancer.ytrain").write_text("1 2 1.5 1 2 3 1 2 3\n")
+    with pytest.raises(InputError, match="whole numbers"):
+        datasets.load("14cancer")
+    (folder / "14cancer.ytrain").write_text("1 2 a\n")
+    with pytest.raises(InputError, match="numbers separated by white space"):
+        datasets.load("14cancer")
