@@ -10,7 +10,7 @@ some level lies between all D and all U.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,6 +54,12 @@ class BoxProblem:
         g = self.linear + self.ridge * b
         core.add_rows(self.K, b, g)
         return g
+
+    def scaled(self, factor: float) -> BoxProblem:
+        """The problem whose C is multiplied by a factor."""
+        return replace(
+            self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor
+        )
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""

@@ -93,7 +93,7 @@ def solve_meb(
         start = np.zeros(n)
         start[int(np.argmax(diagonal))] = 1.0
 
-    def certify(b: Array, product: Array) -> Certificate:
+    def certify(b: Array, product: Array, _: float) -> Certificate:
         lifted = product + ridge * b
         distances = diagonal - 2.0 * lifted + float(b @ lifted)
         farthest = float(distances.max())

@@ -6,7 +6,8 @@ With the free set F known, a solution is one linear system,
 
 The free set is found by the primal-dual active set method: solve, fix what left its segment, free what has a
 derivative of the wrong sign, repeat. It ends in a few systems when it starts near the solution and may cycle
-otherwise; then a step that stops at the first bound, which never raises the objective, is what remains.
+otherwise. Then a primal active set method goes as far as its budget: it never raises the objective, changes the
+free set by one coefficient for each system, and saves SMO most of its steps where K has low rank.
 
 References
 ----------
@@ -16,7 +17,7 @@ on Optimization 13 (2002), 865-888.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,10 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(np.float64).eps)
-#: Systems of one run of the active set method.
-MOST_SYSTEMS = 12
-#: Bounds that a descent may meet.
-MOST_BOUNDS = 6
+#: Fewest and most systems of one run; in between, as many as cost the time of the SMO steps before it.
+SYSTEMS = (3, 20)
+#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n.
+SYSTEM_COST = 1.0 / 60.0
 #: Free coefficients above which a dense factor is left alone (its memory is the square of it).
 MOST_FREE = 6000
 
@@ -111,29 +112,36 @@ def _free(problem: BoxProblem, b: Array) -> Mask:
     return inside & (b != 0) if problem.kink > 0 else inside
 
 
-def polish(problem: BoxProblem, b: Array, g: Array) -> Polished:
-    """Try the active set method from feasible b with gradient g, then a descent on the free set.
+def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
+    """Try the active set method from feasible b with gradient g.
 
-    Costs ``n_free^3 / 3`` for each system, and reads the rows of K whose coefficients change.
+    Parameters
+    ----------
+    problem : BoxProblem
+    b, g : arrays of shape (n,)
+    work : float
+        SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
+        coefficients change; a try may cost about as much as the steps did.
     """
     free = _free(problem, b)
-    if not 2 <= np.count_nonzero(free) <= MOST_FREE:
+    n_free = int(np.count_nonzero(free))
+    if not 2 <= n_free <= MOST_FREE:
         return Polished(b, g, 0)
+    most = int(np.clip(work / (SYSTEM_COST * n_free**3), *SYSTEMS))
     try:
-        found = _active_set(problem, b, g, free)
+        found = _active_set(problem, b, g, free, most)
         if found.solved:
             return found
-        rest = _descend(problem, b, g, free)
+        rest = _descend(problem, b, g, free, most)
     except _Negative:
         return Polished(b, g, 1, negative=True)
-    return Polished(rest.b, rest.g, found.systems + rest.systems)
+    return replace(rest, systems=found.systems + rest.systems)
 
 
-def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask) -> Polished:
+def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: int) -> Polished:
     b, g, free = start.copy(), g0.copy(), free.copy()
     low, high, slope = _segments(problem, b)
-    diagonal = float(np.abs(np.diag(problem.K)).max()) + float(problem.ridge.max())
-    for n_systems in range(1, MOST_SYSTEMS + 1):
+    for n_systems in range(1, most + 1):
         where = np.flatnonzero(free)
         d, level = _FreeBlock(problem, where).step(g[where] + slope[where], problem.total - float(b.sum()))
         target = b[where] + d
@@ -144,53 +152,78 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask) -> Pol
         b[where] = target
         core.add_rows(problem.K, change, g)
         g += problem.ridge * change
-        noise = 8.0 * EPS * (diagonal * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
         U, D = derivatives(problem, b, g)
+        noise = _noise(problem, b)
         rise, fall = ~free & (level - U > noise), ~free & (D - level > noise)
         left = where[over | under]
         if not len(left) and not rise.any() and not fall.any():
-            # what rounding left of the constraint goes to the coefficient with the most room
-            rest = problem.total - float(b.sum())
-            k = where[np.argmax(np.minimum(b[where] - low[where], high[where] - b[where]))]
-            b[k] = np.clip(b[k] + rest, problem.lower[k], problem.upper[k])
+            _settle(problem, b, where)
             return Polished(b, problem.gradient(b), n_systems, solved=True)
         free[left] = False
-        if problem.kink > 0.0:
-            for side, sign in ((rise, 1.0), (fall, -1.0)):
-                at_zero = side & (b == 0)
-                low[at_zero] = 0.0 if sign > 0 else problem.lower[at_zero]
-                high[at_zero] = problem.upper[at_zero] if sign > 0 else 0.0
-                slope[at_zero] = sign * problem.kink
+        for side, sign in ((rise, 1.0), (fall, -1.0)):
+            _turn(problem, side & (b == 0), sign, low, high, slope)
         free |= rise | fall
         if not 2 <= np.count_nonzero(free) <= MOST_FREE:
             break
     return Polished(start, g0, n_systems)
 
 
-def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask) -> Polished:
+def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: int) -> Polished:
     b, g, free = start.copy(), g0.copy(), free.copy()
     low, high, slope = _segments(problem, b)
     n_systems = 0
-    for n_systems in range(1, MOST_BOUNDS + 1):
+    solved = False
+    while n_systems < most and np.count_nonzero(free) >= 2:
+        n_systems += 1
         where = np.flatnonzero(free)
-        d, _ = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
+        d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(d != 0, room / d, np.inf)
-        blocking = int(np.argmin(ratio))
-        size = min(1.0, float(ratio[blocking]))
+        ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
+        first = int(np.argmin(ratio))
+        size = min(1.0, float(ratio[first]))
         change = np.zeros_like(b)
         change[where] = size * d
         if size < 1.0:
-            change[where[blocking]] = room[blocking]
+            change[where[first]] = room[first]
         b += change
-        np.clip(b, problem.lower, problem.upper, out=b)
-        if size < 1.0:
-            k = where[blocking]
-            b[k] = high[k] if d[blocking] > 0 else low[k]
-            free[k] = False
+        np.clip(b, low, high, out=b)
         core.add_rows(problem.K, change, g)
         g += problem.ridge * change
-        if size == 1.0 or np.count_nonzero(free) < 2:
+        if size < 1.0:
+            k = where[first]
+            b[k] = high[k] if d[first] > 0 else low[k]
+            free[k] = False
+            continue
+        U, D = derivatives(problem, b, g)
+        U[free], D[free] = np.inf, -np.inf
+        rise, fall = int(np.argmin(U)), int(np.argmax(D))
+        sign = 1.0 if level - U[rise] >= D[fall] - level else -1.0
+        k = rise if sign > 0 else fall
+        if max(level - U[rise], D[fall] - level) <= _noise(problem, b):
+            solved = True
             break
-    return Polished(b, g, n_systems)
+        _turn(problem, (np.arange(len(b)) == k) & (b == 0), sign, low, high, slope)
+        free[k] = True
+    _settle(problem, b, np.flatnonzero(_free(problem, b)))
+    return Polished(b, problem.gradient(b), n_systems, solved=solved)
+
+
+def _turn(problem: BoxProblem, which: Mask, sign: float, low: Array, high: Array, slope: Array) -> None:
+    """Coordinates at the kink leave it on one side."""
+    if problem.kink > 0.0:
+        low[which] = 0.0 if sign > 0 else problem.lower[which]
+        high[which] = problem.upper[which] if sign > 0 else 0.0
+        slope[which] = sign * problem.kink
+
+
+def _settle(problem: BoxProblem, b: Array, free: NDArray[np.int64]) -> None:
+    """Give what rounding left of the constraint to the coefficient with the most room."""
+    if len(free):
+        k = free[np.argmax(np.minimum(b[free] - problem.lower[free], problem.upper[free] - b[free]))]
+        b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.lower[k], problem.upper[k])
+
+
+def _noise(problem: BoxProblem, b: Array) -> float:
+    """Rounding error of a derivative."""
+    largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))

@@ -30,6 +30,10 @@ Array = NDArray[np.float64]
 NEGATIVE = 1e-6
 #: Entries of K read in one call of the compiled loop: Ctrl-C is noticed between calls, within about a second.
 CHUNK = 4e8
+#: Rounds before C is approached from below, and rounds for each value of C on the way.
+FIRST_ROUNDS, STAGE_ROUNDS = 3, 2
+#: Factor between the values of C on the way, the smallest share of C to begin with, and the gap asked on the way.
+RAISE, SMALLEST, STAGE_TOL = 3.0, 1e-12, 1e-4
 #: Rounds without progress after which rounding errors are blamed.
 PATIENCE = 4
 
@@ -51,8 +55,8 @@ class Certificate:
     intercept: float
 
 
-#: From (b, K b) to a certificate.
-Certify = Callable[[Array, Array], Certificate]
+#: From (b, K b, factor) to a certificate of the problem whose C is multiplied by the factor.
+Certify = Callable[[Array, Array, float], Certificate]
 
 
 @dataclass(frozen=True)
@@ -89,58 +93,146 @@ def solve_box(
     """
     n = len(start)
     limit = 1_000_000 + 100 * n if max_iter is None else max_iter
-    b, g = start, problem.gradient(start)
-    if b.any():
-        b, g = rescale(problem, b, g)
-
-    def judge(b: Array, g: Array) -> Certificate:
-        return certify(b, g - problem.linear - problem.ridge * b)
-
-    def good(c: Certificate) -> bool:
-        return c.gap <= tol * abs(c.primal)
-
-    best_b, best = b, judge(b, g)
-    b, g = b.copy(), g.copy()
-    steps = systems = idle = 0
-    budget = max(5 * n, 1000)
-    up, down = derivatives(problem, b, g)
-    eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
-    while not good(best) and steps < limit and idle < PATIENCE:
-        before = best.gap
-        done, reached = _run(problem, b, g, eps, min(budget, limit - steps))
-        steps += done
-        here = judge(b, g)
-        if good(here):
-            # the gradient was updated step by step; the certificate must not depend on that
-            g = problem.gradient(b)
-            here = judge(b, g)
-        if not good(here) and (here.gap <= 1e-2 * abs(here.primal) or not reached):
-            found = polish(problem, b, g)
-            systems += found.systems
-            if found.negative:
-                raise NotPSDError(_indefinite())
-            there = judge(found.b, found.g)
-            if there.gap < here.gap:
-                b, g, here = found.b.copy(), found.g.copy(), there
-        if here.gap < best.gap:
-            best_b, best = b.copy(), here
-        idle = idle + 1 if best.gap > 0.9 * before else 0
-        if reached:
-            share = tol * abs(best.primal) / best.gap if best.gap > 0 else 1.0
-            eps *= min(max(0.3 * share, 1e-2), 0.3)
-        else:
-            budget *= 2
+    run = _Run(problem, certify, tol, limit, 1.0, start)
+    if not run.rounds(FIRST_ROUNDS) and problem.total == 0.0 and run.steps < limit:
+        _continue(run)
+    run.rounds(None)
 
     product = np.zeros(n)
-    core.add_rows(problem.K, best_b, product)
-    if float(best_b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(best_b)):
+    core.add_rows(problem.K, run.best_b, product)
+    if float(run.best_b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(run.best_b)):
         raise NotPSDError(_indefinite())
-    final = certify(best_b, product)
-    if good(final):
+    final = certify(run.best_b, product, 1.0)
+    if final.gap <= tol * abs(final.primal):
         status = Status.CONVERGED
     else:
-        status = Status.MAX_ITER if steps >= limit else Status.STALLED
-    return Outcome(best_b, product, final, status, steps + systems)
+        status = Status.MAX_ITER if run.steps >= limit else Status.STALLED
+    return Outcome(run.best_b, product, final, status, run.steps + run.systems)
+
+
+class _Run:
+    """SMO and Newton in turns on one problem, until the gap is small, the steps are used up, or nothing moves."""
+
+    def __init__(
+        self, problem: BoxProblem, certify: Certify, tol: float, limit: int, factor: float, start: Array
+    ) -> None:
+        self.problem, self.certify, self.tol, self.limit, self.factor = problem, certify, tol, limit, factor
+        self.steps = self.systems = self.idle = 0
+        self.work = 0.0
+        self.budget = max(5 * len(start), 1000)
+        self.best_b, self.best = start, Certificate(np.inf, np.inf, 0.0)
+        self.move_to(start)
+
+    def move_to(self, start: Array) -> None:
+        """Go on from other feasible coefficients, or the best multiple of them."""
+        self.b, self.g = start.copy(), self.problem.gradient(start)
+        if start.any():
+            self.b, self.g = rescale(self.problem, self.b, self.g)
+        up, down = derivatives(self.problem, self.b, self.g)
+        self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
+        self.value = self.objective()
+        self.keep(self.judge())
+
+    def objective(self) -> float:
+        """What the box problem minimises."""
+        half = 0.5 * float(self.b @ (self.g + self.problem.linear))
+        return half + self.problem.kink * float(np.abs(self.b).sum())
+
+    def judge(self) -> Certificate:
+        """The certificate of the current point."""
+        product = self.g - self.problem.linear - self.problem.ridge * self.b
+        return self.certify(self.b, product, self.factor)
+
+    def good(self, c: Certificate) -> bool:
+        """Whether a certificate meets the tolerance."""
+        return c.gap <= self.tol * abs(c.primal)
+
+    def keep(self, here: Certificate) -> None:
+        """Remember the current point if it has the smallest gap."""
+        if here.gap < self.best.gap:
+            self.best_b, self.best = self.b.copy(), here
+
+    def rounds(self, most: int | None) -> bool:
+        """Run at most so many rounds; tell whether the tolerance is met."""
+        count = 0
+        while not self.good(self.best) and self.steps < self.limit and self.idle < PATIENCE:
+            if most is not None and count == most:
+                break
+            count += 1
+            self.one()
+        return self.good(self.best)
+
+    def one(self) -> None:
+        """One round: SMO, then Newton."""
+        before = self.best.gap
+        done, reached = _run(
+            self.problem, self.b, self.g, self.eps, min(self.budget, self.limit - self.steps)
+        )
+        self.steps += done
+        self.work += float(done * len(self.b))
+        here = self.judge()
+        if self.good(here):
+            # the gradient was updated step by step; the certificate must not depend on that
+            self.g = self.problem.gradient(self.b)
+            here = self.judge()
+        if not self.good(here) and (here.gap <= 1e-2 * abs(here.primal) or not reached):
+            found = polish(self.problem, self.b, self.g, self.work)
+            self.work = 0.0
+            self.systems += found.systems
+            if found.negative:
+                raise NotPSDError(_indefinite())
+            if found.systems:
+                old = self.b, self.g
+                self.b, self.g = found.b.copy(), found.g.copy()
+                there = self.judge()
+                if there.gap < here.gap:
+                    here = there
+                else:
+                    self.b, self.g = old
+        self.keep(here)
+        value = self.objective()
+        falling = value < self.value - 1e-9 * abs(self.value)
+        self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
+        self.value = value
+        if reached:
+            share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
+            self.eps *= min(max(0.3 * share, 1e-2), 0.3)
+        else:
+            self.budget *= 2
+
+
+def _continue(run: _Run) -> None:
+    """Raise C to its value in steps, each solved from the one before, and let `run` go on from there.
+
+    With little regularisation beside the kernel SMO crawls, and the active set method starts too far away. But the
+    solution for C / `RAISE`, multiplied, has nearly the free set of the solution for C.
+    """
+    factor = 1.0
+    b = None
+    while factor > SMALLEST:
+        # the first C is the one with which rows leave their bounds
+        factor /= RAISE**2
+        stage = _Run(run.problem.scaled(factor), run.certify, STAGE_TOL, run.limit, factor, 0.0 * run.b)
+        found = stage.rounds(STAGE_ROUNDS)
+        run.steps += stage.steps
+        run.systems += stage.systems
+        if found:
+            b = stage.best_b
+            break
+    if b is None:
+        return
+    while factor < 1.0:
+        factor = min(1.0, factor * RAISE)
+        if factor == 1.0:
+            break
+        scaled = run.problem.scaled(factor)
+        stage = _Run(scaled, run.certify, STAGE_TOL, run.limit, factor, np.clip(b, scaled.lower, scaled.upper))
+        stage.rounds(STAGE_ROUNDS)
+        run.steps += stage.steps
+        run.systems += stage.systems
+        b = stage.best_b
+    if b is not None:
+        run.move_to(b)
 
 
 def check_max_iter(max_iter: int | None) -> int | None:

@@ -100,13 +100,14 @@ def solve_svc(
     lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
     problem = BoxProblem(matrix, np.zeros(len(matrix)), -labels, lower, upper)
 
-    def certify(b: Array, product: Array) -> Certificate:
-        intercept = _hinge_intercept(labels - product, labels, costs)
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
+        intercept = _hinge_intercept(labels - product, labels, cost)
         margin = 1.0 - labels * (product + intercept)
         loss = np.maximum(margin, 0.0)
         multipliers = labels * b
-        gap = (costs - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
-        return Certificate(0.5 * float(b @ product) + float(costs @ loss), float(gap), intercept)
+        gap = (cost - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
+        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
 
     return _solve(problem, certify, tol, max_iter, warm_start)
 
@@ -191,13 +192,14 @@ def solve_l2svc(
     lower, upper = np.minimum(0.0, labels * most), np.maximum(0.0, labels * most)
     problem = BoxProblem(matrix, ridge, -labels, lower, upper)
 
-    def certify(b: Array, product: Array) -> Certificate:
-        intercept = _squared_hinge_intercept(labels - product, labels, costs)
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
+        intercept = _squared_hinge_intercept(labels - product, labels, cost)
         margin = 1.0 - labels * (product + intercept)
         loss = np.maximum(margin, 0.0)
         multipliers = labels * b
-        gap = 0.5 * costs @ np.square(loss - ridge * multipliers) + multipliers @ np.maximum(-margin, 0.0)
-        primal = 0.5 * float(b @ product) + 0.5 * float(costs @ np.square(loss))
+        gap = 0.5 * cost @ np.square(loss - ridge / factor * multipliers) + multipliers @ np.maximum(-margin, 0.0)
+        primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
         return Certificate(primal, float(gap), intercept)
 
     return _solve(problem, certify, tol, max_iter, warm_start)
@@ -286,17 +288,18 @@ def solve_svr(
         raise InputError("`sample_weight` must leave at least one row, got only zeros.")
     problem = BoxProblem(matrix, np.zeros(len(matrix)), -targets, -costs, costs, kink=epsilon)
 
-    def certify(b: Array, product: Array) -> Certificate:
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
         rest = targets - product
         intercept = _quantile(
-            np.concatenate([rest - epsilon, rest + epsilon]), np.tile(costs, 2), float(costs.sum())
+            np.concatenate([rest - epsilon, rest + epsilon]), np.tile(cost, 2), float(cost.sum())
         )
         rest -= intercept
         loss = np.maximum(np.abs(rest) - epsilon, 0.0)
         size = np.abs(b)
-        # both terms are nonnegative
-        gap = (costs - size) @ loss + size @ (loss + epsilon - np.sign(b) * rest)
-        return Certificate(0.5 * float(b @ product) + float(costs @ loss), float(gap), intercept)
+        # the second bracket is nonnegative but for rounding
+        gap = (cost - size) @ loss + size @ np.maximum(loss + epsilon - np.sign(b) * rest, 0.0)
+        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
 
     return _solve(problem, certify, tol, max_iter, warm_start)
 
