@@ -36,6 +36,11 @@ SECTIONS = [
         "For those who hold Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
         ["solve_rls2", "rls2_path", "RLS2Result", "PathResult", "Status", "KernelBank"],
     ),
+    (
+        "Machines on one kernel",
+        "Support vector machines and the minimum enclosing ball of one Gram matrix, shape (n, n).",
+        ["solve_svc", "solve_svr", "solve_l2svc", "solve_meb", "SVMResult", "MEBResult"],
+    ),
     ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
     from kernelweave.persistence import load, save
+    from kernelweave.solvers.meb import solve_meb
     from kernelweave.solvers.path import rls2_path
-    from kernelweave.solvers.result import PathResult, RLS2Result, Status
+    from kernelweave.solvers.result import MEBResult, PathResult, RLS2Result, Status, SVMResult
     from kernelweave.solvers.rls2 import solve_rls2
+    from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
 
 _MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
     "InputError": "_checks",
     "KernelBank": "assembly",
+    "MEBResult": "solvers.result",
     "MKLClassifier": "estimators",
     "MKLClassifierCV": "model_selection",
     "MKLRegressor": "estimators",
@@ -28,16 +31,22 @@ _NAMES = {
     "NotPSDError": "_checks",
     "PathResult": "solvers.result",
     "RLS2Result": "solvers.result",
+    "SVMResult": "solvers.result",
     "Status": "solvers.result",
     "load": "persistence",
     "rls2_path": "solvers.path",
     "save": "persistence",
+    "solve_l2svc": "solvers.svm",
+    "solve_meb": "solvers.meb",
     "solve_rls2": "solvers.rls2",
+    "solve_svc": "solvers.svm",
+    "solve_svr": "solvers.svm",
 }
 
 __all__ = [
     "InputError",
     "KernelBank",
+    "MEBResult",
     "MKLClassifier",
     "MKLClassifierCV",
     "MKLRegressor",
@@ -45,6 +54,7 @@ __all__ = [
     "NotPSDError",
     "PathResult",
     "RLS2Result",
+    "SVMResult",
     "Status",
     "banks",
     "datasets",
@@ -55,7 +65,11 @@ __all__ = [
     "plots",
     "rls2_path",
     "save",
+    "solve_l2svc",
+    "solve_meb",
     "solve_rls2",
+    "solve_svc",
+    "solve_svr",
     "views",
 ]
 

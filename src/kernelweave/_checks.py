@@ -18,7 +18,9 @@ __all__ = [
     "NotPSDError",
     "check_alpha",
     "check_gram_stack",
+    "check_kernel_matrix",
     "check_known",
+    "check_positive",
     "check_psd",
     "check_share",
     "check_targets",
@@ -58,6 +60,18 @@ def check_tol(tol: float) -> float:
     if not 0 < value < 1:
         raise InputError(f"`tol` is a relative gap and must lie in (0, 1), got {tol!r}.")
     return value
+
+
+def check_positive(value: float, name: str, *, zero: bool = False) -> float:
+    """Return a finite number > 0, or >= 0 when `zero` is allowed."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0 <= number < float("inf") or (number == 0 and not zero):
+        bound = ">= 0" if zero else "> 0"
+        raise InputError(f"`{name}` must be a finite number {bound}, got {value!r}.")
+    return number
 
 
 def check_share(value: float, name: str) -> float:
@@ -129,25 +143,46 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
         raise InputError(f"`gram` must hold at least one sample and one kernel, got shape {stack.shape}.")
     diagonal = np.einsum("iim->mi", stack)
     check_finite(diagonal, "gram")
-    _refuse_negative_or_distance(diagonal, stack, tol)
+    for m, diag in enumerate(diagonal):
+        _refuse_negative_or_distance(diag, stack[0, :, m], f"Kernel {m}", tol)
     return stack
 
 
+def check_kernel_matrix(K: ArrayLike, *, name: str = "K", tol: float = 1e-8) -> NDArray[np.float64]:
+    """Return one training kernel as C-contiguous float64 (n, n) after checking shape and diagonal.
+
+    Other entries are looked at by the caller, which has a compiled loop for it.
+    """
+    try:
+        matrix = np.asarray(K, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be a numeric array of shape (n_samples, n_samples).") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        hint = " For training pass K(X_train, X_train)." if matrix.ndim == 2 else ""
+        if matrix.ndim == 3:
+            hint = " Combine the stack first, for example gram @ weights."
+        raise InputError(f"`{name}` must have shape (n_samples, n_samples), got {matrix.shape}.{hint}")
+    check_finite(np.diag(matrix), name)
+    _refuse_negative_or_distance(np.diag(matrix), matrix[0], f"`{name}`", tol)
+    if not matrix.flags.c_contiguous and matrix.flags.f_contiguous:
+        matrix = matrix.T  # the same matrix, because it is symmetric
+    return np.ascontiguousarray(matrix)
+
+
 def _refuse_negative_or_distance(
-    diagonal: NDArray[np.float64], stack: NDArray[np.float64], tol: float
+    diagonal: NDArray[np.float64], row: NDArray[np.float64], label: str, tol: float
 ) -> None:
-    for m, diag in enumerate(diagonal):
-        size = float(np.abs(stack[0, :, m]).max()) + float(np.abs(diag).max())
-        if size > 0 and np.abs(diag).max() <= tol * size and stack.shape[0] > 1:
-            raise NotPSDError(
-                f"Kernel {m} has a zero diagonal but nonzero entries, like a distance matrix. A kernel holds "
-                "similarities: convert first, for example np.exp(-gamma * distance**2)."
-            )
-        if diag.min() < -tol * size:
-            raise NotPSDError(
-                f"Kernel {m} has a negative diagonal entry ({diag.min():.3g}), so it is not positive "
-                "semidefinite. Check that it holds similarities k(x, z), not distances."
-            )
+    size = float(np.abs(row).max()) + float(np.abs(diagonal).max())
+    if size > 0 and np.abs(diagonal).max() <= tol * size and len(diagonal) > 1:
+        raise NotPSDError(
+            f"{label} has a zero diagonal but nonzero entries, like a distance matrix. A kernel holds "
+            "similarities: convert first, for example np.exp(-gamma * distance**2)."
+        )
+    if diagonal.min() < -tol * size:
+        raise NotPSDError(
+            f"{label} has a negative diagonal entry ({diagonal.min():.3g}), so it is not positive "
+            "semidefinite. Check that it holds similarities k(x, z), not distances."
+        )
 
 
 def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:

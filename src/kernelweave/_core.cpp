@@ -93,6 +93,8 @@ KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] += s * x[i];
 }
 
+#include "_core_smo.hpp"
+
 // out (k,) = C-weighted quadratic forms sum_t C[t]' K_m C[t] of the packed kernels m in idx
 void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out) {
     nb::gil_scoped_release free;
@@ -376,6 +378,45 @@ int64_t simplex_smo(In2 G, In1 b, Out1 d, double tol, int64_t max_inner, int64_t
     return steps;
 }
 
+// Looks at every entry of K: returns max |K - K'|, max |K| and how many entries are not finite.
+nb::tuple inspect(In2 K) {
+    const size_t n = K.shape(0);
+    double worst = 0.0, big = 0.0, bad = 0.0;
+    {
+        nb::gil_scoped_release free;
+        const double* P = K.data();
+        constexpr size_t B = 16;
+        for (size_t i0 = 0; i0 < n; i0 += B)
+            for (size_t j0 = i0; j0 < n; j0 += B)
+                for (size_t i = i0; i < std::min(i0 + B, n); ++i)
+                    for (size_t j = std::max(i, j0); j < std::min(j0 + B, n); ++j) {
+                        const double a = P[i * n + j], b = P[j * n + i];
+                        if (!finite_bits(a) || !finite_bits(b)) bad += i == j ? 1.0 : 2.0;
+                        worst = std::max(worst, std::fabs(a - b));
+                        big = std::max(big, std::max(std::fabs(a), std::fabs(b)));
+                    }
+    }
+    return nb::make_tuple(worst, big, int64_t(bad));
+}
+
+// g += K w; only rows with w != 0 are read
+void add_rows(In2 K, In1 w, Out1 g) {
+    nb::gil_scoped_release free;
+    smo::add_rows(K.data(), K.shape(0), w.data(), g.data());
+}
+
+// see _core_smo.hpp; returns (steps, violation, most negative relative curvature)
+nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g, double eps, int64_t max_steps,
+                  bool shrink) {
+    smo::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = smo::solve(K.data(), K.shape(0), ridge.data(), lo.data(), hi.data(), kink, b.data(), g.data(), eps,
+                            max_steps, shrink);
+    }
+    return nb::make_tuple(report.steps, report.violation, report.bent);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -387,5 +428,8 @@ NB_MODULE(_core, module) {
     module.def("factor_matvecs", &factor_matvecs);
     module.def("simplex_qp", &simplex_qp);
     module.def("simplex_smo", &simplex_smo);
+    module.def("inspect", &inspect);
+    module.def("add_rows", &add_rows);
+    module.def("box_smo", &box_smo);
     module.def("version", [] { return 1; });
 }

@@ -235,6 +235,73 @@ def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_o
     return steps
 
 
+def _inspect(K: Array) -> tuple[float, float, int]:
+    worst = big = 0.0
+    bad = 0
+    # by panels of rows, so that no second matrix is made
+    for start in range(0, len(K), 256):
+        panel = K[start : start + 256]
+        bad += int(np.count_nonzero(~np.isfinite(panel)))
+        with np.errstate(invalid="ignore"):
+            worst = max(worst, float(np.abs(panel - K[:, start : start + 256].T).max()))
+            big = max(big, float(np.abs(panel).max()))
+    return worst, big, bad
+
+
+def _add_rows(K: Array, w: Array, g: Array) -> None:
+    rows = np.flatnonzero(w)
+    g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
+
+
+#: Stands for infinity in `_box_smo`, as in the compiled function.
+_HUGE = 1e300
+
+
+def _box_smo(
+    K: Array,
+    ridge: Array,
+    lo: Array,
+    hi: Array,
+    kink: float,
+    b: Array,
+    g: Array,
+    eps: float,
+    max_steps: int,
+    shrink: bool,
+) -> tuple[int, float, float]:
+    # `shrink` only saves time, and here it would cost some
+    diag = np.diag(K) + ridge
+    floor = max(1e-12 * float(diag.max(initial=0.0)), 1e-300)
+    up = np.where(b >= hi, _HUGE, np.where(b < 0, -kink, kink))
+    down = np.where(b <= lo, -_HUGE, np.where(b > 0, kink, -kink))
+    steps, worst = 0, 0.0
+    while True:
+        U, D = g + up, g + down
+        i = int(np.argmin(U))
+        violation = float(D.max() - U[i])
+        if violation <= eps or steps == max_steps:
+            return steps, max(0.0, violation), worst
+        slope = D - U[i]
+        curvature = diag[i] + diag - 2.0 * K[i]
+        j = int(np.argmax(np.square(np.maximum(slope, 0.0)) / np.maximum(curvature, floor)))
+        bent = float(curvature[j])
+        if bent < 0:
+            worst = min(worst, bent / (diag[i] + diag[j] + 1e-300))
+        top = 0.0 if kink > 0 and b[i] < 0 else hi[i]
+        bottom = 0.0 if kink > 0 and b[j] > 0 else lo[j]
+        room_i, room_j = top - b[i], b[j] - bottom
+        delta = min(slope[j] / max(bent, floor), room_i, room_j)
+        b[i] = top if delta >= room_i else b[i] + delta
+        b[j] = bottom if delta >= room_j else b[j] - delta
+        g += delta * (K[i] - K[j])
+        g[i] += delta * ridge[i]
+        g[j] -= delta * ridge[j]
+        for k in (i, j):
+            up[k] = _HUGE if b[k] >= hi[k] else -kink if b[k] < 0 else kink
+            down[k] = -_HUGE if b[k] <= lo[k] else kink if b[k] > 0 else -kink
+        steps += 1
+
+
 numpy_core = SimpleNamespace(
     quadratic_forms=_quadratic_forms,
     matvecs=_matvecs,
@@ -244,6 +311,9 @@ numpy_core = SimpleNamespace(
     factor_matvecs=_factor_matvecs,
     simplex_qp=_simplex_qp,
     simplex_smo=_simplex_smo,
+    inspect=_inspect,
+    add_rows=_add_rows,
+    box_smo=_box_smo,
 )
 
 

@@ -25,8 +25,8 @@ class Status(enum.Enum):
         "(for example to mean diagonal 1)."
     )
     STALLED = (
-        "Rounding errors stop further progress: alpha is tiny beside the kernels, or they differ by many orders "
-        "of magnitude. Raise alpha or tol, or normalise the kernels."
+        "Rounding errors stop further progress: there is next to no regularisation beside the kernels, or they "
+        "differ by many orders of magnitude. Raise alpha (lower C), raise tol, or normalise the kernels."
     )
     TRUNCATED = (
         "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
@@ -158,3 +158,84 @@ class PathResult:
             n_iter=int(self.n_iter[index]),
             alpha=float(self.alphas[index]),
         )
+
+
+@dataclass(frozen=True)
+class SVMResult:
+    """A support vector machine on one kernel, with its certificate.
+
+    Attributes
+    ----------
+    dual_coef : array of shape (n_samples,)
+        Signed coefficients b: ``f = K @ dual_coef + intercept``. For classification b is y times the multipliers.
+    intercept : float
+        Optimal for these coefficients, hence the one with the smallest gap; the middle where it is not unique.
+    primal, dual : float
+        Upper and lower bound of the optimal value, both at this point.
+    gap : float
+        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality. It presumes that K is
+        positive semidefinite.
+    rel_gap : float
+        ``gap / primal``.
+    status : Status
+    n_iter : int
+        SMO steps plus Newton systems.
+    support : array of int, shape (n_support,)
+        Rows with a nonzero coefficient.
+    infeasibility : float
+        Largest violation of a constraint of the dual problem: the box, and ``sum(dual_coef) = 0``.
+    """
+
+    dual_coef: Array
+    intercept: float
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+    support: NDArray[np.int64] = field(repr=False)
+    infeasibility: float
+
+
+@dataclass(frozen=True)
+class MEBResult:
+    """The minimum enclosing ball of the rows in the feature space of one kernel, with its certificate.
+
+    Attributes
+    ----------
+    dual_coef : array of shape (n_samples,)
+        Coefficients of the centre, nonnegative with sum 1: ``center = sum_i dual_coef[i] phi(x_i)``.
+    radius2 : float
+        Squared radius r^2, the dual value ``b'diag(K) - b'Kb``. It converges twice as fast as `primal`, and its
+        derivative in K at fixed b is exact.
+    center_norm2 : float
+        ``b'Kb``: a point lies at the squared distance ``k(x, x) - 2 k(x, X) @ dual_coef + center_norm2``.
+    primal : float
+        Squared radius of the ball about this centre that holds every row.
+    dual : float
+        Lower bound of the optimal value; equals `radius2`.
+    gap : float
+        ``primal - dual`` >= 0.
+    rel_gap : float
+        ``gap / primal``.
+    status : Status
+    n_iter : int
+        SMO steps plus Newton systems.
+    support : array of int, shape (n_support,)
+        Rows with a nonzero coefficient; at the solution they lie on the sphere.
+    infeasibility : float
+        Largest violation of a constraint of the dual problem.
+    """
+
+    dual_coef: Array
+    radius2: float
+    center_norm2: float
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+    support: NDArray[np.int64] = field(repr=False)
+    infeasibility: float

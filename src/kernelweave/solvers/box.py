@@ -1,0 +1,155 @@
+"""The quadratic program behind every machine with one kernel, its derivatives and feasible points.
+
+    min  1/2 b'Q b + q'b + kink |b|_1     s.t.  1'b = total,  lower <= b <= upper,     Q = K + diag(ridge) ,
+
+in signed coefficients b, with ``lower <= 0 <= upper``. With g = Q b + q, the derivative of coordinate i is
+``U_i = g_i +- kink`` upwards and ``D_i = g_i +- kink`` downwards (infinite where the box ends); b is optimal when
+some level lies between all D and all U.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_finite, check_kernel_matrix, check_known
+from kernelweave._loops import core
+
+Array = NDArray[np.float64]
+
+#: Stands for no bound: the compiled core assumes finite numbers.
+UNBOUNDED = 1e300
+#: What may be done about a matrix that is not positive semidefinite.
+ON_INDEFINITE = ("raise", "clip", "shift")
+
+
+@dataclass(frozen=True)
+class BoxProblem:
+    """The data of the quadratic program.
+
+    Attributes
+    ----------
+    K : array of shape (n, n)
+        Symmetric, C-contiguous; never written.
+    ridge, linear, lower, upper : arrays of shape (n,)
+        ``lower <= 0 <= upper``; large numbers stand for infinity.
+    kink : float
+        >= 0.
+    total : float
+    """
+
+    K: Array
+    ridge: Array
+    linear: Array
+    lower: Array
+    upper: Array
+    kink: float = 0.0
+    total: float = 0.0
+
+    def gradient(self, b: Array) -> Array:
+        """``Q b + linear``; only rows of K with a coefficient are read."""
+        g = self.linear + self.ridge * b
+        core.add_rows(self.K, b, g)
+        return g
+
+    def scaled(self, factor: float) -> BoxProblem:
+        """The problem whose C is multiplied by a factor."""
+        return replace(
+            self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor
+        )
+
+    def infeasibility(self, b: Array) -> float:
+        """Largest violation of a constraint."""
+        box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
+        return max(box, abs(math.fsum(b) - self.total))
+
+
+def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
+    """U and D: derivatives of all coordinates upwards and downwards, infinite where the box ends."""
+    up = np.where(b < 0, g - problem.kink, g + problem.kink)
+    down = np.where(b > 0, g + problem.kink, g - problem.kink)
+    up[b >= problem.upper] = np.inf
+    down[b <= problem.lower] = -np.inf
+    return up, down
+
+
+def project(problem: BoxProblem, start: Array) -> Array | None:
+    """Coefficients near `start` that fit the constraints, keeping zeros; None when nothing is left of it."""
+    b = np.clip(start, problem.lower, problem.upper)
+    if problem.total == 0.0:
+        above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
+        if above == 0.0 or below == 0.0:
+            return np.zeros_like(b) if not b.any() else None
+        if above > below:
+            b[b > 0] *= below / above
+        else:
+            b[b < 0] *= above / below
+        return b
+    size = float(b.sum())
+    return b * (problem.total / size) if size > 0 else None
+
+
+def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
+    """The best point on the ray through b: a solution for another strength is often of the right shape."""
+    product = g - problem.linear
+    curvature = float(b @ product)
+    slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())
+    if problem.total != 0.0 or curvature <= 0.0 or slope >= 0.0:
+        return b, g
+    used = b != 0
+    room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
+    factor = min(-slope / curvature, float(room.min()))
+    return np.clip(factor * b, problem.lower, problem.upper), problem.linear + factor * product
+
+
+def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_tol: float = 1e-8) -> Array:
+    """A training kernel, checked, symmetric, C-contiguous and float64; copied only where it must be.
+
+    With ``on_indefinite="clip"`` or ``"shift"`` negative eigenvalues are removed here, at the cost of an
+    eigendecomposition. ``check=False`` skips the look at all entries.
+    """
+    check_known(on_indefinite, ON_INDEFINITE, "on_indefinite")
+    matrix = check_kernel_matrix(K)
+    if check:
+        asymmetry, size, bad = core.inspect(matrix)
+        if bad:
+            check_finite(matrix, "K")
+        if asymmetry > symmetry_tol * size:
+            raise InputError(
+                f"`K` must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
+                "Pass (K + K.T) / 2 if the difference is rounding, or K(X_train, X_train) if it is a cross-Gram."
+            )
+        if asymmetry > 1e-14 * size:
+            matrix = 0.5 * (matrix + matrix.T)
+    return matrix if on_indefinite == "raise" else _repair(matrix, on_indefinite)
+
+
+def _repair(K: Array, how: str) -> Array:
+    values, vectors = np.linalg.eigh(K)
+    lowest = float(values[0])
+    if lowest >= 0.0:
+        return K
+    if how == "shift":
+        repaired = K.copy()
+        repaired.flat[:: len(K) + 1] -= lowest
+        return repaired
+    repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return 0.5 * (repaired + repaired.T)
+
+
+def check_start(warm_start: ArrayLike, n_samples: int) -> Array:
+    """Coefficients to start from, as a finite array; they need not fit the problem."""
+    try:
+        start = np.asarray(warm_start, dtype=np.float64)
+    except (TypeError, ValueError):
+        start = np.empty(0)
+    if start.shape != (n_samples,):
+        raise InputError(
+            f"`warm_start` must be the `dual_coef` of an earlier result, shape ({n_samples},), got shape "
+            f"{start.shape}. Leave it out for another set of rows."
+        )
+    check_finite(start, "warm_start")
+    return start

@@ -1,0 +1,417 @@
+"""Support vector machines on one kernel: hinge, squared hinge and epsilon-insensitive loss."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_finite, check_positive, check_tol
+from kernelweave._threads import blas_threads_for
+from kernelweave.solvers.box import UNBOUNDED, BoxProblem, as_kernel, check_start, project
+from kernelweave.solvers.result import SVMResult, relative_gap
+from kernelweave.solvers.smo import Certificate, Certify, check_max_iter, solve_box
+
+Array = NDArray[np.float64]
+
+
+def solve_svc(
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    warm_start: ArrayLike | None = None,
+    on_indefinite: str = "raise",
+    check: bool = True,
+) -> SVMResult:
+    """Solve the support vector classifier with the hinge loss, and certify the solution.
+
+    Minimises over f = <w, phi(x)> + intercept
+
+        1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i f_i) ,     C_i = C * sample_weight_i ,
+
+    through its dual, with signed coefficients b (b_i = a_i y_i for multipliers a_i),
+
+        max_b  y'b - 1/2 b'K b     s.t.  0 <= y_i b_i <= C_i,  sum(b) = 0 .
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
+    y : array of shape (n_samples,)
+        Labels -1 and +1, both present.
+    C : float
+        Weight of the loss > 0, a sum over samples; in units of 1 / K.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part. Weights of classes are
+        weights of their rows.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``. About 1e-12 is the smallest that rounding lets most problems reach.
+    max_iter : int, optional
+        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    warm_start : array of shape (n_samples,), optional
+        `dual_coef` of a similar problem, for example at another C or with another kernel. It is clipped and scaled
+        to fit, and the best multiple of it is taken.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        When K has negative eigenvalues: raise if that is noticed, or set them to zero, or add a multiple of the
+        identity. The last two cost an eigendecomposition, and the result belongs to the changed matrix.
+    check : bool, default=True
+        Look at every entry of K for NaN and asymmetry.
+
+    Returns
+    -------
+    SVMResult
+        ``f = K @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels other than -1 and +1, a single class.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    An SMO step reads two rows of K; Newton steps factorise the block of the support vectors inside the box, n_free^3
+    / 3. Scaling K by a and C by 1 / a divides the coefficients by a and keeps f. Coefficients are unique when K is
+    positive definite; f always is, up to an interval of intercepts.
+
+    References
+    ----------
+    C. Cortes, V. Vapnik, Support-vector networks, Machine Learning 20 (1995). R.-E. Fan, P.-H. Chen, C.-J. Lin,
+    Working set selection using second order information, JMLR 6 (2005).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_svc
+    >>> x = np.array([-2.0, -1.0, 1.0, 3.0])
+    >>> machine = solve_svc(np.outer(x, x), [-1, -1, 1, 1], C=10.0)
+    >>> np.round(machine.dual_coef, 6), abs(round(machine.intercept, 6))
+    (array([ 0. , -0.5,  0.5,  0. ]), 0.0)
+    >>> machine.rel_gap <= 1e-6
+    True
+    """
+    matrix = as_kernel(K, on_indefinite, check=check)
+    costs = _costs(C, sample_weight, len(matrix))
+    labels = _labels(y, costs)
+    lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
+    problem = BoxProblem(matrix, np.zeros(len(matrix)), -labels, lower, upper)
+
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
+        intercept = _hinge_intercept(labels - product, labels, cost)
+        margin = 1.0 - labels * (product + intercept)
+        loss = np.maximum(margin, 0.0)
+        multipliers = labels * b
+        gap = (cost - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
+        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
+
+    return _solve(problem, certify, tol, max_iter, warm_start)
+
+
+def solve_l2svc(
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    warm_start: ArrayLike | None = None,
+    on_indefinite: str = "raise",
+    check: bool = True,
+) -> SVMResult:
+    """Solve the support vector classifier with the squared hinge loss, and certify the solution.
+
+    Minimises over f = <w, phi(x)> + intercept
+
+        1/2 ||w||^2 + 1/2 sum_i C_i max(0, 1 - y_i f_i)^2 ,     C_i = C * sample_weight_i ,
+
+    which is the classifier without slack on ``K + diag(1 / C_i)``: its dual is
+
+        max_b  y'b - 1/2 b'(K + diag(1 / C_i)) b     s.t.  y_i b_i >= 0,  sum(b) = 0 .
+
+    Mind the factor: adding I / C to the kernel belongs to the loss ``C / 2 sum xi^2``, not ``C sum xi^2``.
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
+    y : array of shape (n_samples,)
+        Labels -1 and +1, both present.
+    C : float
+        Weight of the loss > 0, a sum over samples; in units of 1 / K.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``.
+    max_iter : int, optional
+        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    warm_start : array of shape (n_samples,), optional
+        `dual_coef` of a similar problem, see `solve_svc`.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        See `solve_svc`.
+    check : bool, default=True
+        Look at every entry of K for NaN and asymmetry.
+
+    Returns
+    -------
+    SVMResult
+        ``f = K @ dual_coef + intercept``, with the K that was given. At the solution the multipliers are C_i times
+        the slacks.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels other than -1 and +1, a single class.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    References
+    ----------
+    O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, Choosing multiple parameters for support vector machines,
+    Machine Learning 46 (2002), section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_l2svc
+    >>> x = np.array([-1.0, 1.0])
+    >>> solve_l2svc(np.outer(x, x), [-1, 1], C=2.0).dual_coef
+    array([-0.4,  0.4])
+    """
+    matrix = as_kernel(K, on_indefinite, check=check)
+    costs = _costs(C, sample_weight, len(matrix))
+    labels = _labels(y, costs)
+    used = costs > 0
+    most = np.where(used, UNBOUNDED, 0.0)
+    ridge = np.divide(1.0, costs, out=np.zeros_like(costs), where=used)
+    lower, upper = np.minimum(0.0, labels * most), np.maximum(0.0, labels * most)
+    problem = BoxProblem(matrix, ridge, -labels, lower, upper)
+
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
+        intercept = _squared_hinge_intercept(labels - product, labels, cost)
+        margin = 1.0 - labels * (product + intercept)
+        loss = np.maximum(margin, 0.0)
+        multipliers = labels * b
+        gap = 0.5 * cost @ np.square(loss - ridge / factor * multipliers) + multipliers @ np.maximum(-margin, 0.0)
+        primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
+        return Certificate(primal, float(gap), intercept)
+
+    return _solve(problem, certify, tol, max_iter, warm_start)
+
+
+def solve_svr(
+    K: ArrayLike,
+    y: ArrayLike,
+    C: float,
+    epsilon: float = 0.1,
+    *,
+    sample_weight: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    warm_start: ArrayLike | None = None,
+    on_indefinite: str = "raise",
+    check: bool = True,
+) -> SVMResult:
+    """Solve support vector regression with the epsilon-insensitive loss, and certify the solution.
+
+    Minimises over f = <w, phi(x)> + intercept
+
+        1/2 ||w||^2 + sum_i C_i max(0, |y_i - f_i| - epsilon) ,     C_i = C * sample_weight_i ,
+
+    through its dual in n variables, where the two multipliers of a sample are the positive and negative part of b_i:
+
+        max_b  y'b - epsilon |b|_1 - 1/2 b'K b     s.t.  |b_i| <= C_i,  sum(b) = 0 .
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
+    y : array of shape (n_samples,)
+        Targets.
+    C : float
+        Weight of the loss > 0, a sum over samples; in units of y / K.
+    epsilon : float, default=0.1
+        Half width >= 0 of the tube without loss, in units of y.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``.
+    max_iter : int, optional
+        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    warm_start : array of shape (n_samples,), optional
+        `dual_coef` of a similar problem, see `solve_svc`.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        See `solve_svc`.
+    check : bool, default=True
+        Look at every entry of K for NaN and asymmetry.
+
+    Returns
+    -------
+    SVMResult
+        ``f = K @ dual_coef + intercept``.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, epsilon < 0.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    Costs are those of `solve_svc`: the kink at b_i = 0 takes the place of a second copy of the variables.
+
+    References
+    ----------
+    A. J. Smola, B. Schölkopf, A tutorial on support vector regression, Statistics and Computing 14 (2004), (10).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_svr
+    >>> x = np.array([-1.0, 0.0, 1.0])
+    >>> machine = solve_svr(np.outer(x, x), 2.0 * x, C=10.0, epsilon=0.5)
+    >>> np.outer(x, x) @ machine.dual_coef + machine.intercept
+    array([-1.5,  0. ,  1.5])
+    """
+    matrix = as_kernel(K, on_indefinite, check=check)
+    costs = _costs(C, sample_weight, len(matrix))
+    epsilon = check_positive(epsilon, "epsilon", zero=True)
+    targets = _vector(y, "y", len(matrix))
+    if not costs.any():
+        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+    problem = BoxProblem(matrix, np.zeros(len(matrix)), -targets, -costs, costs, kink=epsilon)
+
+    def certify(b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * costs
+        rest = targets - product
+        intercept = _quantile(
+            np.concatenate([rest - epsilon, rest + epsilon]), np.tile(cost, 2), float(cost.sum())
+        )
+        rest -= intercept
+        loss = np.maximum(np.abs(rest) - epsilon, 0.0)
+        size = np.abs(b)
+        # the second bracket is nonnegative but for rounding
+        gap = (cost - size) @ loss + size @ np.maximum(loss + epsilon - np.sign(b) * rest, 0.0)
+        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
+
+    return _solve(problem, certify, tol, max_iter, warm_start)
+
+
+def _solve(
+    problem: BoxProblem,
+    certify: Certify,
+    tol: float,
+    max_iter: int | None,
+    warm_start: ArrayLike | None,
+) -> SVMResult:
+    tol, max_iter = check_tol(tol), check_max_iter(max_iter)
+    n = len(problem.linear)
+    start = None if warm_start is None else project(problem, check_start(warm_start, n))
+    with blas_threads_for(n):
+        found = solve_box(
+            problem, certify, tol=tol, max_iter=max_iter, start=np.zeros(n) if start is None else start
+        )
+    primal, gap = found.certificate.primal, found.certificate.gap
+    return SVMResult(
+        dual_coef=found.b,
+        intercept=found.certificate.intercept,
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(primal, gap),
+        status=found.status,
+        n_iter=found.n_iter,
+        support=np.flatnonzero(found.b),
+        infeasibility=problem.infeasibility(found.b),
+    )
+
+
+def _vector(values: ArrayLike, name: str, n_samples: int) -> Array:
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers.") from None
+    if vector.shape != (n_samples,):
+        raise InputError(
+            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
+        )
+    check_finite(vector, name)
+    return vector
+
+
+def _costs(C: float, sample_weight: ArrayLike | None, n_samples: int) -> Array:
+    """C_i, zero for the rows that take no part."""
+    C = check_positive(C, "C")
+    if sample_weight is None:
+        return np.full(n_samples, C)
+    weights = _vector(sample_weight, "sample_weight", n_samples)
+    if (weights < 0).any():
+        raise InputError(
+            f"`sample_weight` must be nonnegative, got {int((weights < 0).sum())} negative entries. Give rows that "
+            "should not count the weight 0."
+        )
+    return C * weights
+
+
+def _labels(y: ArrayLike, costs: Array) -> Array:
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        labels = np.full(len(costs), np.nan)
+    if labels.shape != costs.shape:
+        raise InputError(f"`y` must have one label per row of K, shape {costs.shape}, got {labels.shape}.")
+    if not (np.abs(labels) == 1.0).all():
+        found = np.unique(np.asarray(y))[:4].tolist()
+        raise InputError(
+            f"`y` must hold the labels -1 and +1, got {found}. Encode them, for example "
+            "np.where(y == positive, 1, -1), or use MKLClassifier."
+        )
+    counted = labels[costs > 0]
+    if not (counted > 0).any() or not (counted < 0).any():
+        kind = "class" if costs.all() else "class among the rows with positive weight"
+        raise InputError(f"`y` must hold both labels, -1 and +1, got a single {kind}. Pass rows of both.")
+    return labels
+
+
+def _quantile(points: Array, weights: Array, level: float) -> float:
+    """Where the sum of the weights of smaller points passes `level`; the middle when that is an interval."""
+    order = np.argsort(points)
+    total = np.cumsum(weights[order])
+    # sums that differ by rounding are equal: the function is flat between such points
+    slack = 1e-13 * total[-1]
+    first = int(np.searchsorted(total, level - slack))
+    last = int(np.searchsorted(total, level + slack, side="right"))
+    ends = points[order[[min(first, len(order) - 1), min(last, len(order) - 1)]]]
+    return 0.5 * float(ends[0] + ends[1])
+
+
+def _hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
+    """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
+    used = costs > 0
+    return _quantile(rest[used], costs[used], float(costs[labels > 0].sum()))
+
+
+def _squared_hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
+    """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
+    order = np.argsort(rest)
+    points, weights = rest[order], costs[order]
+    # sums over the samples with a loss at t: positive ones above it, negative ones below it
+    above, below = weights * (labels[order] > 0), weights * (labels[order] < 0)
+    mass = above.sum() - np.cumsum(above) + np.cumsum(below)
+    moment = (above * points).sum() - np.cumsum(above * points) + np.cumsum(below * points)
+    rising = np.flatnonzero(mass * points - moment >= 0.0)
+    t = float(points[rising[0]]) if len(rising) else float(points[-1])
+    # the derivative is linear between two points: the last step is exact
+    for _ in range(3):
+        active = np.where(labels > 0, rest > t, rest < t) & (costs > 0)
+        if not active.any():
+            break
+        t = float(costs[active] @ rest[active]) / float(costs[active].sum())
+    return t
