@@ -399,6 +399,18 @@ nb::tuple inspect(In2 K) {
     return nb::make_tuple(worst, big, int64_t(bad));
 }
 
+// the lower triangle of K from its upper one, by blocks that fit a cache
+void mirror(Out2 K) {
+    nb::gil_scoped_release free;
+    const size_t n = K.shape(0);
+    double* P = K.data();
+    constexpr size_t B = 32;
+    for (size_t i0 = 0; i0 < n; i0 += B)
+        for (size_t j0 = i0; j0 < n; j0 += B)
+            for (size_t i = i0; i < std::min(i0 + B, n); ++i)
+                for (size_t j = std::max(i + 1, j0); j < std::min(j0 + B, n); ++j) P[j * n + i] = P[i * n + j];
+}
+
 // g += K w; only rows with w != 0 are read
 void add_rows(In2 K, In1 w, Out1 g) {
     nb::gil_scoped_release free;
@@ -429,6 +441,7 @@ NB_MODULE(_core, module) {
     module.def("simplex_qp", &simplex_qp);
     module.def("simplex_smo", &simplex_smo);
     module.def("inspect", &inspect);
+    module.def("mirror", &mirror);
     module.def("add_rows", &add_rows);
     module.def("box_smo", &box_smo);
     module.def("version", [] { return 1; });

@@ -248,6 +248,14 @@ def _inspect(K: Array) -> tuple[float, float, int]:
     return worst, big, bad
 
 
+def _mirror(K: Array) -> None:
+    for start in range(0, len(K), 256):
+        stop = min(start + 256, len(K))
+        block = K[start:stop, start:stop]
+        block[:] = np.triu(block) + np.triu(block, 1).T
+        K[stop:, start:stop] = K[start:stop, stop:].T
+
+
 def _add_rows(K: Array, w: Array, g: Array) -> None:
     rows = np.flatnonzero(w)
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
@@ -312,6 +320,7 @@ numpy_core = SimpleNamespace(
     simplex_qp=_simplex_qp,
     simplex_smo=_simplex_smo,
     inspect=_inspect,
+    mirror=_mirror,
     add_rows=_add_rows,
     box_smo=_box_smo,
 )

@@ -239,3 +239,42 @@ class MEBResult:
     n_iter: int
     support: NDArray[np.int64] = field(repr=False)
     infeasibility: float
+
+
+@dataclass(frozen=True)
+class MKLResult:
+    """Kernel weights learnt with a margin machine, with their certificate.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,)
+    dual_coef : array of shape (n_samples,)
+        Signed coefficients b: ``f = K(weights) @ dual_coef + intercept``.
+    intercept : float
+    primal, dual : float
+        Upper and lower bound of the optimal value; where the criterion is not convex in the weights, of the machine
+        at these weights.
+    gap : float
+        ``primal - dual`` >= 0.
+    rel_gap : float
+        ``gap / primal``.
+    status : Status
+    n_iter : int
+        Outer iterations.
+    n_machines : int
+        Machines that were solved on the way.
+    history : mapping of str to array
+        ``objective``, ``rel_gap`` and ``n_active`` after every iteration.
+    """
+
+    weights: Array
+    dual_coef: Array
+    intercept: float
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+    n_machines: int
+    history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)

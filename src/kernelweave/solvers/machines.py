@@ -1,0 +1,118 @@
+"""Margin machines behind one interface: what solvers of kernel weights ask of them.
+
+With signed coefficients b the optimal value of every machine on a kernel K is
+
+    J(K) = max_b  reward(b) - 1/2 b'K b ,      dJ/dK = -1/2 b b' at the maximiser,
+
+so q_m = b'K_m b is all that a weight needs, and for a convex set of weights with support function sigma, any feasible b
+bounds the joint optimum from below by ``reward(b) - sigma(q) / 2``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._checks import check_known
+from kernelweave.solvers.result import SVMResult
+from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
+
+Array = NDArray[np.float64]
+
+LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A loss with its data.
+
+    Attributes
+    ----------
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets.
+    C : float
+        Weight of the loss.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive"}
+    epsilon : float
+    sample_weight : array of shape (n_samples,) or None
+    max_iter : int or None
+        SMO steps of one solution.
+    """
+
+    y: Array
+    C: float
+    loss: str = "hinge"
+    epsilon: float = 0.1
+    sample_weight: Array | None = None
+    max_iter: int | None = None
+
+    def __post_init__(self) -> None:
+        check_known(self.loss, LOSSES, "loss")
+
+    @property
+    def costs(self) -> Array:
+        """C times the sample weights."""
+        return np.full(len(self.y), self.C) if self.sample_weight is None else self.C * self.sample_weight
+
+    @property
+    def ridge(self) -> Array:
+        """What the loss adds to the diagonal of the kernel."""
+        if self.loss != "squared-hinge":
+            return np.zeros(len(self.y))
+        costs = self.costs
+        return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+
+    def solve(self, K: Array, *, tol: float, warm_start: Array | None = None) -> SVMResult:
+        """Solve on one kernel that is known to be symmetric and finite."""
+        common = {"sample_weight": self.sample_weight, "tol": tol, "warm_start": warm_start, "check": False}
+        common["max_iter"] = self.max_iter
+        if self.loss == "hinge":
+            return solve_svc(K, self.y, self.C, **common)  # type: ignore[arg-type]
+        if self.loss == "squared-hinge":
+            return solve_l2svc(K, self.y, self.C, **common)  # type: ignore[arg-type]
+        return solve_svr(K, self.y, self.C, self.epsilon, **common)  # type: ignore[arg-type]
+
+    def reward(self, b: Array) -> float:
+        """The dual objective without the kernel's part."""
+        value = float(self.y @ b)
+        if self.loss == "epsilon-insensitive":
+            value -= self.epsilon * float(np.abs(b).sum())
+        elif self.loss == "squared-hinge":
+            value -= 0.5 * float(self.ridge @ np.square(b))
+        return value
+
+    def free(self, b: Array) -> NDArray[np.int64]:
+        """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
+        inside = b != 0
+        if self.loss != "squared-hinge":
+            inside &= np.abs(b) < self.costs
+        return np.flatnonzero(inside)
+
+    def curvature(self, K: Array, b: Array, V: Array) -> Array:
+        """Second derivative of J in the weights: ``V_F' P V_F``.
+
+        P is the inverse of the kernel on the free rows F, on coefficients that sum to zero; V (n_kernels, n_samples)
+        holds the K_m b. It describes J as long as the free rows stay the same.
+        """
+        where = self.free(b)
+        if len(where) < 2:
+            return np.zeros((len(V), len(V)))
+        block = K[np.ix_(where, where)]
+        block.flat[:: len(where) + 1] += self.ridge[where]
+        diagonal = block.diagonal()
+        lift = 1e-10 * float(diagonal.mean())
+        while True:
+            lifted = block.copy()
+            lifted.flat[:: len(where) + 1] += lift
+            factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                break
+            lift *= 100.0
+        right = np.column_stack([V[:, where].T, np.ones(len(where))])
+        half = lapack.dtrtrs(factor, right, lower=1)[0]
+        inner = half.T @ half
+        cross = inner[:-1, -1]
+        return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]

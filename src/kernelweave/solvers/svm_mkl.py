@@ -1,0 +1,704 @@
+"""Margin multiple kernel learning over a convex set of weights: the optimal value of a machine, minimised.
+
+    min_{d in D} J(d) ,    J(d) = max_b reward(b) - 1/2 sum_m d_m q_m(b) ,    q_m(b) = s_m b'K_m b .
+
+J is convex in d. Whatever the method, the result carries the gap of the joint problem: with sigma the support function
+of D,
+
+    gap = (gap of the machine on K(d)) + 1/2 (sigma(q) - <d, q>) .
+
+Methods: an active-set Newton method (the default), the reduced gradient of SimpleMKL as published, cutting planes (SILP),
+and the closed form of Lp-norm MKL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_known, check_tol
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram, as_gram
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.result import MKLResult, Status, SVMResult, relative_gap
+from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet, as_weight_set
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+#: Called after every outer iteration with (iteration, objective, relative gap); a true value stops.
+Callback = Callable[[int, float, float], object]
+
+METHODS = ("auto", "newton", "reduced-gradient", "cutting-plane", "closed-form")
+#: Kernels that are watched: the active ones and those nearest to becoming active.
+WATCH_MOST = 40
+WATCH_SHARE = 0.5
+#: Kernels that share the weight at the start.
+FIRST = 40
+#: All kernels are looked at when the watched ones have this share left of what all had at the last look, or of J.
+CHECK_SHARE = 0.3
+CHECK_LARGEST = 0.1
+#: The machine is solved to this share of the gap of the weights, within these limits.
+INNER_SHARE = 0.1
+LOOSEST = 1e-2
+#: Weights below this are set to zero, as in the SimpleMKL toolbox.
+NEGLIGIBLE = 1e-8
+
+
+@dataclass
+class Joint:
+    """A machine on a stack of kernels.
+
+    Attributes
+    ----------
+    gram : Gram
+    machine : Machine
+    scale : array of shape (n_kernels,)
+    weight_set : WeightSet
+    """
+
+    gram: Gram
+    machine: Machine
+    scale: Array
+    weight_set: WeightSet
+    n_machines: int = 0
+    _matrix: Array | None = field(default=None, repr=False)
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.gram.n_kernels
+
+    def kernel(self, weights: Array) -> Array:
+        """``K(d)``, symmetric; the next call overwrites it."""
+        if self._matrix is None:
+            self._matrix = np.empty((self.gram.n_samples, self.gram.n_samples))
+        out = self.gram.combine_upper(weights * self.scale, self._matrix)
+        core.mirror(out)
+        return out
+
+    def forms(self, b: Array, kernels: Index | None = None) -> Array:
+        """Upper bounds of ``s_m b'K_m b``, exact where the representation is."""
+        pick = slice(None) if kernels is None else kernels
+        values = self.gram.quadratic_forms(b[None], kernels)
+        residual = self.gram.residual_trace[pick]
+        if residual.any():
+            values = values + residual * float(b @ b)
+        return self.scale[pick] * values
+
+    def products(self, b: Array, kernels: Index) -> Array:
+        """``s_m K_m b``, shape (len(kernels), n_samples)."""
+        return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
+
+    def solve(self, K: Array, tol: float, warm: Array | None) -> SVMResult:
+        """The machine on one kernel."""
+        self.n_machines += 1
+        return self.machine.solve(K, tol=tol, warm_start=warm)
+
+    def result(self, at: _Point, status: Status, n_iter: int, history: dict[str, list[float]]) -> MKLResult:
+        """Wrap up, with the gap over all kernels."""
+        q = self.forms(at.machine.dual_coef)
+        level = float(at.weights @ q)
+        gap = at.machine.gap + 0.5 * max(0.0, self.weight_set.support(q) - level)
+        primal = at.machine.primal
+        return MKLResult(
+            weights=at.weights,
+            dual_coef=at.machine.dual_coef,
+            intercept=at.machine.intercept,
+            primal=primal,
+            dual=primal - gap,
+            gap=gap,
+            rel_gap=relative_gap(primal, gap),
+            status=status,
+            n_iter=n_iter,
+            n_machines=self.n_machines,
+            history={key: np.asarray(values) for key, values in history.items()},
+        )
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Weights and the machine solved at them."""
+
+    weights: Array
+    machine: SVMResult
+
+
+@dataclass
+class WarmStart:
+    """What one strength or fold hands on to the next: weights and dual coefficients."""
+
+    weights: Array | None = None
+    dual_coef: Array | None = None
+
+
+def solve_svm_mkl(
+    gram: Gram | ArrayLike,
+    y: ArrayLike,
+    C: float,
+    weight_set: str | WeightSet = "simplex",
+    *,
+    loss: str = "hinge",
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    tol: float = 1e-4,
+    method: str = "auto",
+    max_iter: int | None = None,
+    warm_start: MKLResult | WarmStart | None = None,
+    callback: Callback | None = None,
+) -> MKLResult:
+    """Learn kernel weights with a support vector machine, and certify the solution.
+
+    Minimises over weights d in a convex set and over f = <w, phi_d(x)> + intercept with the kernel
+    ``K(d) = sum_m d_m s_m K_m``
+
+        1/2 ||w||^2 + sum_i C_i loss(y_i, f_i) ,      C_i = C * sample_weight_i .
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+    C : float
+        Weight of the loss > 0, a sum over samples.
+    weight_set : "simplex" or WeightSet, default="simplex"
+        ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive"}, default="hinge"
+    epsilon : float, default=0.1
+        Width of the tube of the epsilon-insensitive loss.
+    sample_weight : array of shape (n_samples,), optional
+        A weight equals a repetition; rows of weight 0 take no part.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+    tol : float, default=1e-4
+        Stop when ``gap <= tol * primal``.
+    method : {"auto", "newton", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
+        "newton" on the weights, for the simplex and the capped simplex; "reduced-gradient" is SimpleMKL as
+        published, and "cutting-plane" is SILP, both for the simplex; "closed-form" alternates the machine and the
+        optimal weights, for Lp balls and the capped simplex. "auto": Newton where it applies.
+    max_iter : int, optional
+        Outer iterations. Default: 500.
+    warm_start : MKLResult or WarmStart, optional
+        The solution of a similar problem.
+    callback : callable, optional
+        ``callback(iteration, objective, rel_gap)``; a true value stops the solver.
+
+    Returns
+    -------
+    MKLResult
+        ``f = K(d) @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, C <= 0, one class, a method that does not fit the set.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    An outer iteration costs one warm-started machine, one combination of the active kernels and products with the
+    watched ones; a pass over all kernels is made when the watched ones are solved.
+
+    References
+    ----------
+    A. Rakotomamonjy et al., SimpleMKL, JMLR 9 (2008). S. Sonnenburg et al., Large scale multiple kernel learning, JMLR
+    7 (2006). M. Kloft et al., lp-norm multiple kernel learning, JMLR 12 (2011). X. Xu et al., Soft margin multiple
+    kernel learning, IEEE TNNLS 24 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_svm_mkl
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> gram = X[:, None, :] * X[None, :, :]
+    >>> result = solve_svm_mkl(gram, np.sign(X[:, 0] - X[:, 2]), C=1.0)
+    >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
+    (array([0, 2]), True)
+    """
+    joint = make_joint(
+        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    )
+    check_known(method, METHODS, "method")
+    tol = check_tol(tol)
+    most = 500 if max_iter is None else max_iter
+    warm = WarmStart()
+    if warm_start is not None:
+        warm = WarmStart(warm_start.weights, warm_start.dual_coef)
+        if warm.weights is not None and np.shape(warm.weights) != (joint.n_kernels,):
+            raise InputError(
+                f"`warm_start` must be a solution for {joint.n_kernels} kernels, got {np.shape(warm.weights)} weights."
+            )
+    run = _solver(method, joint.weight_set)
+    with blas_threads_for(joint.gram.n_samples):
+        return run(joint, tol, most, warm, callback)
+
+
+def make_joint(
+    gram: Gram | ArrayLike,
+    y: ArrayLike,
+    C: float,
+    weight_set: str | WeightSet,
+    *,
+    loss: str = "hinge",
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+) -> Joint:
+    """Check arrays and put a machine on a stack."""
+    stack = as_gram(gram)
+    targets = np.asarray(y, dtype=np.float64)
+    if targets.shape != (stack.n_samples,):
+        raise InputError(
+            f"`y` must have one entry per row of the kernels ({stack.n_samples}), got {np.shape(y)}."
+        )
+    factors = np.ones(stack.n_kernels) if scale is None else np.asarray(scale, dtype=np.float64)
+    if factors.shape != (stack.n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
+        raise InputError(
+            f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), got shape {factors.shape}."
+        )
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    machine = Machine(targets, C, loss, epsilon, weights)
+    return Joint(stack, machine, factors, as_weight_set(weight_set, stack.n_kernels))
+
+
+def _solver(method: str, weight_set: WeightSet) -> Callable[..., MKLResult]:
+    fits: dict[str, tuple[type, ...]] = {
+        "newton": (Simplex, CappedSimplex),
+        "reduced-gradient": (Simplex,),
+        "cutting-plane": (Simplex,),
+        "closed-form": (CappedSimplex, LpBall),
+    }
+    if method == "auto":
+        method = next((m for m, kinds in fits.items() if isinstance(weight_set, kinds)), "")
+    if not method or not isinstance(weight_set, fits[method]):
+        known = [m for m, kinds in fits.items() if isinstance(weight_set, kinds)]
+        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(known) or 'none'}.")
+    return {
+        "newton": solve_by_newton,
+        "reduced-gradient": solve_by_reduced_gradient,
+        "cutting-plane": solve_by_cutting_planes,
+        "closed-form": solve_by_closed_form,
+    }[method]
+
+
+# ---- Newton on the weights ------------------------------------------------------------------------
+
+
+def solve_by_newton(
+    joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
+) -> MKLResult:
+    """Active-set Newton on J, with the second derivative that holds while the free rows stay the same."""
+    cap = joint.weight_set.cap if isinstance(joint.weight_set, CappedSimplex) else 1.0
+    weights, forms = _first_weights(joint, warm, cap)
+    watched = _watch(weights, forms)
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
+    b = warm.dual_coef
+    best: _Point | None = None
+    best_gap = math.inf
+    damping = 1e-10
+    rejected = 0
+    last: tuple[_Point, Array, Array, Array] | None = None  # point, its watched forms, curvature, weights there
+    inner = LOOSEST
+    known = math.inf  # what the last look at all kernels left to gain
+    status = Status.MAX_ITER
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
+        K = joint.kernel(weights)
+        machine = joint.solve(K, inner, b)
+        b = machine.dual_coef
+        at = _Point(weights, machine)
+        if last is not None and machine.dual > last[0].machine.primal + 1e-14 * abs(machine.primal):
+            # J has certainly grown: shorten the step, then trust the model less
+            rejected += 1
+            old, q_old, B, _ = last
+            if rejected <= 2:
+                weights = 0.5 * (old.weights + weights)
+            else:
+                damping = min(max(100.0 * damping, 1e-6), 1e6)
+                weights = _step(q_old, old.weights, B, watched, cap, damping)
+            if rejected > 30:
+                status = Status.STALLED
+                break
+            continue
+        rejected = 0
+        damping = max(0.1 * damping, 1e-10)
+        V = joint.products(b, watched)
+        q = V @ b
+        residual = joint.gram.residual_trace[watched]
+        if residual.any():
+            q = q + joint.scale[watched] * residual * float(b @ b)
+        level = float(weights[watched] @ q)
+        outer = 0.5 * max(0.0, _support(joint.weight_set, q) - level)
+        gap = machine.gap + outer
+        primal = machine.primal
+        goal = 0.5 * tol * abs(primal)
+        if outer <= max(goal, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal))) or gap <= tol * abs(primal):
+            forms = joint.forms(b)
+            forms[watched] = q
+            outer = known = 0.5 * max(0.0, joint.weight_set.support(forms) - level)
+            gap = machine.gap + outer
+            if outer > goal:
+                grown = np.union1d(np.flatnonzero(weights > 0), _watch(weights, forms))
+                grown = np.union1d(watched, grown)
+                if len(grown) > len(watched):
+                    watched = grown
+                    V = joint.products(b, watched)
+                    q = forms[watched]
+        history["objective"].append(primal)
+        history["rel_gap"].append(relative_gap(primal, gap))
+        history["n_active"].append(float(np.count_nonzero(weights)))
+        if gap < best_gap:
+            best, best_gap = at, gap
+        if gap <= tol * abs(primal):
+            status = Status.CONVERGED
+            break
+        if callback is not None and callback(n_iter, primal, relative_gap(primal, gap)):
+            status = Status.INTERRUPTED
+            break
+        inner = float(np.clip(INNER_SHARE * outer / abs(primal), 0.1 * tol, LOOSEST))
+        if machine.gap > outer:
+            # the machine is what is left
+            inner = min(inner, 0.1 * machine.rel_gap)
+            if not machine.status.ok and machine.status is not Status.MAX_ITER:
+                status = machine.status
+                break
+        B = joint.machine.curvature(K, b, V)
+        last = (at, q, B, weights)
+        weights = _step(q, weights, B, watched, cap, damping)
+    if best is None:
+        best = at
+    warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
+    return joint.result(best, status, n_iter, history)
+
+
+def _support(weight_set: WeightSet, q: Array) -> float:
+    return float(q.max()) if isinstance(weight_set, Simplex) else weight_set.support(q)
+
+
+def _first_weights(joint: Joint, warm: WarmStart, cap: float) -> tuple[Array, Array]:
+    """Starting weights, and forms that rank the kernels: those of the machine on the average kernel."""
+    if warm.weights is not None and warm.dual_coef is not None:
+        return joint.weight_set.project(np.asarray(warm.weights, dtype=np.float64)), joint.forms(warm.dual_coef)
+    equal = np.full(joint.n_kernels, 1.0 / joint.n_kernels)
+    machine = joint.solve(joint.kernel(equal), LOOSEST, warm.dual_coef)
+    warm.dual_coef = machine.dual_coef
+    forms = joint.forms(machine.dual_coef)
+    if warm.weights is not None:
+        return joint.weight_set.project(np.asarray(warm.weights, dtype=np.float64)), forms
+    weights = np.zeros(len(forms))
+    few = max(min(FIRST, len(forms)), math.ceil(1.0 / cap - 1e-12))
+    weights[np.argsort(-forms, kind="stable")[:few]] = 1.0 / few
+    return weights, forms
+
+
+def _watch(weights: Array, forms: Array) -> Index:
+    """Active kernels, and those whose forms are nearest to the largest."""
+    most = min(WATCH_MOST, len(forms))
+    near = np.argpartition(-forms, most - 1)[:most]
+    near = near[forms[near] >= WATCH_SHARE * forms.max()]
+    return np.union1d(np.flatnonzero(weights > 0), near)
+
+
+def _step(q: Array, weights: Array, B: Array, watched: Index, cap: float, damping: float) -> Array:
+    """Minimise the local quadratic model of J over the watched kernels."""
+    own = weights[watched]
+    level = max(float(own @ q), np.finfo(float).tiny)
+    H = B.copy()
+    mean = float(np.trace(B)) / len(B)
+    # what the model lacks when no row is free
+    H.flat[:: len(H) + 1] += damping * max(mean, level) + np.finfo(float).tiny
+    # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
+    drive = 0.5 * (q - level) if cap < 1.0 else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
+    linear = -drive - H @ own
+    x = own.copy()
+    if cap < 1.0:
+        x = np.clip(x / x.sum(), 0.0, cap)
+        x[np.argmin(x)] += 1.0 - x.sum()
+        gradient = H @ x + linear
+        core.box_smo(
+            H, np.zeros(len(x)), np.zeros(len(x)), np.full(len(x), cap), 0.0, x, gradient,
+            1e-12 * max(level, 1e-300), 100_000, False,
+        )  # fmt: skip
+    else:
+        core.simplex_qp(H, linear, x, 1e-13, 20 * len(x) + 100)
+    x = np.clip(x, 0.0, cap)
+    out = np.zeros_like(weights)
+    out[watched] = x / x.sum()
+    return out
+
+
+# ---- SimpleMKL as published -----------------------------------------------------------------------
+
+
+def solve_by_reduced_gradient(
+    joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
+) -> MKLResult:
+    """The reduced gradient of SimpleMKL: descend along the largest feasible steps, then a golden-section search."""
+    weights = joint.weight_set.start(joint.n_kernels) if warm.weights is None else np.array(warm.weights)
+    inner = 0.1 * tol
+    b = warm.dual_coef
+
+    def value(d: Array) -> SVMResult:
+        nonlocal b
+        found = joint.solve(joint.kernel(d), inner, b)
+        b = found.dual_coef
+        return found
+
+    at = _Point(weights, value(weights))
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
+    status = Status.MAX_ITER
+    n_iter = 0
+    for n_iter in range(1, max_iter + 1):
+        q = joint.forms(at.machine.dual_coef)
+        outer = 0.5 * max(0.0, float(q.max()) - float(at.weights @ q))
+        gap = relative_gap(at.machine.primal, at.machine.gap + outer)
+        history["objective"].append(at.machine.primal)
+        history["rel_gap"].append(gap)
+        history["n_active"].append(float(np.count_nonzero(at.weights)))
+        if gap <= tol:
+            status = Status.CONVERGED
+            break
+        if callback is not None and callback(n_iter, at.machine.primal, gap):
+            status = Status.INTERRUPTED
+            break
+        moved = _reduced_gradient_step(joint, at, q, value)
+        if moved is None:
+            status = Status.STALLED
+            break
+        at = moved
+    warm.weights, warm.dual_coef = at.weights, at.machine.dual_coef
+    return joint.result(at, status, n_iter, history)
+
+
+def _reduced_gradient_step(
+    joint: Joint, at: _Point, q: Array, value: Callable[[Array], SVMResult]
+) -> _Point | None:
+    gradient = -0.5 * q
+    gradient = gradient / np.linalg.norm(gradient)
+    base = int(np.argmax(at.weights))
+    reduced = gradient - gradient[base]
+    D = np.where((at.weights > 0) | (reduced < 0), -reduced, 0.0)
+    D[base] = 0.0
+    D[base] = -float(D.sum())
+    start, point, length = at, at, 0.0
+    while True:
+        falling = D < 0
+        if not falling.any():
+            break
+        ratio = np.full(len(D), np.inf)
+        ratio[falling] = -point.weights[falling] / D[falling]
+        blocking = int(np.argmin(ratio))
+        length = float(ratio[blocking])
+        ahead = np.maximum(point.weights + length * D, 0.0)
+        ahead[blocking] = 0.0
+        ahead /= ahead.sum()
+        there = _Point(ahead, value(ahead))
+        if there.machine.primal >= point.machine.primal:
+            break
+        point = there
+        # the blocked weight stays at zero, and the direction is made to sum to zero again
+        D[blocking] = 0.0
+        base = int(np.argmax(point.weights))
+        D[base] = 0.0
+        D[base] = -float(D.sum())
+    best = point
+    if np.isfinite(length) and length > 0 and (D < 0).any():
+        best = _golden_section(point, D, length, value)
+    if best is start or not best.machine.primal < start.machine.primal:
+        return None
+    weights = np.where(best.weights < NEGLIGIBLE, 0.0, best.weights)
+    return _Point(best.weights, best.machine) if weights.sum() == 0 else _cleaned(best, weights, value)
+
+
+def _cleaned(point: _Point, weights: Array, value: Callable[[Array], SVMResult]) -> _Point:
+    if np.array_equal(weights, point.weights):
+        return point
+    weights = weights / weights.sum()
+    return _Point(weights, value(weights))
+
+
+def _golden_section(
+    point: _Point, D: Array, length: float, value: Callable[[Array], SVMResult], precision: float = 1e-2
+) -> _Point:
+    golden = (math.sqrt(5.0) - 1.0) / 2.0
+
+    def look(step: float) -> _Point:
+        d = np.maximum(point.weights + step * D, 0.0)
+        d /= d.sum()
+        return _Point(d, value(d))
+
+    low, high = 0.0, length
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = look(left), look(right)
+    best = point
+    while True:
+        for candidate in (at_left, at_right):
+            if candidate.machine.primal < best.machine.primal:
+                best = candidate
+        # a search that has found nothing yet goes on towards the start
+        if high - low <= precision * length and (best is not point or high <= 1e-6 * length):
+            return best
+        if at_left.machine.primal <= at_right.machine.primal:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = look(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = look(right)
+
+
+# ---- SILP -----------------------------------------------------------------------------------------
+
+
+def solve_by_cutting_planes(
+    joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
+) -> MKLResult:
+    """Column generation: every machine gives a cut of J, a linear program gives the next weights."""
+    from scipy.optimize import linprog
+
+    weights = joint.weight_set.start(joint.n_kernels) if warm.weights is None else np.array(warm.weights)
+    b = warm.dual_coef
+    rows: list[Array] = []
+    rewards: list[float] = []
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
+    best: _Point | None = None
+    lower = -math.inf
+    status = Status.MAX_ITER
+    n_iter = 0
+    m = joint.n_kernels
+    for n_iter in range(1, max_iter + 1):
+        machine = joint.solve(joint.kernel(weights), 0.1 * tol, b)
+        b = machine.dual_coef
+        q = joint.forms(b)
+        at = _Point(weights, machine)
+        if best is None or machine.primal < best.machine.primal:
+            best = at
+        gap = relative_gap(best.machine.primal, best.machine.primal - lower)
+        own = 0.5 * max(0.0, float(q.max()) - float(weights @ q)) + machine.gap
+        gap = min(gap, relative_gap(machine.primal, own))
+        history["objective"].append(best.machine.primal)
+        history["rel_gap"].append(gap)
+        history["n_active"].append(float(np.count_nonzero(weights)))
+        if gap <= tol:
+            status = Status.CONVERGED
+            break
+        if callback is not None and callback(n_iter, best.machine.primal, gap):
+            status = Status.INTERRUPTED
+            break
+        # J(d) >= reward - <d, q> / 2 for every b found so far
+        rows.append(-0.5 * q)
+        rewards.append(joint.machine.reward(b))
+        size = max(abs(machine.primal), 1e-300)
+        A = np.column_stack([np.array(rows) / size, -np.ones(len(rows))])
+        found = linprog(
+            np.r_[np.zeros(m), 1.0],
+            A_ub=A,
+            b_ub=-np.array(rewards) / size,
+            A_eq=np.r_[np.ones(m), 0.0][None],
+            b_eq=[1.0],
+            bounds=[(0.0, None)] * m + [(None, None)],
+            method="highs",
+        )
+        if found.x is None:
+            status = Status.STALLED
+            break
+        lower = max(lower, float(found.fun) * size)
+        weights = np.maximum(found.x[:m], 0.0)
+        weights /= weights.sum()
+    assert best is not None
+    warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
+    result = joint.result(best, status, n_iter, history)
+    if status is Status.CONVERGED and lower > result.dual:
+        # the bound of the cuts holds whatever the coefficients are
+        gap = max(0.0, result.primal - lower)
+        result = replace(result, dual=result.primal - gap, gap=gap, rel_gap=relative_gap(result.primal, gap))
+    return result
+
+
+# ---- closed form ----------------------------------------------------------------------------------
+
+
+def solve_by_closed_form(
+    joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
+) -> MKLResult:
+    """Alternate the machine and the best weights for its norms ``|w_m|^2 = d_m^2 q_m``."""
+    weights = joint.weight_set.start(joint.n_kernels) if warm.weights is None else np.array(warm.weights)
+    b = warm.dual_coef
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
+    status = Status.MAX_ITER
+    best: _Point | None = None
+    best_gap = math.inf
+    inner = LOOSEST
+    n_iter = 0
+    for n_iter in range(1, max_iter + 1):
+        machine = joint.solve(joint.kernel(weights), inner, b)
+        b = machine.dual_coef
+        q = joint.forms(b)
+        at = _Point(weights, machine)
+        outer = 0.5 * max(0.0, joint.weight_set.support(q) - float(weights @ q))
+        gap = machine.gap + outer
+        rel = relative_gap(machine.primal, gap)
+        if gap < best_gap:
+            best, best_gap = at, gap
+        history["objective"].append(machine.primal)
+        history["rel_gap"].append(rel)
+        history["n_active"].append(float(np.count_nonzero(weights)))
+        if rel <= tol:
+            status = Status.CONVERGED
+            break
+        if callback is not None and callback(n_iter, machine.primal, rel):
+            status = Status.INTERRUPTED
+            break
+        inner = float(np.clip(INNER_SHARE * outer / abs(machine.primal), 0.1 * tol, LOOSEST))
+        if machine.gap > outer:
+            inner = min(inner, 0.1 * machine.rel_gap)
+        norms = weights * np.sqrt(np.maximum(q, 0.0))
+        weights = _best_weights(joint.weight_set, norms)
+    assert best is not None
+    warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
+    return joint.result(best, status, n_iter, history)
+
+
+def _best_weights(weight_set: WeightSet, norms: Array) -> Array:
+    """``argmin sum_m norms_m^2 / d_m`` over the set."""
+    if isinstance(weight_set, LpBall):
+        p = weight_set.p
+        top = float(norms.max())
+        if top == 0.0:
+            return weight_set.start(len(norms))
+        shape = (norms / top) ** (2.0 / (p + 1.0))
+        return shape / float(np.sum(shape**p)) ** (1.0 / p)
+    assert isinstance(weight_set, CappedSimplex)
+    return _best_capped(norms, weight_set.cap)
+
+
+def _best_capped(norms: Array, cap: float) -> Array:
+    """Proportional to the norms, the largest held at the cap."""
+    order = np.argsort(-norms, kind="stable")
+    sorted_norms = norms[order]
+    tail = np.r_[np.cumsum(sorted_norms[::-1])[::-1], 0.0]
+    out = np.zeros(len(norms))
+    for held in range(len(norms)):
+        rest = 1.0 - held * cap
+        if rest <= 0.0:
+            break
+        if tail[held] <= 0.0:
+            # fewer kernels matter than the cap needs: the others share what is left
+            out[held:] = rest / (len(norms) - held)
+            break
+        if sorted_norms[held] * rest / tail[held] <= cap * (1 + 1e-12):
+            out[held:] = sorted_norms[held:] * rest / tail[held]
+            break
+        out[held] = cap
+    result = np.empty(len(norms))
+    result[order] = np.minimum(out, cap)
+    return result / result.sum()
