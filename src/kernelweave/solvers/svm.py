@@ -224,11 +224,11 @@ def solve_svr(
 
     Minimises over f = <w, phi(x)> + intercept
 
-        1/2 ||w||^2 + sum_i C_i max(0, |y_i - f_i| - epsilon) ,     C_i = C * sample_weight_i ,
+        1/2 ||w||^2 + sum_i C_i max(0, abs(y_i - f_i) - epsilon) ,     C_i = C * sample_weight_i ,
 
     through its dual in n variables, where the two multipliers of a sample are the positive and negative part of b_i:
 
-        max_b  y'b - epsilon |b|_1 - 1/2 b'K b     s.t.  |b_i| <= C_i,  sum(b) = 0 .
+        max_b  y'b - epsilon ||b||_1 - 1/2 b'K b     s.t.  abs(b_i) <= C_i,  sum(b) = 0 .
 
     Parameters
     ----------
