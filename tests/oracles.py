@@ -70,3 +70,67 @@ def central_difference(function, point, step):
         behind[k] -= step
         out[k] = (function(ahead) - function(behind)) / (2 * step)
     return out
+
+
+def _conic(problem):
+    """Solve a CVXPY problem as tightly as the cone solver can, and return its value."""
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for tol in (1e-12, 1e-10):
+            try:
+                problem.solve(
+                    solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol, max_iter=500
+                )
+                break
+            except cp.error.SolverError:  # the tighter tolerance is sometimes out of its reach
+                continue
+    return float(problem.value)
+
+
+def svc_by_conic(K, y, costs, *, squared=False):
+    """Optimal value of the support vector classifier from its primal, by CVXPY with Clarabel."""
+    import cvxpy as cp
+
+    F = factor_of(K)
+    w, t = cp.Variable(len(F)), cp.Variable()
+    slack = cp.pos(1 - cp.multiply(y, F.T @ w + t))
+    loss = 0.5 * costs @ cp.square(slack) if squared else costs @ slack
+    return _conic(cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + loss)))
+
+
+def svr_by_conic(K, y, costs, epsilon):
+    """Optimal value of support vector regression from its primal, by CVXPY with Clarabel."""
+    import cvxpy as cp
+
+    F = factor_of(K)
+    w, t = cp.Variable(len(F)), cp.Variable()
+    loss = costs @ cp.pos(cp.abs(y - F.T @ w - t) - epsilon)
+    return _conic(cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + loss)))
+
+
+def meb_by_conic(K):
+    """Squared radius of the minimum enclosing ball from its primal, by CVXPY with Clarabel."""
+    import cvxpy as cp
+
+    F = factor_of(K)
+    center, radius = cp.Variable(len(F)), cp.Variable()
+    return _conic(cp.Problem(cp.Minimize(radius), [cp.norm(f - center) <= radius for f in F.T])) ** 2
+
+
+def svm_value(K, y, coef, costs, loss, kinks=(0.0,)):
+    """``1/2 ||w||^2`` plus the loss at signed coefficients, minimised over the intercept by trying every candidate.
+
+    The minimum of a piecewise linear loss lies where a residual equals a kink, that of a smooth one is searched.
+    """
+    from scipy.optimize import minimize_scalar
+
+    f = K @ coef
+
+    def value(t):
+        return 0.5 * coef @ f + costs @ loss(y, f + t)
+
+    reach = 2 + np.abs(f).max() + np.abs(y).max()
+    smooth = minimize_scalar(value, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-13}).fun
+    return min(smooth, *(value(t) for kink in kinks for t in y - f + kink))

@@ -20,6 +20,7 @@ from kernelweave._loops import core
 
 Array = NDArray[np.float64]
 
+EPS = float(np.finfo(np.float64).eps)
 #: Stands for no bound: the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
 #: What may be done about a matrix that is not positive semidefinite.
@@ -57,9 +58,7 @@ class BoxProblem:
 
     def scaled(self, factor: float) -> BoxProblem:
         """The problem whose C is multiplied by a factor."""
-        return replace(
-            self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor
-        )
+        return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -74,6 +73,12 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     up[b >= problem.upper] = np.inf
     down[b <= problem.lower] = -np.inf
     return up, down
+
+
+def rounding(problem: BoxProblem, b: Array) -> float:
+    """Rounding error of a derivative at b."""
+    largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
 
 
 def project(problem: BoxProblem, start: Array) -> Array | None:
@@ -100,7 +105,8 @@ def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     if problem.total != 0.0 or curvature <= 0.0 or slope >= 0.0:
         return b, g
     used = b != 0
-    room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
+    with np.errstate(over="ignore"):
+        room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
     factor = min(-slope / curvature, float(room.min()))
     return np.clip(factor * b, problem.lower, problem.upper), problem.linear + factor * product
 

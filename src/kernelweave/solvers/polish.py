@@ -24,16 +24,17 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._loops import core
-from kernelweave.solvers.box import BoxProblem, derivatives
+from kernelweave.solvers.box import EPS, BoxProblem, derivatives, rounding
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-EPS = float(np.finfo(np.float64).eps)
-#: Fewest and most systems of one run; in between, as many as cost the time of the SMO steps before it.
-SYSTEMS = (3, 20)
-#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n.
-SYSTEM_COST = 1.0 / 60.0
+#: Most systems of one run.
+MOST_SYSTEMS = 20
+#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n (measured).
+SYSTEM_COST = 1.0 / 40.0
+#: A run may cost this many times what the SMO steps before it did.
+SHARE = 2.0
 #: Free coefficients above which a dense factor is left alone (its memory is the square of it).
 MOST_FREE = 6000
 
@@ -112,6 +113,10 @@ def _free(problem: BoxProblem, b: Array) -> Mask:
     return inside & (b != 0) if problem.kink > 0 else inside
 
 
+def _cost(n_free: int) -> float:
+    return SYSTEM_COST * float(n_free) ** 3
+
+
 def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     """Try the active set method from feasible b with gradient g.
 
@@ -121,27 +126,30 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     b, g : arrays of shape (n,)
     work : float
         SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
-        coefficients change; a try may cost about as much as the steps did.
+        coefficients change; a try costs about as much as the steps did, so that nothing is tried when they were few.
     """
     free = _free(problem, b)
     n_free = int(np.count_nonzero(free))
-    if not 2 <= n_free <= MOST_FREE:
+    if not 2 <= n_free <= MOST_FREE or _cost(n_free) > work:
         return Polished(b, g, 0)
-    most = int(np.clip(work / (SYSTEM_COST * n_free**3), *SYSTEMS))
     try:
-        found = _active_set(problem, b, g, free, most)
+        found = _active_set(problem, b, g, free, work)
         if found.solved:
             return found
-        rest = _descend(problem, b, g, free, most)
+        rest = _descend(problem, b, g, free, work)
     except _Negative:
         return Polished(b, g, 1, negative=True)
     return replace(rest, systems=found.systems + rest.systems)
 
 
-def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: int) -> Polished:
+def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
     b, g, free = start.copy(), g0.copy(), free.copy()
     low, high, slope = _segments(problem, b)
-    for n_systems in range(1, most + 1):
+    spent = 0.0
+    n_systems = 0
+    # far from the solution whole groups are freed, and systems grow beyond what they are worth
+    while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
+        n_systems += 1
         where = np.flatnonzero(free)
         d, level = _FreeBlock(problem, where).step(g[where] + slope[where], problem.total - float(b.sum()))
         target = b[where] + d
@@ -153,7 +161,7 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: 
         core.add_rows(problem.K, change, g)
         g += problem.ridge * change
         U, D = derivatives(problem, b, g)
-        noise = _noise(problem, b)
+        noise = rounding(problem, b)
         rise, fall = ~free & (level - U > noise), ~free & (D - level > noise)
         left = where[over | under]
         if not len(left) and not rise.any() and not fall.any():
@@ -168,12 +176,15 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: 
     return Polished(start, g0, n_systems)
 
 
-def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: int) -> Polished:
+def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
     b, g, free = start.copy(), g0.copy(), free.copy()
     low, high, slope = _segments(problem, b)
-    n_systems = 0
+    n_systems, spent = 0, 0.0
     solved = False
-    while n_systems < most and np.count_nonzero(free) >= 2:
+    while n_systems < MOST_SYSTEMS and np.count_nonzero(free) >= 2:
+        spent += _cost(int(np.count_nonzero(free)))
+        if spent > work:
+            break
         n_systems += 1
         where = np.flatnonzero(free)
         d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
@@ -199,7 +210,7 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, most: int
         rise, fall = int(np.argmin(U)), int(np.argmax(D))
         sign = 1.0 if level - U[rise] >= D[fall] - level else -1.0
         k = rise if sign > 0 else fall
-        if max(level - U[rise], D[fall] - level) <= _noise(problem, b):
+        if max(level - U[rise], D[fall] - level) <= rounding(problem, b):
             solved = True
             break
         _turn(problem, (np.arange(len(b)) == k) & (b == 0), sign, low, high, slope)
@@ -221,9 +232,3 @@ def _settle(problem: BoxProblem, b: Array, free: NDArray[np.int64]) -> None:
     if len(free):
         k = free[np.argmax(np.minimum(b[free] - problem.lower[free], problem.upper[free] - b[free]))]
         b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.lower[k], problem.upper[k])
-
-
-def _noise(problem: BoxProblem, b: Array) -> float:
-    """Rounding error of a derivative."""
-    largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
-    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave._loops import core
-from kernelweave.solvers.box import BoxProblem, derivatives, rescale
+from kernelweave.solvers.box import BoxProblem, derivatives, rescale, rounding
 from kernelweave.solvers.polish import polish
 from kernelweave.solvers.result import Status
 
@@ -94,7 +94,9 @@ def solve_box(
     n = len(start)
     limit = 1_000_000 + 100 * n if max_iter is None else max_iter
     run = _Run(problem, certify, tol, limit, 1.0, start)
-    if not run.rounds(FIRST_ROUNDS) and problem.total == 0.0 and run.steps < limit:
+    # a warm start is worth more patience: what comes next forgets it
+    first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
+    if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
         _continue(run)
     run.rounds(None)
 
@@ -118,6 +120,7 @@ class _Run:
     ) -> None:
         self.problem, self.certify, self.tol, self.limit, self.factor = problem, certify, tol, limit, factor
         self.steps = self.systems = self.idle = 0
+        self.count = int(np.count_nonzero(start) > 1)  # what is known from elsewhere counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
         self.best_b, self.best = start, Certificate(np.inf, np.inf, 0.0)
@@ -165,6 +168,8 @@ class _Run:
     def one(self) -> None:
         """One round: SMO, then Newton."""
         before = self.best.gap
+        self.count += 1
+        self.eps = max(self.eps, rounding(self.problem, self.b))
         done, reached = _run(
             self.problem, self.b, self.g, self.eps, min(self.budget, self.limit - self.steps)
         )
@@ -175,13 +180,15 @@ class _Run:
             # the gradient was updated step by step; the certificate must not depend on that
             self.g = self.problem.gradient(self.b)
             here = self.judge()
-        if not self.good(here) and (here.gap <= 1e-2 * abs(here.primal) or not reached):
+        # the free set after a first, coarse round that went well is rarely the right one
+        near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
+        if near and not self.good(here) and self.steps < self.limit:
             found = polish(self.problem, self.b, self.g, self.work)
-            self.work = 0.0
             self.systems += found.systems
             if found.negative:
                 raise NotPSDError(_indefinite())
             if found.systems:
+                self.work = 0.0
                 old = self.b, self.g
                 self.b, self.g = found.b.copy(), found.g.copy()
                 there = self.judge()
@@ -226,7 +233,9 @@ def _continue(run: _Run) -> None:
         if factor == 1.0:
             break
         scaled = run.problem.scaled(factor)
-        stage = _Run(scaled, run.certify, STAGE_TOL, run.limit, factor, np.clip(b, scaled.lower, scaled.upper))
+        stage = _Run(
+            scaled, run.certify, STAGE_TOL, run.limit, factor, np.clip(b, scaled.lower, scaled.upper)
+        )
         stage.rounds(STAGE_ROUNDS)
         run.steps += stage.steps
         run.systems += stage.systems
@@ -238,7 +247,9 @@ def _continue(run: _Run) -> None:
 def check_max_iter(max_iter: int | None) -> int | None:
     """A number of steps >= 1, or None."""
     if max_iter is not None and (not isinstance(max_iter, (int, np.integer)) or max_iter < 1):
-        raise InputError(f"`max_iter` must be a whole number >= 1, or None for the default, got {max_iter!r}.")
+        raise InputError(
+            f"`max_iter` must be a whole number >= 1, or None for the default, got {max_iter!r}."
+        )
     return max_iter
 
 

@@ -198,7 +198,9 @@ def solve_l2svc(
         margin = 1.0 - labels * (product + intercept)
         loss = np.maximum(margin, 0.0)
         multipliers = labels * b
-        gap = 0.5 * cost @ np.square(loss - ridge / factor * multipliers) + multipliers @ np.maximum(-margin, 0.0)
+        gap = 0.5 * cost @ np.square(loss - ridge / factor * multipliers) + multipliers @ np.maximum(
+            -margin, 0.0
+        )
         primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
         return Certificate(primal, float(gap), intercept)
 
@@ -222,11 +224,11 @@ def solve_svr(
 
     Minimises over f = <w, phi(x)> + intercept
 
-        1/2 ||w||^2 + sum_i C_i max(0, |y_i - f_i| - epsilon) ,     C_i = C * sample_weight_i ,
+        1/2 ||w||^2 + sum_i C_i max(0, abs(y_i - f_i) - epsilon) ,     C_i = C * sample_weight_i ,
 
     through its dual in n variables, where the two multipliers of a sample are the positive and negative part of b_i:
 
-        max_b  y'b - epsilon |b|_1 - 1/2 b'K b     s.t.  |b_i| <= C_i,  sum(b) = 0 .
+        max_b  y'b - epsilon ||b||_1 - 1/2 b'K b     s.t.  abs(b_i) <= C_i,  sum(b) = 0 .
 
     Parameters
     ----------
@@ -337,7 +339,9 @@ def _vector(values: ArrayLike, name: str, n_samples: int) -> Array:
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers.") from None
+        raise InputError(
+            f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers."
+        ) from None
     if vector.shape != (n_samples,):
         raise InputError(
             f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
@@ -368,7 +372,7 @@ def _labels(y: ArrayLike, costs: Array) -> Array:
     if labels.shape != costs.shape:
         raise InputError(f"`y` must have one label per row of K, shape {costs.shape}, got {labels.shape}.")
     if not (np.abs(labels) == 1.0).all():
-        found = np.unique(np.asarray(y))[:4].tolist()
+        found = sorted({str(label) for label in np.asarray(y).tolist()})[:4]
         raise InputError(
             f"`y` must hold the labels -1 and +1, got {found}. Encode them, for example "
             "np.where(y == positive, 1, -1), or use MKLClassifier."
@@ -401,17 +405,14 @@ def _hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
 def _squared_hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
     """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
     order = np.argsort(rest)
-    points, weights = rest[order], costs[order]
-    # sums over the samples with a loss at t: positive ones above it, negative ones below it
-    above, below = weights * (labels[order] > 0), weights * (labels[order] < 0)
+    points, weights, positive = rest[order], costs[order], labels[order] > 0
+    # t lies before the first point at which the derivative is nonnegative; there, positive samples from this point
+    # on and negative ones before it have a loss
+    above, below = np.where(positive, weights, 0.0), np.where(positive, 0.0, weights)
     mass = above.sum() - np.cumsum(above) + np.cumsum(below)
-    moment = (above * points).sum() - np.cumsum(above * points) + np.cumsum(below * points)
-    rising = np.flatnonzero(mass * points - moment >= 0.0)
-    t = float(points[rising[0]]) if len(rising) else float(points[-1])
-    # the derivative is linear between two points: the last step is exact
-    for _ in range(3):
-        active = np.where(labels > 0, rest > t, rest < t) & (costs > 0)
-        if not active.any():
-            break
-        t = float(costs[active] @ rest[active]) / float(costs[active].sum())
-    return t
+    moment = above @ points - np.cumsum(above * points) + np.cumsum(below * points)
+    rising = np.flatnonzero(mass * points >= moment)
+    first = int(rising[0]) if len(rising) else len(points)
+    active = np.where(np.arange(len(points)) >= first, above, below)
+    total = float(active.sum())
+    return float(active @ points) / total if total > 0 else float(points[min(first, len(points) - 1)])

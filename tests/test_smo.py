@@ -1,0 +1,204 @@
+"""SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality."""
+
+import numpy as np
+import pytest
+
+from kernelweave import _loops
+from kernelweave._loops import numpy_core
+from kernelweave.solvers.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
+from kernelweave.solvers.polish import polish
+
+CORES = [pytest.param(numpy_core, id="numpy")]
+if _loops.HAS_EXTENSION:
+    CORES.append(pytest.param(_loops.core, id="compiled"))
+KINDS = ("svc", "l2svc", "svr", "meb", "weighted")
+
+
+def make_box(kind, n, rng, C=3.0):
+    """A box problem of every shape that the machines use, and a feasible start."""
+    X = rng.normal(size=(n, 4))
+    K = np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = [1.0, -1.0]
+    ridge, start = np.zeros(n), np.zeros(n)
+    costs = C * rng.integers(0, 3, size=n) if kind == "weighted" else np.full(n, C)
+    lower, upper = np.minimum(0, y * costs), np.maximum(0, y * costs)
+    if kind == "l2svc":
+        ridge += 1 / C
+        lower, upper = np.minimum(0, y * UNBOUNDED), np.maximum(0, y * UNBOUNDED)
+    if kind == "svr":
+        return BoxProblem(K, ridge, -X[:, 0], -costs, costs, kink=0.1), start
+    if kind == "meb":
+        start[0] = 1.0
+        K = X @ X.T
+        return BoxProblem(K, ridge, -0.5 * np.diag(K), start * 0, start * 0 + 1, total=1.0), start
+    return BoxProblem(K, ridge, -y, lower, upper), start
+
+
+def run(core, problem, start, eps, most=10**6, shrink=True):
+    b, g = start.copy(), problem.gradient(start)
+    report = core.box_smo(
+        problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, most, shrink
+    )
+    return b, g, report
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [2, 3, 30, 150])
+def test_smo_ends_where_no_pair_can_be_improved(core, kind, n, rng):
+    problem, start = make_box(kind, n, rng)
+    b, g, (steps, violation, bent) = run(core, problem, start, 1e-9)
+    assert violation <= 1e-9
+    assert steps < 10**6
+    assert bent >= -1e-12
+    # what it says is what an independent look finds
+    gradient = problem.K @ b + problem.ridge * b + problem.linear
+    np.testing.assert_allclose(g, gradient, atol=1e-11)
+    up, down = derivatives(problem, b, gradient)
+    assert max(down.max() - up.min(), 0.0) == pytest.approx(violation, abs=1e-11)
+    assert problem.infeasibility(b) <= 1e-12
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="needs the compiled core")
+@pytest.mark.parametrize("kind", KINDS)
+def test_twins_take_the_same_steps(kind, rng):
+    problem, start = make_box(kind, 90, rng)
+    for most in (1, 5, 20):
+        b, g, report = run(_loops.core, problem, start, 1e-4, most, shrink=False)
+        b2, g2, report2 = run(numpy_core, problem, start, 1e-4, most)
+        assert report[0] == report2[0]
+        assert report[1] == pytest.approx(report2[1], rel=1e-6, abs=1e-12)
+        np.testing.assert_allclose(b, b2, atol=1e-9)
+        np.testing.assert_allclose(g, g2, atol=1e-9)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", ["svc", "svr", "weighted", "meb"])
+@pytest.mark.parametrize("C", [0.05, 30.0])
+def test_shrinking_changes_nothing_but_the_way(core, kind, C, rng):
+    problem, start = make_box(kind, 400, rng, C)
+    b, g, report = run(core, problem, start, 1e-8, shrink=True)
+    b2, _, report2 = run(core, problem, start, 1e-8, shrink=False)
+    assert max(report[1], report2[1]) <= 1e-8
+
+    def value(b):
+        return 0.5 * b @ problem.K @ b + problem.linear @ b + problem.kink * np.abs(b).sum()
+
+    assert value(b) == pytest.approx(value(b2), rel=1e-9)
+    np.testing.assert_allclose(g, problem.K @ b + problem.linear, atol=1e-10)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_budget_is_kept_and_every_point_is_feasible(core, kind, rng):
+    problem, start = make_box(kind, 200, rng)
+    for most in (0, 1, 7, 230):
+        b, g, (steps, violation, _) = run(core, problem, start, 1e-12, most)
+        assert steps <= most
+        assert violation > 1e-5 or most == 230
+        assert problem.infeasibility(b) <= 1e-12
+        np.testing.assert_allclose(g, problem.gradient(b), atol=1e-11)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_negative_curvature_is_reported(core, rng):
+    problem, start = make_box("svc", 20, rng)
+    bad = BoxProblem(
+        np.full((20, 20), 3.0) - 2 * np.eye(20), problem.ridge, problem.linear, problem.lower, problem.upper
+    )
+    _, _, (steps, _, bent) = run(core, bad, start, 1e-6, 1000)
+    assert steps <= 1000
+    assert bent < -1e-3
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_inspect_sees_what_is_not_finite_or_not_symmetric(core, rng):
+    for n in (1, 17, 300):
+        K = rng.normal(size=(n, n))
+        K = K + K.T
+        worst, big, bad = core.inspect(K)
+        assert (worst, bad) == (0.0, 0)
+        assert big == np.abs(K).max()
+        for value in (np.nan, np.inf, -np.inf):
+            broken = K.copy()
+            broken[n // 2, n - 1] = value
+            assert core.inspect(broken)[2] > 0
+            broken = K.copy()
+            broken[n - 1, 0] = value
+            assert core.inspect(broken)[2] > 0
+    K[280, 3] += 0.5
+    assert core.inspect(K)[0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_add_rows(core, share, rng):
+    K = rng.normal(size=(33, 33))
+    K, w, g = K + K.T, rng.normal(size=33) * (rng.uniform(size=33) < share), rng.normal(size=33)
+    expected = g + K @ w
+    core.add_rows(K, w, g)
+    np.testing.assert_allclose(g, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_newton_ends_at_the_solution_to_rounding(kind, rng):
+    problem, start = make_box(kind, 120, rng)
+    b, g, (_, violation, _) = run(_loops.core, problem, start, 1e-3)
+    found = polish(problem, b, g, 1e9)
+    assert found.solved
+    assert violation > 1e-5
+    up, down = derivatives(problem, found.b, problem.gradient(found.b))
+    assert down.max() - up.min() <= 1e-12
+    assert problem.infeasibility(found.b) <= 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [3, 40])
+def test_newton_from_afar_is_feasible_and_never_worse(kind, steps, rng):
+    problem, start = make_box(kind, 120, rng)
+    b, g, _ = run(_loops.core, problem, start, 1e-9, steps)
+
+    def value(b):
+        quadratic = b @ problem.K @ b + problem.ridge @ np.square(b)
+        return 0.5 * quadratic + problem.linear @ b + problem.kink * np.abs(b).sum()
+
+    # a budget for a few systems: the first points are too far away to be solved
+    found = polish(problem, b, g, 1e4)
+    assert found.systems or steps < 40
+    assert problem.infeasibility(found.b) <= 1e-12
+    assert value(found.b) <= value(b) + 1e-12 * abs(value(b))
+
+
+def test_newton_reports_a_negative_free_block(rng):
+    problem, _ = make_box("svc", 10, rng)
+    b = 0.5 * np.where(np.arange(10) % 2, 1.0, -1.0)
+    wide = BoxProblem(
+        np.ascontiguousarray(problem.K - 3 * np.eye(10)), problem.ridge, problem.linear, b * 0 - 9, b * 0 + 9
+    )
+    assert polish(wide, b, wide.gradient(b), 1e9).negative
+
+
+@pytest.mark.parametrize("kind", ["svc", "svr", "meb", "weighted"])
+def test_any_start_becomes_feasible(kind, rng):
+    problem, _ = make_box(kind, 40, rng)
+    for size in (1e-3, 1.0, 1e6):
+        start = project(problem, size * rng.normal(size=40))
+        assert start is not None
+        assert problem.infeasibility(start) <= 1e-12
+    if kind == "svc":
+        # only one sign is left after clipping: nothing to balance it with
+        assert project(problem, np.full(40, 1.0)) is None
+    feasible = project(problem, rng.uniform(size=40) * np.sign(-problem.linear))
+    np.testing.assert_allclose(project(problem, feasible), feasible, rtol=1e-13)
+
+
+def test_the_best_multiple_is_taken(rng):
+    problem, _ = make_box("svc", 40, rng, C=100.0)
+    start = project(problem, -1e-3 * problem.linear * rng.uniform(size=40))
+    b, g = rescale(problem, start, problem.gradient(start))
+    factor = b[np.argmax(np.abs(b))] / start[np.argmax(np.abs(b))]
+    assert factor > 2
+    np.testing.assert_allclose(g, problem.gradient(b), atol=1e-12)
+    # stationary along the ray, or at the end of the box
+    assert abs(b @ g) <= 1e-10 or np.isclose(np.abs(b).max(), 100.0)
