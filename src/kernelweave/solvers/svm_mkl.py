@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known, check_tol
+from kernelweave._checks import InputError, check_known, check_positive, check_tol
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
@@ -42,7 +42,7 @@ FIRST = 40
 #: All kernels are looked at when the watched ones have this share left of what all had at the last look, or of J.
 CHECK_SHARE = 0.3
 CHECK_LARGEST = 0.1
-#: The machine is solved to this share of the gap of the weights, within these limits.
+#: The machine is solved to this share of the square of the relative gap of the weights, and never more loosely than this.
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
@@ -264,7 +264,9 @@ def make_joint(
             f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), got shape {factors.shape}."
         )
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    machine = Machine(targets, C, loss, epsilon, weights)
+    machine = Machine(
+        targets, check_positive(C, "C"), loss, check_positive(epsilon, "epsilon", zero=True), weights
+    )
     return Joint(stack, machine, factors, as_weight_set(weight_set, stack.n_kernels))
 
 
@@ -279,7 +281,9 @@ def _solver(method: str, weight_set: WeightSet) -> Callable[..., MKLResult]:
         method = next((m for m, kinds in fits.items() if isinstance(weight_set, kinds)), "")
     if not method or not isinstance(weight_set, fits[method]):
         known = [m for m, kinds in fits.items() if isinstance(weight_set, kinds)]
-        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(known) or 'none'}.")
+        raise InputError(
+            f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(known) or 'none'}."
+        )
     return {
         "newton": solve_by_newton,
         "reduced-gradient": solve_by_reduced_gradient,
@@ -304,7 +308,9 @@ def solve_by_newton(
     best_gap = math.inf
     damping = 1e-10
     rejected = 0
-    last: tuple[_Point, Array, Array, Array] | None = None  # point, its watched forms, curvature, weights there
+    last: tuple[_Point, Array, Array, Array] | None = (
+        None  # point, its watched forms, curvature, weights there
+    )
     inner = LOOSEST
     known = math.inf  # what the last look at all kernels left to gain
     status = Status.MAX_ITER
@@ -340,7 +346,9 @@ def solve_by_newton(
         gap = machine.gap + outer
         primal = machine.primal
         goal = 0.5 * tol * abs(primal)
-        if outer <= max(goal, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal))) or gap <= tol * abs(primal):
+        if outer <= max(goal, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal))) or gap <= tol * abs(
+            primal
+        ):
             forms = joint.forms(b)
             forms[watched] = q
             outer = known = 0.5 * max(0.0, joint.weight_set.support(forms) - level)
@@ -363,7 +371,7 @@ def solve_by_newton(
         if callback is not None and callback(n_iter, primal, relative_gap(primal, gap)):
             status = Status.INTERRUPTED
             break
-        inner = float(np.clip(INNER_SHARE * outer / abs(primal), 0.1 * tol, LOOSEST))
+        inner = _inner_tol(outer / abs(primal), tol)
         if machine.gap > outer:
             # the machine is what is left
             inner = min(inner, 0.1 * machine.rel_gap)
@@ -379,6 +387,11 @@ def solve_by_newton(
     return joint.result(best, status, n_iter, history)
 
 
+def _inner_tol(outer: float, tol: float) -> float:
+    """Tolerance of the next machine: forms are as wrong as the root of its gap, so it is the square of what is left."""
+    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), 1e-13, LOOSEST))
+
+
 def _support(weight_set: WeightSet, q: Array) -> float:
     return float(q.max()) if isinstance(weight_set, Simplex) else weight_set.support(q)
 
@@ -386,7 +399,9 @@ def _support(weight_set: WeightSet, q: Array) -> float:
 def _first_weights(joint: Joint, warm: WarmStart, cap: float) -> tuple[Array, Array]:
     """Starting weights, and forms that rank the kernels: those of the machine on the average kernel."""
     if warm.weights is not None and warm.dual_coef is not None:
-        return joint.weight_set.project(np.asarray(warm.weights, dtype=np.float64)), joint.forms(warm.dual_coef)
+        return joint.weight_set.project(np.asarray(warm.weights, dtype=np.float64)), joint.forms(
+            warm.dual_coef
+        )
     equal = np.full(joint.n_kernels, 1.0 / joint.n_kernels)
     machine = joint.solve(joint.kernel(equal), LOOSEST, warm.dual_coef)
     warm.dual_coef = machine.dual_coef
@@ -544,7 +559,10 @@ def _golden_section(
             if candidate.machine.primal < best.machine.primal:
                 best = candidate
         # a search that has found nothing yet goes on towards the start
-        if high - low <= precision * length and (best is not point or high <= 1e-6 * length):
+        width = high - low
+        if width <= precision * length and (
+            best is not point or high <= 1e-6 * length or width <= 1e-9 * length
+        ):
             return best
         if at_left.machine.primal <= at_right.machine.primal:
             high, right, at_right = right, left, at_left
@@ -658,7 +676,7 @@ def solve_by_closed_form(
         if callback is not None and callback(n_iter, machine.primal, rel):
             status = Status.INTERRUPTED
             break
-        inner = float(np.clip(INNER_SHARE * outer / abs(machine.primal), 0.1 * tol, LOOSEST))
+        inner = _inner_tol(outer / abs(machine.primal), tol)
         if machine.gap > outer:
             inner = min(inner, 0.1 * machine.rel_gap)
         norms = weights * np.sqrt(np.maximum(q, 0.0))
