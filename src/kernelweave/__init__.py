@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from kernelweave.persistence import load, save
     from kernelweave.solvers.meb import solve_meb
     from kernelweave.solvers.path import rls2_path
+    from kernelweave.solvers.radius import solve_radius, solve_rkl
     from kernelweave.solvers.result import MEBResult, PathResult, RLS2Result, Status, SVMResult
     from kernelweave.solvers.rls2 import solve_rls2
     from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
+    from kernelweave.solvers.svm_mkl import solve_svm_mkl
 
 _MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
@@ -38,8 +40,11 @@ _NAMES = {
     "save": "persistence",
     "solve_l2svc": "solvers.svm",
     "solve_meb": "solvers.meb",
+    "solve_radius": "solvers.radius",
+    "solve_rkl": "solvers.radius",
     "solve_rls2": "solvers.rls2",
     "solve_svc": "solvers.svm",
+    "solve_svm_mkl": "solvers.svm_mkl",
     "solve_svr": "solvers.svm",
 }
 
@@ -67,8 +72,11 @@ __all__ = [
     "save",
     "solve_l2svc",
     "solve_meb",
+    "solve_radius",
+    "solve_rkl",
     "solve_rls2",
     "solve_svc",
+    "solve_svm_mkl",
     "solve_svr",
     "views",
 ]

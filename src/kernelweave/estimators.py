@@ -225,6 +225,15 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         learner = learners.resolve(self.learner)
         if self.fit_intercept not in (True, False):
             raise InputError(f"`fit_intercept` must be True or False, got {self.fit_intercept!r}.")
+        if learner.own_intercept and not self.fit_intercept:
+            raise InputError(
+                f"`fit_intercept=False` is for learners that fix the intercept beforehand; {type(learner).__name__} "
+                "learns it. Use True."
+            )
+        if not learner.regression and not isinstance(self, ClassifierMixin):
+            raise InputError(
+                f"{type(learner).__name__} is for classification. Use MKLClassifier, or another learner."
+            )
         folds = self._make_folds(labels, params)
         normalizer = normalizers.resolve(self.normalize)
         n_rows = len(labels)
@@ -239,7 +248,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             sample_weight=weights,
             normalizer=normalizer,
             extra=self._extra_queries(normalizer),
-            fit_intercept=bool(self.fit_intercept),
+            fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
+            classification=isinstance(self, ClassifierMixin),
         )
         setups = set_up(task)
         report = self._reporter(self._n_steps(learner, len(targets), folds), X, y)
@@ -253,7 +263,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         return []
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
-        if learner.alpha == "auto":
+        if learner.requested() is None:
             return n_problems * learner.n_alphas * (learner.n_folds + 1)
         return n_problems
 
@@ -268,12 +278,13 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         report: Report,
     ) -> list[Solved]:
         """Choose the strength and solve; `folds` are those of `_make_folds`."""
-        if learner.alpha != "auto":
-            self.alpha_ = float(learner.alpha)
+        requested = learner.requested()
+        if requested is not None:
+            self.alpha_ = requested
             solved = solve_task(task, setups, learner, self.alpha_)
             report(f"alpha {self.alpha_:.3g}")
             return solved
-        alphas = shared_alphas(task, setups, learner.n_alphas)
+        alphas = shared_alphas(task, setups, learner.n_alphas, learner)
         folds = content_folds(
             task.source, labels[kept], learner.n_folds, stratify=isinstance(self, ClassifierMixin)
         )
@@ -367,7 +378,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         weights = np.array([r.weights for r in results])
         self.weights_ = weights[0] if len(results) == 1 else weights
         self._dual = np.column_stack([r.dual_coef for r in results])
-        self._intercepts = np.concatenate([s.setup.intercept for s in solved])
+        self._intercepts = np.concatenate([s.intercept for s in solved])
         self._effective = np.concatenate([s.effective() for s in solved])
         self._owner = np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved])
         single = self._dual.shape[1] == 1 and self._one_output()
@@ -382,7 +393,15 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.status_ = (failed or results)[0].status.name.lower()
         self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
         self.history_ = [{k: np.asarray(v) for k, v in r.history.items()} for r in results]
-        self._store_bayes(task, solved)
+        learner = learners.resolve(self.learner)
+        if learner.strength == "C":
+            self.C_ = 1.0 / self.alpha_
+        if learner.bayesian:
+            self._store_bayes(task, solved)
+        for name in ("stationarity", "radius2"):
+            found = [value for r in results if (value := getattr(r, name, None)) is not None]
+            if found:
+                setattr(self, f"{name}_", np.array(found) if len(found) > 1 else float(np.squeeze(found[0])))
         self._store_coef(source)
         self._source = source
         if unsolved:
@@ -681,6 +700,11 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         flat = self._y_flat
         if not return_std:
             return mean[:, 0] if flat else mean
+        if not hasattr(self, "prior_scale_"):
+            raise InputError(
+                "`return_std` needs a learner that is the mean of a Gaussian process: learner='rls2', not "
+                f"{type(learners.resolve(self.learner)).__name__}."
+            )
         std = self._posterior_std(self._read_queries(X))
         return (mean[:, 0], std[:, 0]) if flat else (mean, std)
 

@@ -175,7 +175,7 @@ def regularization_path(
     learner = learners.resolve(estimator.learner)
     if alphas is None:
         found = getattr(estimator, "alphas_", None)
-        alphas = shared_alphas(task, setups, n_alphas) if found is None else found
+        alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     problem = which if len(setups) > 1 else 0
     tell = report or (lambda _: False)

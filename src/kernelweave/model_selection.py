@@ -130,7 +130,9 @@ class _CVMixin(_BaseMKL):
         report: Report,
     ) -> list[Solved]:
         alphas = (
-            shared_alphas(task, setups, self.n_alphas) if self.alphas is None else check_alphas(self.alphas)
+            shared_alphas(task, setups, self.n_alphas, learner)
+            if self.alphas is None
+            else check_alphas(self.alphas)
         )
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))

@@ -16,12 +16,14 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import Source, StackSource, TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners import Learner
+from kernelweave.learners import resolve as resolve_learner
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
 from kernelweave.solvers.path import PathResult, make_alphas
@@ -59,7 +61,9 @@ class Task:
     extra : queries or None
         Further inputs of a transductive normaliser.
     fit_intercept : bool
-        Use the weighted mean of each target; otherwise 0.
+        Fix the intercept beforehand, at the weighted mean of each target; otherwise 0.
+    classification : bool
+        Targets are -1 and 1.
     """
 
     source: Source
@@ -68,6 +72,7 @@ class Task:
     normalizer: Normalizer
     extra: Any
     fit_intercept: bool
+    classification: bool = False
 
     def take(self, rows: Rows) -> Task:
         """The task on some of its rows."""
@@ -93,7 +98,8 @@ def rebuild_task(estimator: Any) -> Task:
         sample_weight=kept["sample_weight"],
         normalizer=resolve_normalizer(estimator.normalize),
         extra=kept["extra"],
-        fit_intercept=bool(estimator.fit_intercept),
+        fit_intercept=bool(estimator.fit_intercept) and not resolve_learner(estimator.learner).own_intercept,
+        classification=is_classifier(estimator),
     )
 
 
@@ -112,7 +118,12 @@ class Solved:
     """A problem with its solution."""
 
     setup: Setup
-    result: RLS2Result
+    result: Any
+
+    @property
+    def intercept(self) -> Array:
+        """What is fixed beforehand plus what was learnt, shape (n_outputs,)."""
+        return self.setup.intercept + getattr(self.result, "intercept", 0.0)
 
     def effective(self) -> Array:
         """Weights times normaliser factors, shape (n_outputs, n_kernels)."""
@@ -149,8 +160,11 @@ def set_up(task: Task) -> list[Setup]:
     return setups
 
 
-def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int) -> Array:
-    """A descending grid that covers the automatic range of every problem."""
+def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: Learner) -> Array:
+    """A descending grid that covers the automatic range of every problem, or the learner's own."""
+    own = learner.default_alphas(n_alphas)
+    if own is not None:
+        return own
     grids = []
     for setup in setups:
         problem, _ = make_problem(setup.gram, setup.y, task.sample_weight, setup.normalizer.scale)
@@ -165,7 +179,12 @@ def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: flo
         Solved(
             setup,
             learner.solve(
-                setup.gram, setup.y, alpha, scale=setup.normalizer.scale, sample_weight=task.sample_weight
+                setup.gram,
+                setup.y,
+                alpha,
+                scale=setup.normalizer.scale,
+                sample_weight=task.sample_weight,
+                classification=task.classification,
             ),
         )
         for setup in setups
@@ -202,6 +221,7 @@ def path_task(
                 sample_weight=task.sample_weight,
                 tol=tol,
                 callback=tell,
+                classification=task.classification,
             )
         )
     return paths
@@ -228,7 +248,7 @@ def decisions(
     queries : queries of that source
     fitted : FittedNormalizer
         Of any of the problems: all of them change the kernels alike, only their factors may differ.
-    intercepts : sequence of arrays (n_outputs,)
+    intercepts : sequence of arrays (n_outputs,) or (n_solutions, n_outputs)
         One array per problem.
     weights : sequence of arrays (n_solutions, n_outputs, n_kernels)
         Effective weights (times normaliser factors), one array per problem.
@@ -241,7 +261,10 @@ def decisions(
     n_queries = source.query_length(queries)
     n_solutions = len(weights[0])
     active = np.flatnonzero(np.any([(w != 0).any(axis=(0, 1)) for w in weights], axis=0))
-    blocks = [np.tile(b, (n_solutions, n_queries, 1)) for b in intercepts]
+    blocks = [
+        np.repeat(np.broadcast_to(b, (n_solutions, np.shape(b)[-1]))[:, None], n_queries, axis=1)
+        for b in intercepts
+    ]
     with blas_threads_for(min(n_queries, source.n_samples)):
         for where, m, times in kernel_actions(source, queries, fitted, active):
             for block, w, c in zip(blocks, weights, coefficients, strict=True):
@@ -334,11 +357,16 @@ def fold_decisions(
         part.source,
         task.source.queries(test),
         setups[0].normalizer,
-        [setup.intercept for setup in setups],
+        [s.intercept + _learnt(path)[:done] for s, path in zip(setups, paths, strict=True)],
         weights,
         coefficients,
     )
     return values, was_interrupted(paths)
+
+
+def _learnt(path: Any) -> Array:
+    """Intercepts that were learnt, (n_alphas, n_outputs), or zeros."""
+    return getattr(path, "intercept", np.zeros((len(path), 1)))
 
 
 def score_folds(

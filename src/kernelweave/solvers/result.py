@@ -278,3 +278,25 @@ class MKLResult:
     n_iter: int
     n_machines: int
     history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class RadiusResult(MKLResult):
+    """A kernel learnt by margin and radius: a local solution.
+
+    Its ``gap`` certifies the machine at these weights, not the weights; `stationarity` says how nearly they are
+    stationary.
+
+    Attributes
+    ----------
+    value : float
+        The criterion.
+    radius2 : float
+        Squared radius of the minimum enclosing ball of the learnt kernel; NaN where the criterion uses none.
+    stationarity : float
+        What the linear model of the criterion still promises over the simplex, as a share of `value`.
+    """
+
+    value: float = float("nan")
+    radius2: float = float("nan")
+    stationarity: float = float("nan")

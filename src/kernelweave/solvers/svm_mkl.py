@@ -329,7 +329,7 @@ def solve_by_newton(
                 weights = 0.5 * (old.weights + weights)
             else:
                 damping = min(max(100.0 * damping, 1e-6), 1e6)
-                weights = _step(q_old, old.weights, B, watched, cap, damping)
+                weights = newton_step(q_old, old.weights, B, watched, cap, damping)
             if rejected > 30:
                 status = Status.STALLED
                 break
@@ -371,7 +371,7 @@ def solve_by_newton(
         if callback is not None and callback(n_iter, primal, relative_gap(primal, gap)):
             status = Status.INTERRUPTED
             break
-        inner = _inner_tol(outer / abs(primal), tol)
+        inner = inner_tol(outer / abs(primal), tol)
         if machine.gap > outer:
             # the machine is what is left
             inner = min(inner, 0.1 * machine.rel_gap)
@@ -380,14 +380,14 @@ def solve_by_newton(
                 break
         B = joint.machine.curvature(K, b, V)
         last = (at, q, B, weights)
-        weights = _step(q, weights, B, watched, cap, damping)
+        weights = newton_step(q, weights, B, watched, cap, damping)
     if best is None:
         best = at
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
     return joint.result(best, status, n_iter, history)
 
 
-def _inner_tol(outer: float, tol: float) -> float:
+def inner_tol(outer: float, tol: float) -> float:
     """Tolerance of the next machine: forms are as wrong as the root of its gap, so it is the square of what is left."""
     return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), 1e-13, LOOSEST))
 
@@ -422,7 +422,7 @@ def _watch(weights: Array, forms: Array) -> Index:
     return np.union1d(np.flatnonzero(weights > 0), near)
 
 
-def _step(q: Array, weights: Array, B: Array, watched: Index, cap: float, damping: float) -> Array:
+def newton_step(q: Array, weights: Array, B: Array, watched: Index, cap: float, damping: float) -> Array:
     """Minimise the local quadratic model of J over the watched kernels."""
     own = weights[watched]
     level = max(float(own @ q), np.finfo(float).tiny)
@@ -676,7 +676,7 @@ def solve_by_closed_form(
         if callback is not None and callback(n_iter, machine.primal, rel):
             status = Status.INTERRUPTED
             break
-        inner = _inner_tol(outer / abs(machine.primal), tol)
+        inner = inner_tol(outer / abs(machine.primal), tol)
         if machine.gap > outer:
             inner = min(inner, 0.1 * machine.rel_gap)
         norms = weights * np.sqrt(np.maximum(q, 0.0))

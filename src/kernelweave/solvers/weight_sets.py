@@ -120,7 +120,7 @@ class LpBall(WeightSet):
     p: float
 
     def check(self, n_kernels: int) -> None:
-        """p above 1; at p = 1 the simplex is meant."""
+        """P above 1; at p = 1 the simplex is meant."""
         if not self.p > 1.0:
             raise InputError(f"`p` must be above 1, got {self.p}. For p = 1 use the simplex.")
 

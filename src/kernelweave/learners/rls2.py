@@ -1,62 +1,15 @@
-"""Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
-
-A learner is a configuration with `get_params` and `set_params`, so that ``learner__alpha`` can be searched. To add
-one, write its class here and add it to `LEARNERS`.
-"""
+"""RLS2: the squared loss, with a strength along which everything is certified."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError, check_alpha, check_known, check_tol
-from kernelweave.gram import Gram
-from kernelweave.solvers.path import PathResult, rls2_path
-from kernelweave.solvers.result import RLS2Result
+from kernelweave.learners.base import Learner
+from kernelweave.solvers.path import rls2_path
 from kernelweave.solvers.rls2 import SOLVERS, solve_rls2
-
-__all__ = ["LEARNERS", "RLS2", "Learner", "resolve"]
-
-Array = NDArray[np.float64]
-
-
-class Learner(BaseEstimator):
-    """Base class of learners.
-
-    A learner solves for one strength of regularisation or along a path; estimators do the rest.
-    """
-
-    #: Name of the parameter that sets the strength of regularisation.
-    strength = "alpha"
-
-    def check(self) -> None:
-        """Raise `InputError` for parameters that cannot be used."""
-        raise NotImplementedError
-
-    def solve(
-        self, gram: Gram, y: Array, alpha: float, *, scale: Array, sample_weight: Array | None
-    ) -> RLS2Result:
-        """Solve at one strength; y is (n_samples, n_outputs)."""
-        raise NotImplementedError
-
-    def path(
-        self,
-        gram: Gram,
-        y: Array,
-        alphas: ArrayLike | None,
-        *,
-        n_alphas: int,
-        scale: Array,
-        sample_weight: Array | None,
-        tol: float | None = None,
-        callback: Callable[[int, RLS2Result], object] | None = None,
-    ) -> PathResult:
-        """Solve along descending strengths with warm starts."""
-        raise NotImplementedError
 
 
 class RLS2(Learner):
@@ -100,6 +53,8 @@ class RLS2(Learner):
     >>> RLS2(alpha=0.1)
     RLS2(alpha=0.1)
     """
+
+    bayesian = True
 
     def __init__(
         self,
@@ -146,12 +101,27 @@ class RLS2(Learner):
             "shared_weights": self.shared_weights,
         }
 
-    def solve(self, gram, y, alpha, *, scale, sample_weight):  # noqa: D102
+    def requested(self) -> float | None:  # noqa: D102
+        return None if self.alpha == "auto" else float(self.alpha)
+
+    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
         return solve_rls2(
             gram, y, alpha, tol=self.tol, scale=scale, sample_weight=sample_weight, **self._options()
         )
 
-    def path(self, gram, y, alphas, *, n_alphas, scale, sample_weight, tol=None, callback=None):  # noqa: D102
+    def path(  # noqa: D102
+        self,
+        gram,
+        y,
+        alphas,
+        *,
+        n_alphas,
+        scale,
+        sample_weight,
+        tol=None,
+        callback=None,
+        classification=False,
+    ):
         return rls2_path(
             gram,
             y,
@@ -163,21 +133,3 @@ class RLS2(Learner):
             callback=callback,
             **self._options(),
         )
-
-
-#: Short names accepted by ``learner=``.
-LEARNERS: dict[str, type[Learner]] = {"rls2": RLS2}
-
-
-def resolve(learner: str | Learner) -> Learner:
-    """Turn a short name or an object into a learner; unknown names list the known ones."""
-    if isinstance(learner, Learner):
-        chosen = learner
-    elif isinstance(learner, str):
-        chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
-    else:
-        raise InputError(
-            f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."
-        )
-    chosen.check()
-    return chosen

@@ -1,0 +1,57 @@
+"""Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
+
+A learner is a configuration with `get_params` and `set_params`, so that ``learner__C`` can be searched. To add one,
+write its class and add a row to `LEARNERS`.
+"""
+
+from __future__ import annotations
+
+from kernelweave._checks import InputError, check_known
+from kernelweave.learners.base import Learner
+from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
+from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius
+from kernelweave.learners.rls2 import RLS2
+
+__all__ = [
+    "LEARNERS",
+    "RKL",
+    "RLS2",
+    "SILP",
+    "BestKernel",
+    "ChapelleRadius",
+    "DoRadius",
+    "Learner",
+    "LpMKL",
+    "SimpleMKL",
+    "SoftMarginMKL",
+    "Uniform",
+    "resolve",
+]
+
+#: Short names accepted by ``learner=``.
+LEARNERS: dict[str, type[Learner]] = {
+    "rls2": RLS2,
+    "simple": SimpleMKL,
+    "silp": SILP,
+    "lp": LpMKL,
+    "soft-margin": SoftMarginMKL,
+    "uniform": Uniform,
+    "best": BestKernel,
+    "rkl": RKL,
+    "kl-c": ChapelleRadius,
+    "do": DoRadius,
+}
+
+
+def resolve(learner: str | Learner) -> Learner:
+    """Turn a short name or an object into a learner; unknown names list the known ones."""
+    if isinstance(learner, Learner):
+        chosen = learner
+    elif isinstance(learner, str):
+        chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
+    else:
+        raise InputError(
+            f"`learner` must be a name ({', '.join(map(repr, LEARNERS))}) or a learner, got {learner!r}."
+        )
+    chosen.check()
+    return chosen

@@ -1,0 +1,72 @@
+"""What every learner is to the estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from kernelweave.gram import Gram
+
+Array = NDArray[np.float64]
+
+
+class Learner(BaseEstimator):
+    """Base class of learners.
+
+    A learner solves for one strength of regularisation or along a path; estimators do the rest. Inside, the strength
+    is always `alpha`, larger for more regularisation; learners with a C take ``alpha = 1 / C``.
+    """
+
+    #: Name of the parameter that sets the strength of regularisation.
+    strength = "alpha"
+    #: Whether the intercept is learnt, instead of fixed beforehand.
+    own_intercept = False
+    #: Whether the solution is the mean of a Gaussian process.
+    bayesian = False
+    #: Whether it can be used for regression.
+    regression = True
+
+    def check(self) -> None:
+        """Raise `InputError` for parameters that cannot be used."""
+        raise NotImplementedError
+
+    def requested(self) -> float | None:
+        """The strength that the parameters ask for, as alpha; None when it is to be chosen."""
+        raise NotImplementedError
+
+    def default_alphas(self, n_alphas: int) -> Array | None:
+        """A descending grid that does not depend on the data, or None for one that does."""
+        return None
+
+    def solve(
+        self,
+        gram: Gram,
+        y: Array,
+        alpha: float,
+        *,
+        scale: Array,
+        sample_weight: Array | None,
+        classification: bool = False,
+    ) -> Any:
+        """Solve at one strength; y is (n_samples, n_outputs)."""
+        raise NotImplementedError
+
+    def path(
+        self,
+        gram: Gram,
+        y: Array,
+        alphas: ArrayLike | None,
+        *,
+        n_alphas: int,
+        scale: Array,
+        sample_weight: Array | None,
+        tol: float | None = None,
+        callback: Callable[[int, Any], object] | None = None,
+        classification: bool = False,
+    ) -> Any:
+        """Solve along descending strengths with warm starts."""
+        raise NotImplementedError

@@ -1,0 +1,592 @@
+"""Learners with a margin: one machine, and weights that minimise its optimal value or come from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known, check_positive, check_tol
+from kernelweave.gram import Gram
+from kernelweave.learners.base import Learner
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.result import MKLResult, RadiusResult, Status, relative_gap
+from kernelweave.solvers.svm_mkl import Joint, WarmStart, solve_svm_mkl
+from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+
+Array = NDArray[np.float64]
+
+#: C of an automatic path: from the smallest to the largest.
+C_RANGE = (1e-2, 1e3)
+
+
+@dataclass(frozen=True)
+class MarginResult:
+    """Solutions of all outputs at one strength; the fields are those of the solvers' results."""
+
+    weights: Array
+    dual_coef: Array
+    intercept: Array
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+    alpha: float
+    history: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    radius2: Array | None = None
+    stationarity: Array | None = None
+
+
+@dataclass(frozen=True)
+class MarginPath:
+    """Solutions along ascending C, the fields stacked; see `PathResult`."""
+
+    alphas: Array
+    results: tuple[MarginResult, ...]
+    interrupted: bool = False
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def at(self, index: int) -> MarginResult:
+        """The solution at one position."""
+        found = self.results[index]
+        return replace(found, status=self.status[index]) if self.interrupted else found
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weights, shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)."""
+        return np.array([r.weights for r in self.results])
+
+    @cached_property
+    def dual_coef(self) -> Array:
+        """Coefficients, shape (n_alphas, n_samples, n_outputs)."""
+        return np.array([r.dual_coef for r in self.results])
+
+    @cached_property
+    def intercept(self) -> Array:
+        """Intercepts, shape (n_alphas, n_outputs)."""
+        return np.array([r.intercept for r in self.results])
+
+    @property
+    def status(self) -> tuple[Status, ...]:
+        """How each ended."""
+        found = tuple(r.status for r in self.results)
+        return (*found[:-1], Status.INTERRUPTED) if self.interrupted else found
+
+    @property
+    def rel_gap(self) -> Array:
+        """Relative gaps."""
+        return np.array([r.rel_gap for r in self.results])
+
+    @property
+    def n_iter(self) -> NDArray[np.int64]:
+        """Outer iterations."""
+        return np.array([r.n_iter for r in self.results])
+
+    @property
+    def n_active(self) -> NDArray[np.int64]:
+        """Kernels with a nonzero weight in any output."""
+        used = self.weights > 0
+        return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
+
+    @property
+    def df(self) -> Array:
+        """Not defined for margins: NaN."""
+        return np.full(len(self.results), np.nan)
+
+
+class MarginLearner(Learner):
+    """Base of the learners with a C.
+
+    Classification uses the hinge (or squared hinge), regression the epsilon-insensitive loss; every output is a problem
+    of its own.
+    """
+
+    strength = "C"
+    own_intercept = True
+    loss = "hinge"
+
+    C: float
+    epsilon: float
+    tol: float
+    max_iter: int | None
+
+    def check(self) -> None:  # noqa: D102
+        check_positive(self.C, "C")
+        check_positive(self.epsilon, "epsilon", zero=True)
+        check_tol(self.tol)
+        if self.max_iter is not None and (
+            not isinstance(self.max_iter, int | np.integer)
+            or isinstance(self.max_iter, bool)
+            or self.max_iter < 1
+        ):
+            raise InputError(f"`max_iter` must be a whole number >= 1 or None, got {self.max_iter!r}.")
+
+    def requested(self) -> float | None:  # noqa: D102
+        return 1.0 / float(self.C)
+
+    def default_alphas(self, n_alphas: int) -> Array:  # noqa: D102
+        return 1.0 / np.geomspace(*C_RANGE, n_alphas)
+
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:
+        """Learn the weights of one problem; `warm` is a start, and is left as one for the next."""
+        raise NotImplementedError
+
+    def _losses(self, classification: bool) -> str:
+        return self.loss if classification else "epsilon-insensitive"
+
+    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
+        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [])
+
+    def path(  # noqa: D102
+        self,
+        gram,
+        y,
+        alphas,
+        *,
+        n_alphas,
+        scale,
+        sample_weight,
+        tol=None,
+        callback=None,
+        classification=False,
+    ):
+        values = self.default_alphas(n_alphas) if alphas is None else np.asarray(alphas, dtype=np.float64)
+        warm: list[WarmStart] = []
+        done: list[MarginResult] = []
+        interrupted = False
+        try:
+            for index, alpha in enumerate(values):
+                done.append(self._solve_at(gram, y, alpha, scale, sample_weight, classification, tol, warm))
+                if callback is not None and callback(index, done[-1]) and index + 1 < len(values):
+                    interrupted = True
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            interrupted = True
+        return MarginPath(np.asarray(values)[: len(done)], tuple(done), interrupted)
+
+    def _solve_at(
+        self,
+        gram: Gram,
+        y: Array,
+        alpha: float,
+        scale: Array,
+        sample_weight: Array | None,
+        classification: bool,
+        tol: float | None,
+        warm: list[WarmStart],
+    ) -> MarginResult:
+        if not np.isfinite(alpha) or alpha <= 0:
+            raise InputError(
+                f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
+            )
+        while len(warm) < y.shape[1]:
+            warm.append(WarmStart())
+        found = []
+        for column, start in zip(y.T, warm, strict=True):
+            machine = Machine(
+                np.ascontiguousarray(column), 1.0 / float(alpha), self._losses(classification), float(self.epsilon),
+                sample_weight,
+            )  # fmt: skip
+            problem = MarginProblem(gram, machine, scale, self.tol if tol is None else max(tol, self.tol))
+            result = self.learn(problem, start)
+            start.weights, start.dual_coef = result.weights, result.dual_coef
+            found.append(result)
+        return _join(found, float(alpha))
+
+
+@dataclass(frozen=True)
+class MarginProblem:
+    """A stack with a machine, and the tolerance asked for."""
+
+    gram: Gram
+    machine: Machine
+    scale: Array
+    tol: float
+
+    def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> MKLResult:
+        """Minimise the optimal value of the machine over a set of weights."""
+        m = self.machine
+        return solve_svm_mkl(
+            self.gram, m.y, m.C, weight_set, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
+            scale=self.scale, tol=self.tol, method=method, max_iter=max_iter,
+            warm_start=warm if warm.weights is not None else None,
+        )  # fmt: skip
+
+    def at(self, weights: Array, warm: WarmStart) -> MKLResult:
+        """The machine at given weights; the gap is that of the machine."""
+        from kernelweave._threads import blas_threads_for
+
+        joint = Joint(self.gram, self.machine, self.scale, Simplex())
+        with blas_threads_for(self.gram.n_samples):
+            found = joint.solve(joint.kernel(weights), self.tol, warm.dual_coef)
+        return MKLResult(
+            weights=weights,
+            dual_coef=found.dual_coef,
+            intercept=found.intercept,
+            primal=found.primal,
+            dual=found.dual,
+            gap=found.gap,
+            rel_gap=found.rel_gap,
+            status=found.status,
+            n_iter=1,
+            n_machines=1,
+        )
+
+
+def _join(found: list[MKLResult], alpha: float) -> MarginResult:
+    primal, gap = sum(r.primal for r in found), sum(r.gap for r in found)
+    weights = np.array([r.weights for r in found])
+    extra: dict[str, Any] = {}
+    if isinstance(found[0], RadiusResult):
+        extra = {
+            "radius2": np.array([r.radius2 for r in found if isinstance(r, RadiusResult)]),
+            "stationarity": np.array([r.stationarity for r in found if isinstance(r, RadiusResult)]),
+        }
+    return MarginResult(
+        weights=weights[0] if len(found) == 1 else weights,
+        dual_coef=np.column_stack([r.dual_coef for r in found]),
+        intercept=np.array([r.intercept for r in found]),
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(primal, gap),
+        status=next((r.status for r in found if not r.status.ok), found[0].status),
+        n_iter=max(r.n_iter for r in found),
+        alpha=alpha,
+        history=found[0].history,
+        **extra,
+    )
+
+
+# ---- the rows -------------------------------------------------------------------------------------
+
+
+class SimpleMKL(MarginLearner):
+    """L1 margin MKL: the kernel weights on the simplex that give a support vector machine the smallest objective.
+
+    Minimises over d on the simplex and f = <w, phi_d(x)> + b with the kernel ``K(d) = sum_m d_m s_m K_m``
+
+        1/2 ||w||^2 + C sum_i loss(y_i, f_i) .
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0, a sum over rows.
+    epsilon : float, default=0.1
+        Half width of the tube of regression, in units of the target.
+    solver : {"newton", "reduced-gradient", "cutting-plane"}, default="newton"
+        Active-set Newton; "reduced-gradient" is the published algorithm, "cutting-plane" is SILP.
+    tol : float, default=1e-8
+        Relative duality gap at which the solver stops.
+    max_iter : int, optional
+        Outer iterations; default 500.
+
+    References
+    ----------
+    A. Rakotomamonjy, F. Bach, S. Canu, Y. Grandvalet, SimpleMKL, JMLR 9 (2008).
+
+    Examples
+    --------
+    >>> from kernelweave.learners import SimpleMKL
+    >>> SimpleMKL(C=10.0)
+    SimpleMKL(C=10.0)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        epsilon: float = 0.1,
+        solver: str = "newton",
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.solver, ("newton", "reduced-gradient", "cutting-plane"), "solver")
+
+    def learn(self, problem, warm):  # noqa: D102
+        return problem.learn(Simplex(), self.solver, self.max_iter, warm)
+
+
+class SILP(MarginLearner):
+    """L1 margin MKL by cutting planes: the problem of `SimpleMKL`, solved by a sequence of linear programs.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    tol : float, default=1e-6
+        Relative duality gap.
+    max_iter : int, optional
+        Cuts; default 500.
+
+    References
+    ----------
+    S. Sonnenburg, G. Rätsch, C. Schäfer, B. Schölkopf, Large scale multiple kernel learning, JMLR 7 (2006).
+
+    Examples
+    --------
+    >>> from kernelweave.learners import SILP
+    >>> SILP(C=10.0)
+    SILP(C=10.0)
+    """
+
+    def __init__(
+        self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-6, max_iter: int | None = None
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def learn(self, problem, warm):  # noqa: D102
+        return problem.learn(Simplex(), "cutting-plane", self.max_iter, warm)
+
+
+class LpMKL(MarginLearner):
+    """Lp-norm margin MKL: weights of p-norm at most 1, from sparse (p = 1) to equal (p large).
+
+    Parameters
+    ----------
+    p : float, default=2.0
+        At least 1; at 1 the problem is that of `SimpleMKL`.
+    C : float, default=1.0
+        Weight of the loss > 0.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    tol : float, default=1e-8
+        Relative duality gap.
+    max_iter : int, optional
+        Alternations; default 500.
+
+    References
+    ----------
+    M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien, lp-norm multiple kernel learning, JMLR 12 (2011).
+
+    Examples
+    --------
+    >>> from kernelweave.learners import LpMKL
+    >>> LpMKL(p=4)
+    LpMKL(p=4)
+    """
+
+    def __init__(
+        self,
+        p: float = 2.0,
+        C: float = 1.0,
+        *,
+        epsilon: float = 0.1,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.p = p
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        if not check_positive(self.p, "p") >= 1.0:
+            raise InputError(f"`p` must be at least 1, got {self.p!r}.")
+
+    def learn(self, problem, warm):  # noqa: D102
+        weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
+        return problem.learn(weight_set, "auto", self.max_iter, warm)
+
+
+class SoftMarginMKL(MarginLearner):
+    """Soft-margin MKL with the hinge (SM1MKL): weights on the simplex, none above `theta`.
+
+    Parameters
+    ----------
+    theta : float, default=0.5
+        From 1 / n_kernels (the average kernel; smaller values are raised to it) to 1 (`SimpleMKL`).
+    C : float, default=1.0
+        Weight of the loss > 0.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    solver : {"newton", "closed-form"}, default="newton"
+        "closed-form" is the published alternation.
+    tol : float, default=1e-8
+        Relative duality gap.
+    max_iter : int, optional
+        Outer iterations; default 500.
+
+    References
+    ----------
+    X. Xu, I. W. Tsang, D. Xu, Soft margin multiple kernel learning, IEEE TNNLS 24 (2013).
+
+    Examples
+    --------
+    >>> from kernelweave.learners import SoftMarginMKL
+    >>> SoftMarginMKL(theta=0.25)
+    SoftMarginMKL(theta=0.25)
+    """
+
+    def __init__(
+        self,
+        theta: float = 0.5,
+        C: float = 1.0,
+        *,
+        epsilon: float = 0.1,
+        solver: str = "newton",
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+    ) -> None:
+        self.theta = theta
+        self.C = C
+        self.epsilon = epsilon
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.solver, ("newton", "closed-form"), "solver")
+        if not 0.0 < check_positive(self.theta, "theta") <= 1.0:
+            raise InputError(f"`theta` must be above 0 and at most 1, got {self.theta!r}.")
+
+    def learn(self, problem, warm):  # noqa: D102
+        cap = max(float(self.theta), 1.0 / problem.gram.n_kernels)
+        return problem.learn(CappedSimplex(cap), self.solver, self.max_iter, warm)
+
+
+class Uniform(MarginLearner):
+    """The average kernel: equal weights, one support vector machine. The baseline that every method must beat.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    tol : float, default=1e-8
+        Relative duality gap of the machine.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import Uniform
+    >>> Uniform(C=10.0)
+    Uniform(C=10.0)
+    """
+
+    max_iter = None
+
+    def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-8) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+
+    def learn(self, problem, warm):  # noqa: D102
+        return problem.at(np.full(problem.gram.n_kernels, 1.0 / problem.gram.n_kernels), warm)
+
+
+class BestKernel(MarginLearner):
+    """The best single kernel by cross-validation, with a support vector machine.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    n_folds : int, default=3
+        Folds, made from the content of the kernels: equal rows share one, so that a weight equals a repetition.
+    tol : float, default=1e-8
+        Relative duality gap of the final machine.
+
+    Notes
+    -----
+    Costs ``n_kernels * n_folds`` machines.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import BestKernel
+    >>> BestKernel(C=10.0)
+    BestKernel(C=10.0)
+    """
+
+    max_iter = None
+
+    def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, n_folds: int = 3, tol: float = 1e-8) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.n_folds = n_folds
+        self.tol = tol
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2:
+            raise InputError(f"`n_folds` must be a whole number >= 2, got {self.n_folds!r}.")
+
+    def learn(self, problem, warm):  # noqa: D102
+        losses = self._losses_of_kernels(problem)
+        weights = np.zeros(problem.gram.n_kernels)
+        weights[int(np.argmin(losses))] = 1.0
+        return problem.at(weights, warm)
+
+    def _losses_of_kernels(self, problem: MarginProblem) -> Array:
+        """Error rate, or squared error, of every kernel over the folds; ties go to the first kernel."""
+        gram, machine = problem.gram, problem.machine
+        n = gram.n_samples
+        classification = machine.loss != "epsilon-insensitive"
+        weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
+        folds = _content_folds(gram, machine.y, problem.scale, self.n_folds, classification)
+        losses = np.zeros(gram.n_kernels)
+        if len(folds) < 2:
+            return losses
+        unit = np.zeros(gram.n_kernels)
+        for m in range(gram.n_kernels):
+            unit[m] = problem.scale[m]
+            K = gram.combine(unit)
+            unit[m] = 0.0
+            for fold in folds:
+                train = np.setdiff1d(np.arange(n), fold)
+                own = replace(machine, y=machine.y[train], sample_weight=weight[train])
+                if classification and len(np.unique(own.y)) < 2:
+                    f = np.full(len(fold), own.y[0])
+                else:
+                    found = own.solve(np.ascontiguousarray(K[np.ix_(train, train)]), tol=1e-4)
+                    f = K[np.ix_(fold, train)] @ found.dual_coef + found.intercept
+                wrong = (f > 0) != (machine.y[fold] > 0) if classification else np.square(f - machine.y[fold])
+                losses[m] += float(weight[fold] @ wrong)
+        return losses
+
+
+def _content_folds(
+    gram: Gram, y: Array, scale: Array, n_folds: int, stratify: bool
+) -> list[NDArray[np.int64]]:
+    """Test rows of folds that depend on what rows hold, not on their order or number of repetitions."""
+    # the values of all kernels on the diagonal, and of a machine-like function: equal for equal rows
+    probe = np.where(y > np.median(np.unique(y)), 1.0, -1.0)
+    unique_rows = np.column_stack([y, np.round(gram.diagonal().T @ scale, 9)])
+    _, first = np.unique(unique_rows, axis=0, return_index=True)
+    mask = np.zeros(len(y))
+    mask[first] = probe[first]
+    values = gram.matvec(scale, mask)
+    digits = 9 - int(np.floor(np.log10(max(float(np.abs(values).max()), 1e-300))))
+    keys = np.column_stack([y if stratify else np.zeros_like(y), np.round(values, digits), y])
+    _, rank = np.unique(keys, axis=0, return_inverse=True)
+    rank = rank.reshape(-1)
+    n_folds = min(n_folds, int(rank.max()) + 1)
+    return [np.flatnonzero(rank % n_folds == k) for k in range(n_folds)]

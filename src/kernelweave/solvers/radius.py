@@ -1,0 +1,264 @@
+"""Kernels learnt by margin and radius: one function for RKL, KL-C and the method of Do et al."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_known, check_positive, check_tol
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram, as_gram
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.radius_criteria import (
+    Callback,
+    Family,
+    Gaussians,
+    RadiusMargin,
+    WeightedSum,
+    descend,
+)
+from kernelweave.solvers.result import RadiusResult
+from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
+from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
+
+Array = NDArray[np.float64]
+
+NORMS: dict[int | None, WeightSet] = {1: Simplex(), 2: Sphere(), None: Orthant()}
+KINDS = ("rkl", "kl-c", "kl-c-eq10", "do")
+STEPS = ("auto", "newton", "spectral", "armijo")
+
+
+def solve_radius(
+    gram: Gram | ArrayLike | Family,
+    y: ArrayLike,
+    C: float,
+    kind: str = "rkl",
+    norm: int | None = 1,
+    *,
+    loss: str = "hinge",
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    ridge: float = 1e-8,
+    tol: float = 1e-4,
+    step: str = "auto",
+    max_iter: int = 200,
+    start: ArrayLike | None = None,
+    callback: Callback | None = None,
+) -> RadiusResult:
+    """Learn a kernel by margin and radius.
+
+    With r^2(t) the squared radius of the minimum enclosing ball and b the signed coefficients of the machine:
+
+    - ``"rkl"``: ``g(t) = max_b reward(b) - b'K(t)b / (2 r^2(t))``, the machine on ``K(t) / r^2(t)``. It does not
+      change when K(t) is multiplied, so the norm of the weights does not matter.
+    - ``"kl-c"``: ``r^2 W^2 / 2`` with the squared hinge, both of ``K(t) + I / C`` (Chapelle et al. 2002).
+    - ``"kl-c-eq10"``: the same with the radius of K(t) alone, as equation (10) of the paper prints it.
+    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009).
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
+        Kernels, kernels last; or a family of kernels such as `Gaussians`, whose parameters are learnt.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" only).
+    C : float
+        Weight of the loss > 0.
+    kind : {"rkl", "kl-c", "kl-c-eq10", "do"}, default="rkl"
+    norm : {1, 2, None}, default=1
+        Weights on the simplex, on the unit sphere, or only nonnegative.
+    loss : {"hinge", "epsilon-insensitive"}, default="hinge"
+        Of "rkl"; the others use the squared hinge.
+    epsilon : float, default=0.1
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the losses. The radius does not know them, except that rows of weight 0 are left out by callers.
+    scale : array of shape (n_kernels,), optional
+        Factors of the kernels. "rkl" gives the same kernel for all of them when the start is scaled alike.
+    ridge : float, default=1e-8
+        Added to the diagonal of every kernel, as a share of its mean: makes the criterion differentiable.
+    tol : float, default=1e-4
+        Newton: relative gap. Otherwise: `stationarity` of the weights.
+    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+        "newton" is for "rkl" on sums of kernels, which is a convex problem in disguise: it ends with a global
+        certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
+        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral".
+    max_iter : int, default=200
+    start : array of shape (n_parameters,), optional
+        Default: equal weights.
+    callback : callable, optional
+        ``callback(iteration, value, stationarity)``; a true value stops.
+
+    Returns
+    -------
+    RadiusResult
+        ``f = K(weights) @ dual_coef + intercept``. With Newton, ``gap`` certifies weights and machine together;
+        otherwise the solution is local and ``gap`` is that of the machine.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, one class, unknown names, kernels whose rows all coincide.
+
+    Notes
+    -----
+    A step costs about one machine and one ball, both started from the last, and a pass over all kernels for the
+    gradient, O(n_kernels n_samples^2).
+
+    References
+    ----------
+    K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010: (9), (10), (15) to
+    (17), (21), (22); (17) with K_ii where the paper prints K_ij.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_rkl
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> gram = X[:, None, :] * X[None, :, :]
+    >>> result = solve_rkl(gram, np.sign(X[:, 0] + 0.1), C=10.0)
+    >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
+    (0, True)
+    """
+    check_known(kind, KINDS, "kind")
+    check_known(step, STEPS, "step")
+    tol, C = check_tol(tol), check_positive(C, "C")
+    if norm not in NORMS:
+        raise InputError(f"`norm` must be 1, 2 or None, got {norm!r}.")
+    if kind != "rkl":
+        if loss not in ("hinge", "squared-hinge"):
+            raise InputError(f"kind={kind!r} is for classification; with loss={loss!r} use kind='rkl'.")
+        loss = "squared-hinge"
+    if kind == "do" and norm != 1:
+        raise InputError(
+            "kind='do' needs norm=1: its value is inversely proportional to the scale of the weights."
+        )
+    family: Family
+    weighted = not isinstance(gram, Gaussians)
+    if isinstance(gram, Gaussians):
+        family = gram
+    else:
+        stack = as_gram(gram)  # type: ignore[arg-type]
+        factors = np.ones(stack.n_kernels) if scale is None else np.asarray(scale, dtype=np.float64)
+        if factors.shape != (stack.n_kernels,) or not (factors > 0).all():
+            raise InputError(f"`scale` must hold one positive factor per kernel ({stack.n_kernels}).")
+        family = WeightedSum(stack, factors, check_positive(ridge, "ridge", zero=True))
+    targets = np.asarray(y, dtype=np.float64)
+    if targets.shape != (family.n_samples,):
+        raise InputError(
+            f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
+        )
+    own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    criterion = RadiusMargin(family, Machine(targets, C, loss, epsilon, own), kind)
+    first = (
+        np.full(family.n_parameters, 1.0 / family.n_parameters)
+        if start is None
+        else np.array(start, dtype=float)
+    )
+    if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
+        raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
+    newton = kind == "rkl" and isinstance(family, WeightedSum)
+    if step == "newton" and not newton:
+        raise InputError(
+            f"step='newton' is for kind='rkl' on sums of kernels, got kind={kind!r}. Use 'spectral'."
+        )
+    project = _projection(NORMS[norm], weighted)
+    if isinstance(family, WeightedSum) and newton and step in ("auto", "newton"):
+        return _by_newton(
+            RKLProblem(family, criterion.machine), first, project, norm, tol, max_iter, callback
+        )
+    with blas_threads_for(family.n_samples):
+        here, status, history = descend(
+            criterion, first, project, tol=tol, max_iter=max_iter, spectral=step != "armijo", scaled=weighted,
+            callback=callback,
+        )  # fmt: skip
+    machine = here.machine
+    return RadiusResult(
+        weights=here.t,
+        dual_coef=here.dual_coef,
+        intercept=machine.intercept,
+        primal=machine.primal,
+        dual=machine.dual,
+        gap=machine.gap,
+        rel_gap=machine.rel_gap,
+        status=status,
+        n_iter=len(history["objective"]) - 1,
+        n_machines=criterion.n_machines,
+        history={key: np.asarray(values) for key, values in history.items()},
+        value=here.value,
+        radius2=float("nan") if here.ball is None else here.ball.radius2,
+        stationarity=history["stationarity"][-1],
+    )
+
+
+def _by_newton(
+    problem: RKLProblem,
+    start: Array,
+    project: Callable[[Array], Array],
+    norm: int | None,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusResult:
+    with blas_threads_for(problem.family.n_samples):
+        here, status, history = solve_rkl_newton(
+            problem, start, tol=tol, max_iter=max_iter, callback=callback
+        )
+    # the norm only names one of the multiples of the same kernel
+    size = float(np.linalg.norm(here.t)) if norm == 2 else float(here.t.sum())
+    machine = here.machine
+    return RadiusResult(
+        weights=here.t / size,
+        dual_coef=machine.dual_coef * size,
+        intercept=machine.intercept,
+        primal=here.primal,
+        dual=here.dual,
+        gap=here.gap,
+        rel_gap=here.rel_gap,
+        status=status,
+        n_iter=len(history["objective"]),
+        n_machines=problem.n_machines,
+        history={key: np.asarray(values) for key, values in history.items()},
+        value=machine.dual,
+        radius2=1.0 / size,
+        stationarity=stationarity_of(here),
+    )
+
+
+def _projection(weight_set: WeightSet, weighted: bool) -> Callable[[Array], Array]:
+    if not weighted:
+        return lambda t: np.maximum(t, 0.0)
+    if isinstance(weight_set, Orthant):
+
+        def onto(t: Array) -> Array:
+            w = weight_set.project(t)
+            return w / w.sum()
+
+        return onto
+    return weight_set.project
+
+
+def solve_rkl(
+    gram: Gram | ArrayLike | Family, y: ArrayLike, C: float, norm: int | None = 1, **settings: object
+) -> RadiusResult:
+    """Learn kernel weights by RKL, margin over radius: `solve_radius` with ``kind="rkl"``.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
+        Kernels, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1.
+    C : float
+        Weight of the hinge loss on ``K / r^2``.
+    norm : {1, 2, None}, default=1
+        Constraint on the weights, which does not change the solution.
+    **settings
+        See `solve_radius`.
+
+    Returns
+    -------
+    RadiusResult
+    """
+    return solve_radius(gram, y, C, "rkl", norm, **settings)  # type: ignore[arg-type]

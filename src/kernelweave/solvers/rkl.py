@@ -1,0 +1,248 @@
+"""RKL as a convex problem: Newton steps, and a certificate that is global.
+
+The criterion of RKL is the optimal value J of a machine on ``K(t) / r^2(t)``. J is convex in t and falls when t grows, and
+the squared radius r^2 is convex and homogeneous (a maximum of linear functions). So RKL is
+
+    min J(t)   s.t.   r^2(t) <= 1 ,   t >= 0 ,
+
+a convex problem in which the constraint is active: every local solution of RKL is a global one. With
+rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, rho>``, and for any feasible b
+
+    J(t) >= reward(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
+
+which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the kernels
+divided by their rho_m: margin MKL whose scaling is learnt along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._checks import InputError
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.meb import solve_meb
+from kernelweave.solvers.radius_criteria import FLAT, WeightedSum
+from kernelweave.solvers.result import MEBResult, Status, SVMResult, relative_gap
+from kernelweave.solvers.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Callback = Callable[[int, float, float], object]
+
+
+@dataclass(frozen=True)
+class RKLPoint:
+    """Weights with radius 1, machine and ball at them, and their certificate.
+
+    Attributes
+    ----------
+    t : array of shape (n_kernels,)
+    machine : SVMResult
+    ball : MEBResult
+    q, rho : arrays of shape (n_kernels,)
+    primal, dual : float
+    """
+
+    t: Array
+    machine: SVMResult
+    ball: MEBResult
+    q: Array
+    rho: Array
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual."""
+        return max(0.0, self.primal - self.dual)
+
+    @property
+    def rel_gap(self) -> float:
+        """Gap as a share of the primal."""
+        return relative_gap(self.primal, self.gap)
+
+
+#: Shares of the variances among which the certificate takes the best.
+SHARES = (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+
+
+class RKLProblem:
+    """Kernels and a machine, with hot starts.
+
+    Parameters
+    ----------
+    family : WeightedSum
+    machine : Machine
+    """
+
+    def __init__(self, family: WeightedSum, machine: Machine) -> None:
+        self.family, self.machine = family, machine
+        self.n_machines = 0
+        self._b: Array | None = None
+        self._beta: Array | None = None
+        self.K = np.empty((0, 0))
+        n = family.n_samples
+        equal = np.full(n, 1.0 / n)
+        unit = np.ones(family.n_parameters)
+        #: rho of equal coefficients, the total variances: a bound of the radius that no kernel can slip through.
+        self.variance = family.diagonals(unit, equal) - family.forms(unit, equal)
+        self.variance = np.maximum(self.variance, 1e-12 * float(self.variance.max()))
+
+    def at(self, t: Array, tol: float) -> RKLPoint:
+        """Scale the weights to radius 1, and solve machine and ball."""
+        K = self.family.kernel(t)
+        ball = solve_meb(K, tol=tol, warm_start=self._beta, check=False)
+        self._beta = beta = ball.dual_coef
+        r2 = ball.radius2
+        if not r2 > FLAT * float(K.diagonal().mean()):
+            raise InputError(
+                "The rows coincide in the feature space of the kernel (its enclosing ball has no radius). Drop constant "
+                "kernels, or centre or rescale them."
+            )
+        K /= r2
+        self.K, t = K, t / r2
+        self.n_machines += 1
+        machine = self.machine.solve(K, tol=tol, warm_start=self._b)
+        self._b = b = machine.dual_coef
+        q = self.family.forms(t, b)
+        rho = self.family.diagonals(t, beta) - self.family.forms(t, beta)
+        rho = np.maximum(rho, 0.0)
+        # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
+        primal = machine.primal * max(1.0, ball.primal / ball.radius2)
+        # every mixture of the two bounds is one
+        level = min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
+        dual = self.machine.reward(b) - 0.5 * level
+        return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal))
+
+    def mixed(self, rho: Array, share: float) -> Array:
+        """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients."""
+        return (1.0 - share) * rho + share * self.variance
+
+    def model(self, at: RKLPoint, watched: Index, share: float) -> tuple[Array, Array]:
+        """Weights times rho on the simplex, and the second derivative of the Lagrangian in these coordinates."""
+        b, beta = at.machine.dual_coef, at.ball.dual_coef
+        mixed = self.mixed(at.rho, share)
+        rho = mixed[watched]
+        V = self.family.products(b, watched)
+        H = self.machine.curvature(self.K, b, V)
+        multiplier = 0.5 * float(at.t @ at.q)
+        where = np.flatnonzero(beta)
+        if len(where) > 1:
+            U = self.family.diagonal(watched) - 2.0 * self.family.products(beta, watched)
+            H = H + 0.5 * multiplier * _projected_inverse(self.K, where, U[:, where])
+        return at.t * mixed, H / np.outer(rho, rho)
+
+
+def _projected_inverse(K: Array, where: Index, U: Array) -> Array:
+    """``U P U'`` with the inverse of K on the rows `where`, on coefficients that sum to zero."""
+    block = K[np.ix_(where, where)]
+    lift = 1e-10 * float(block.diagonal().mean())
+    while True:
+        lifted = block.copy()
+        lifted.flat[:: len(where) + 1] += lift
+        factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+        if info == 0:
+            break
+        lift *= 100.0
+    half = lapack.dtrtrs(factor, np.column_stack([U.T, np.ones(len(where))]), lower=1)[0]
+    inner = half.T @ half
+    cross = inner[:-1, -1]
+    return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]
+
+
+def solve_rkl_newton(
+    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
+) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
+    """Newton steps until the global gap is small.
+
+    Parameters
+    ----------
+    problem : RKLProblem
+    start : array of shape (n_kernels,)
+    tol : float
+        Relative gap.
+    max_iter : int
+    callback : callable, optional
+    """
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": []}
+    here = best = problem.at(start, LOOSEST)
+    if np.count_nonzero(start) > FIRST:
+        # many small weights make many columns of the model; the kernels that promise most share the weight instead
+        rho = problem.mixed(here.rho, 0.5)
+        few = np.argsort(-here.q / rho, kind="stable")[:FIRST]
+        first = np.zeros_like(start)
+        first[few] = 1.0 / rho[few]
+        here = best = problem.at(first, LOOSEST)
+    lowest = here.primal
+    inner = LOOSEST
+    damping, share, rejected, idle = 1e-10, 0.1, 0, 0
+    status = Status.MAX_ITER
+    accepted = here
+    direction: Array | None = None
+    model: tuple[Array, Array, Array, Index] | None = None
+    for n in range(max_iter):
+        if n and here.machine.dual > accepted.machine.primal * (1 + 1e-12) and here is not accepted:
+            rejected += 1
+            if rejected > 30 or model is None or direction is None:
+                status = Status.STALLED
+                break
+            if rejected % 3:
+                direction = 0.5 * (direction + accepted.t)
+            else:
+                damping = min(max(100.0 * damping, 1e-6), 1e6)
+                direction = _next(accepted, *model, damping)
+            share = min(2.0 * share, 0.5)
+            here = problem.at(direction, inner)
+            continue
+        if not rejected:
+            share = max(0.2 * share, 1e-6)
+        rejected, damping = 0, max(0.1 * damping, 1e-10)
+        accepted = here
+        history["objective"].append(here.primal)
+        history["rel_gap"].append(here.rel_gap)
+        better = here.gap < 0.9 * best.gap or here.primal < lowest - 1e-9 * abs(lowest)
+        idle = 0 if better else idle + 1
+        lowest = min(lowest, here.primal)
+        if here.gap <= best.gap:
+            best = here
+        if here.gap <= tol * abs(here.primal):
+            status = Status.CONVERGED
+            break
+        if idle > 15:
+            status = Status.STALLED
+            break
+        if callback is not None and callback(n, here.primal, here.rel_gap):
+            status = Status.INTERRUPTED
+            break
+        own = here.machine.rel_gap + here.ball.rel_gap
+        inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
+        if own > 0.3 * here.rel_gap:
+            inner = min(inner, 0.03 * own)
+        ratio = here.q / problem.mixed(here.rho, share)
+        most = min(WATCH_MOST, len(ratio))
+        near = np.argpartition(-ratio, most - 1)[:most]
+        watched = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WATCH_SHARE * ratio.max()])
+        scaled, H = problem.model(here, watched, share)
+        model = (problem.mixed(here.rho, share), scaled, H, watched)
+        direction = _next(here, *model, damping)
+        here = problem.at(direction, inner)
+    return best, status, history
+
+
+def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, damping: float) -> Array:
+    ratio = at.q[watched] / rho[watched]
+    total = float(scaled[watched].sum())
+    moved = newton_step(ratio, scaled / total, H, watched, 1.0, damping)
+    out = np.zeros_like(at.t)
+    out[watched] = moved[watched] / rho[watched]
+    return out
+
+
+def stationarity_of(at: RKLPoint) -> float:
+    """What the linear model still promises, as a share of the value: the gap of the weights."""
+    return max(0.0, at.gap - at.machine.gap) / max(abs(at.primal), 1e-300)
