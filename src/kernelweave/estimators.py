@@ -401,7 +401,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         for name in ("stationarity", "radius2"):
             found = [value for r in results if (value := getattr(r, name, None)) is not None]
             if found:
-                setattr(self, f"{name}_", np.array(found) if len(found) > 1 else float(np.squeeze(found[0])))
+                values = np.concatenate(found)
+                setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
         self._store_coef(source)
         self._source = source
         if unsolved:

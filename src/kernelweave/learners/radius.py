@@ -44,7 +44,7 @@ class RKL(_RadiusLearner):
         Half width of the tube of regression.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
         Newton steps, or the published projected gradient with one of two guesses of the step length. "auto": Newton.
-    tol : float, default=1e-6
+    tol : float, default=1e-9
         Relative gap (Newton) or stationarity at which to stop; see `kernelweave.solve_radius`.
     max_iter : int, optional
         Steps; default 200.
@@ -67,7 +67,7 @@ class RKL(_RadiusLearner):
         norm: int | None = 1,
         epsilon: float = 0.1,
         step: str = "auto",
-        tol: float = 1e-6,
+        tol: float = 1e-9,
         max_iter: int | None = None,
     ) -> None:
         self.C = C
@@ -156,9 +156,9 @@ class DoRadius(_RadiusLearner):
     C : float, default=1.0
         Weight of the squared hinge > 0.
     step : {"auto", "spectral", "armijo"}, default="auto"
-        Guess of the step length of the projected gradient.
-    tol : float, default=1e-4
-        Stationarity at which to stop.
+        "auto": Newton steps with a global certificate; otherwise a projected gradient.
+    tol : float, default=1e-6
+        Relative gap (Newton) or stationarity at which to stop.
     max_iter : int, optional
         Steps; default 200.
 
@@ -178,7 +178,7 @@ class DoRadius(_RadiusLearner):
     epsilon = 0.0
 
     def __init__(
-        self, C: float = 1.0, *, step: str = "auto", tol: float = 1e-4, max_iter: int | None = None
+        self, C: float = 1.0, *, step: str = "auto", tol: float = 1e-6, max_iter: int | None = None
     ) -> None:
         self.C = C
         self.step = step

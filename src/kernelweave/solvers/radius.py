@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, check_known, check_positive, check_tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
+from kernelweave.solvers.do_radius import DoJoint, radii_of
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.radius_criteria import (
     Callback,
@@ -21,6 +23,7 @@ from kernelweave.solvers.radius_criteria import (
 )
 from kernelweave.solvers.result import RadiusResult
 from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
+from kernelweave.solvers.svm_mkl import WarmStart, solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
 
 Array = NDArray[np.float64]
@@ -41,7 +44,7 @@ def solve_radius(
     epsilon: float = 0.1,
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
-    ridge: float = 1e-8,
+    ridge: float = 0.0,
     tol: float = 1e-4,
     step: str = "auto",
     max_iter: int = 200,
@@ -76,14 +79,16 @@ def solve_radius(
         Weights of the losses. The radius does not know them, except that rows of weight 0 are left out by callers.
     scale : array of shape (n_kernels,), optional
         Factors of the kernels. "rkl" gives the same kernel for all of them when the start is scaled alike.
-    ridge : float, default=1e-8
-        Added to the diagonal of every kernel, as a share of its mean: makes the criterion differentiable.
+    ridge : float, default=0.0
+        Added to the diagonal of every kernel, as a share of its largest entry: makes coefficients unique, hence the
+        criterion differentiable, where rows repeat. With it a weight does not equal a repetition exactly.
     tol : float, default=1e-4
         Newton: relative gap. Otherwise: `stationarity` of the weights.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
         "newton" is for "rkl" on sums of kernels, which is a convex problem in disguise: it ends with a global
         certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
-        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral".
+        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies (also for "do", which is margin
+        MKL in disguise), else "spectral".
     max_iter : int, default=200
     start : array of shape (n_parameters,), optional
         Default: equal weights.
@@ -163,6 +168,9 @@ def solve_radius(
         raise InputError(
             f"step='newton' is for kind='rkl' on sums of kernels, got kind={kind!r}. Use 'spectral'."
         )
+    if kind == "do" and isinstance(family, WeightedSum) and step == "auto":
+        joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
+        return _do_by_newton(joint, tol, max_iter, callback)
     project = _projection(NORMS[norm], weighted)
     if isinstance(family, WeightedSum) and newton and step in ("auto", "newton"):
         return _by_newton(
@@ -189,6 +197,18 @@ def solve_radius(
         value=here.value,
         radius2=float("nan") if here.ball is None else here.ball.radius2,
         stationarity=history["stationarity"][-1],
+    )
+
+
+def _do_by_newton(joint: DoJoint, tol: float, max_iter: int, callback: Callback | None) -> RadiusResult:
+    with blas_threads_for(joint.gram.n_samples):
+        joint.radii = radii_of(joint, max(1e-3 * tol, 1e-12))
+        found = solve_by_newton(joint, tol, max_iter, WarmStart(), callback)
+    return RadiusResult(
+        **{f.name: getattr(found, f.name) for f in fields(found)},
+        value=found.dual,
+        radius2=float(found.weights @ joint.radii),
+        stationarity=found.rel_gap,
     )
 
 

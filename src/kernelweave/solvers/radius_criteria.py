@@ -2,8 +2,8 @@
 
 The radius of the minimum enclosing ball measures the scale that the margin alone cannot see. With the derivative of a
 kernel in its parameters at hand, every criterion here has a gradient in closed form, because the coefficients of the
-machine and of the ball are maximisers. Projected gradients find local solutions, and ``stationarity`` says how nearly; for
-RKL on sums of kernels `kernelweave.solvers.rkl` does better.
+machine and of the ball are maximisers. Projected gradients find local solutions, and ``stationarity`` says how nearly;
+for RKL on sums of kernels `kernelweave.solvers.rkl` does better.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class WeightedSum:
     gram : Gram
     scale : array of shape (n_kernels,)
     ridge : float
-        Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the criterion
-        differentiable, where rows repeat or rank is low.
+        Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the
+        criterion differentiable, where rows repeat or rank is low.
     """
 
     def __init__(self, gram: Gram, scale: Array, ridge: float = 0.0) -> None:
@@ -309,8 +309,8 @@ def descend(
     here = criterion.at(project(start), inner)
     if not here.usable:
         raise InputError(
-            "The rows coincide in the feature space of the starting kernel (its enclosing ball has no radius). Drop "
-            "constant kernels, or centre or rescale them."
+            f"The rows (n_samples={criterion.family.n_samples}) coincide in the feature space of the starting kernel: "
+            "its enclosing ball has no radius. Drop constant kernels, or centre or rescale them."
         )
     history: dict[str, list[float]] = {
         "objective": [here.value],

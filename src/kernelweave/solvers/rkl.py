@@ -1,7 +1,7 @@
 """RKL as a convex problem: Newton steps, and a certificate that is global.
 
-The criterion of RKL is the optimal value J of a machine on ``K(t) / r^2(t)``. J is convex in t and falls when t grows, and
-the squared radius r^2 is convex and homogeneous (a maximum of linear functions). So RKL is
+The criterion of RKL is the optimal value J of a machine on ``K(t) / r^2(t)``. J is convex in t and falls when t grows,
+and the squared radius r^2 is convex and homogeneous (a maximum of linear functions). So RKL is
 
     min J(t)   s.t.   r^2(t) <= 1 ,   t >= 0 ,
 
@@ -10,8 +10,8 @@ rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, r
 
     J(t) >= reward(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
 
-which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the kernels
-divided by their rho_m: margin MKL whose scaling is learnt along.
+which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the
+kernels divided by their rho_m: margin MKL whose scaling is learnt along.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RKLPoint:
 
 
 #: Shares of the variances among which the certificate takes the best.
-SHARES = (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
 class RKLProblem:
@@ -101,8 +101,8 @@ class RKLProblem:
         r2 = ball.radius2
         if not r2 > FLAT * float(K.diagonal().mean()):
             raise InputError(
-                "The rows coincide in the feature space of the kernel (its enclosing ball has no radius). Drop constant "
-                "kernels, or centre or rescale them."
+                f"The rows (n_samples={len(K)}) coincide in the feature space of the kernel: its enclosing ball has no "
+                "radius. Drop constant kernels, or centre or rescale them."
             )
         K /= r2
         self.K, t = K, t / r2
@@ -200,7 +200,7 @@ def solve_rkl_newton(
             here = problem.at(direction, inner)
             continue
         if not rejected:
-            share = max(0.2 * share, 1e-6)
+            share = max(0.2 * share, 1e-13)
         rejected, damping = 0, max(0.1 * damping, 1e-10)
         accepted = here
         history["objective"].append(here.primal)
@@ -235,9 +235,11 @@ def solve_rkl_newton(
 
 
 def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, damping: float) -> Array:
-    ratio = at.q[watched] / rho[watched]
+    # the gradient of the criterion in the coordinates t * rho; rho may be mixed, the gradient is exact
+    level = float(at.t @ at.q)
+    ratio = np.maximum(level + (at.q[watched] - level * at.rho[watched]) / rho[watched], 0.0)
     total = float(scaled[watched].sum())
-    moved = newton_step(ratio, scaled / total, H, watched, 1.0, damping)
+    moved = newton_step(ratio, scaled / total, H, watched, 1.0, damping, plain=damping >= 1e-4)
     out = np.zeros_like(at.t)
     out[watched] = moved[watched] / rho[watched]
     return out

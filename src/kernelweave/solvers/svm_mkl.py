@@ -7,8 +7,8 @@ of D,
 
     gap = (gap of the machine on K(d)) + 1/2 (sigma(q) - <d, q>) .
 
-Methods: an active-set Newton method (the default), the reduced gradient of SimpleMKL as published, cutting planes (SILP),
-and the closed form of Lp-norm MKL.
+Methods: an active-set Newton method (the default), the reduced gradient of SimpleMKL as published, cutting planes
+(SILP), and the closed form of Lp-norm MKL.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ FIRST = 40
 #: All kernels are looked at when the watched ones have this share left of what all had at the last look, or of J.
 CHECK_SHARE = 0.3
 CHECK_LARGEST = 0.1
-#: The machine is solved to this share of the square of the relative gap of the weights, and never more loosely than this.
+#: The machine is solved to this share of the square of the relative gap of the weights, and never more loosely than
+#: the second number.
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
+#: Iterations without a lower objective or a smaller gap after which Newton gives up.
+PATIENCE = 20
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
 NEGLIGIBLE = 1e-8
 
@@ -261,7 +264,8 @@ def make_joint(
     factors = np.ones(stack.n_kernels) if scale is None else np.asarray(scale, dtype=np.float64)
     if factors.shape != (stack.n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
         raise InputError(
-            f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), got shape {factors.shape}."
+            f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), got shape "
+            f"{factors.shape}."
         )
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     machine = Machine(
@@ -312,6 +316,7 @@ def solve_by_newton(
         None  # point, its watched forms, curvature, weights there
     )
     inner = LOOSEST
+    idle = 0
     known = math.inf  # what the last look at all kernels left to gain
     status = Status.MAX_ITER
     n_iter = 0
@@ -363,10 +368,18 @@ def solve_by_newton(
         history["objective"].append(primal)
         history["rel_gap"].append(relative_gap(primal, gap))
         history["n_active"].append(float(np.count_nonzero(weights)))
+        idle = (
+            0
+            if gap < 0.9 * best_gap or len(history["objective"]) < 2 or _fell(history["objective"])
+            else idle + 1
+        )
         if gap < best_gap:
             best, best_gap = at, gap
         if gap <= tol * abs(primal):
             status = Status.CONVERGED
+            break
+        if idle > PATIENCE:
+            status = Status.STALLED
             break
         if callback is not None and callback(n_iter, primal, relative_gap(primal, gap)):
             status = Status.INTERRUPTED
@@ -385,6 +398,12 @@ def solve_by_newton(
         best = at
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
     return joint.result(best, status, n_iter, history)
+
+
+def _fell(values: list[float]) -> bool:
+    """Whether the last objective is a new lowest, beyond rounding."""
+    before = min(values[:-1])
+    return values[-1] < before - 1e-10 * abs(before)
 
 
 def inner_tol(outer: float, tol: float) -> float:
@@ -422,7 +441,9 @@ def _watch(weights: Array, forms: Array) -> Index:
     return np.union1d(np.flatnonzero(weights > 0), near)
 
 
-def newton_step(q: Array, weights: Array, B: Array, watched: Index, cap: float, damping: float) -> Array:
+def newton_step(
+    q: Array, weights: Array, B: Array, watched: Index, cap: float, damping: float, *, plain: bool = False
+) -> Array:
     """Minimise the local quadratic model of J over the watched kernels."""
     own = weights[watched]
     level = max(float(own @ q), np.finfo(float).tiny)
@@ -431,7 +452,7 @@ def newton_step(q: Array, weights: Array, B: Array, watched: Index, cap: float, 
     # what the model lacks when no row is free
     H.flat[:: len(H) + 1] += damping * max(mean, level) + np.finfo(float).tiny
     # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
-    drive = 0.5 * (q - level) if cap < 1.0 else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
+    drive = 0.5 * (q - level) if plain or cap < 1.0 else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
     linear = -drive - H @ own
     x = own.copy()
     if cap < 1.0:

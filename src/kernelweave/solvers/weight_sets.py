@@ -40,7 +40,7 @@ class WeightSet(ABC):
         """Equal weights."""
         return self.project(np.full(n_kernels, 1.0 / n_kernels))
 
-    def check(self, n_kernels: int) -> None:
+    def check(self, n_kernels: int) -> None:  # noqa: B027  most sets fit any number
         """Raise when the set is empty for that many kernels."""
 
     def violation(self, weights: Array) -> float:
