@@ -151,12 +151,19 @@ def parse_alphas(text: str) -> tuple[Any, int]:
 def make_learner(spec: FitSpec) -> Any:
     """The learner of a spec."""
     chosen = learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]
-    return chosen(
-        tol=spec.tol,
-        solver=spec.solver,
-        delta=spec.delta,
-        max_iter=spec.max_iter or None,
-    )
+    known = chosen().get_params()
+    given = {
+        "tol": spec.tol or known["tol"],
+        "solver": spec.solver,
+        "delta": spec.delta,
+        "max_iter": spec.max_iter or None,
+        "p": spec.p,
+        "theta": spec.theta,
+        "norm": None if spec.norm == "none" else int(spec.norm),
+        "variant": spec.variant,
+        "epsilon": spec.epsilon,
+    }
+    return chosen(**{name: value for name, value in given.items() if name in known})
 
 
 def make_cv(spec: FitSpec, task: str) -> Any:

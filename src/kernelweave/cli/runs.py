@@ -55,9 +55,14 @@ def summarize(console: Any, model: Any) -> None:
         console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
     console.print(f"Held as: {model.gram_}.")
     console.print(
-        f"alpha {model.alpha_:.4g}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
+        f"{strength(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
     )
+
+
+def strength(model: Any) -> str:
+    """The strength in the learner's own parameter."""
+    return f"C {model.C_:.4g}" if hasattr(model, "C_") else f"alpha {model.alpha_:.4g}"
 
 
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
@@ -113,6 +118,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
+    from kernelweave.learners.margin import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.reports import close, svg
 
@@ -128,14 +134,15 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
     }
-    learner = make_learner(spec).set_params(alpha=float("inf"))
+    learner = make_learner(spec)
+    # the strongest regularisation costs least: this only sets up the kernels
+    learner.set_params(**({"alpha": float("inf")} if learner.strength == "alpha" else {"C": C_RANGE[0]}))
     bank = make_kernels(spec, prepared)
     if prepared.task == "classification":
         balanced = "balanced" if spec.balanced else None
         model: Any = MKLClassifier(bank, learner, class_weight=balanced, **options)
     else:
         model = MKLRegressor(bank, learner, **options)
-    # alpha = infinity costs nothing: it sets up the kernels
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     alphas, n_alphas = parse_alphas(spec.alphas)

@@ -51,10 +51,7 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
     body.append("")
     body += _kernel_lines(spec, prepared)
     alphas, n_alphas = parse_alphas(spec.alphas)
-    body.append(
-        f"learner = kw.learners.{_learner(spec)}(tol={spec.tol!r}, solver={spec.solver!r}, delta={spec.delta!r}, "
-        f"max_iter={spec.max_iter or None!r})"
-    )
+    body.append(f"learner = kw.learners.{_learner(spec)}")
     cv = (
         f"GroupKFold({spec.cv})"
         if spec.group
@@ -102,9 +99,11 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
 
 
 def _learner(spec: FitSpec) -> str:
-    from kernelweave.learners import LEARNERS
+    from kernelweave.cli.fitting import make_learner
 
-    return LEARNERS[spec.method].__name__
+    learner = make_learner(spec)
+    values = ", ".join(f"{name}={value!r}" for name, value in sorted(learner.get_params().items()))
+    return f"{type(learner).__name__}({values})"
 
 
 def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:

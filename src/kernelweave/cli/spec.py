@@ -21,14 +21,25 @@ class FitSpec(BaseModel):
     task
         What the target is; "auto" takes text, yes/no and up to 10 distinct whole numbers for classes.
     method
-        Learner.
+        Learner: rls2, simple, silp, lp, soft-margin, uniform, best, rkl, kl-c, do.
     kernels
         A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by ";", such as
         "linear; rbf(gamma=0.1); poly(degree=2)".
     views
         TOML file with a table [views] of names and columns; every kernel is put on every view.
     alphas
-        Strengths: a number of automatic ones, "low:high:number", or a list "0.1,1,10".
+        Strengths: a number of automatic ones, "low:high:number", or a list "0.1,1,10". For learners with a C, alpha is
+        1 / C.
+    p
+        Norm of lp.
+    theta
+        Largest weight of soft-margin.
+    norm
+        Constraint on the weights of rkl and kl-c: 1, 2 or none.
+    variant
+        Radius of kl-c: chapelle or eq10.
+    epsilon
+        Half width of the tube of regression with a margin.
     cv
         Folds.
     rule
@@ -52,9 +63,9 @@ class FitSpec(BaseModel):
     drop
         Columns to leave out, separated by commas.
     solver
-        newton or alternating (the paper's Algorithm 1).
+        newton or alternating (the paper's Algorithm 1) for rls2; see the learners for others.
     tol
-        Relative duality gap.
+        Relative duality gap; 0 for the learner's default.
     delta
         Residual rule of the alternating solver.
     max_iter
@@ -88,8 +99,13 @@ class FitSpec(BaseModel):
     weights: str = ""
     group: str = ""
     drop: str = ""
+    p: float = Field(default=2.0, ge=1)
+    theta: float = Field(default=0.5, gt=0, le=1)
+    norm: Literal["1", "2", "none"] = "1"
+    variant: Literal["chapelle", "eq10"] = "chapelle"
+    epsilon: float = Field(default=0.1, ge=0)
     solver: str = "newton"
-    tol: float = Field(default=1e-8, gt=0, lt=1)
+    tol: float = Field(default=0.0, ge=0, lt=1)
     delta: float = Field(default=1e-2, gt=0, lt=1)
     max_iter: int = Field(default=0, ge=0)
     max_memory: str = "auto"

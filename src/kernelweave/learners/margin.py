@@ -191,12 +191,16 @@ class MarginLearner(Learner):
             )
         while len(warm) < y.shape[1]:
             warm.append(WarmStart())
-        found = []
+        found: list[MKLResult] = []
         for column, start in zip(y.T, warm, strict=True):
             machine = Machine(
                 np.ascontiguousarray(column), 1.0 / float(alpha), self._losses(classification), float(self.epsilon),
                 sample_weight,
             )  # fmt: skip
+            if classification and (column == column[0]).all():
+                # a fold without one of the classes: every row is right without any kernel
+                found.append(_constant(column, gram.n_kernels))
+                continue
             problem = MarginProblem(gram, machine, scale, self.tol if tol is None else max(tol, self.tol))
             result = self.learn(problem, start)
             start.weights, start.dual_coef = result.weights, result.dual_coef
@@ -243,11 +247,26 @@ class MarginProblem:
         )
 
 
+def _constant(y: Array, n_kernels: int) -> MKLResult:
+    return MKLResult(
+        weights=np.full(n_kernels, 1.0 / n_kernels),
+        dual_coef=np.zeros_like(y),
+        intercept=float(y[0]),
+        primal=0.0,
+        dual=0.0,
+        gap=0.0,
+        rel_gap=0.0,
+        status=Status.CONVERGED,
+        n_iter=1,
+        n_machines=0,
+    )
+
+
 def _join(found: list[MKLResult], alpha: float) -> MarginResult:
     primal, gap = sum(r.primal for r in found), sum(r.gap for r in found)
     weights = np.array([r.weights for r in found])
     extra: dict[str, Any] = {}
-    if isinstance(found[0], RadiusResult):
+    if all(isinstance(r, RadiusResult) for r in found):
         extra = {
             "radius2": np.array([r.radius2 for r in found if isinstance(r, RadiusResult)]),
             "stationarity": np.array([r.stationarity for r in found if isinstance(r, RadiusResult)]),

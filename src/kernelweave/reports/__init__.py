@@ -13,6 +13,15 @@ __all__ = ["Held", "close", "make_report", "svg"]
 
 CITATIONS = {
     "RLS2": "F. Dinuzzo. Kernel machines with two layers and multiple kernel learning. arXiv 1001.2709, 2010.",
+    "SimpleMKL": "A. Rakotomamonjy, F. Bach, S. Canu, Y. Grandvalet. SimpleMKL. JMLR 9, 2008.",
+    "SILP": "S. Sonnenburg, G. Rätsch, C. Schäfer, B. Schölkopf. Large scale multiple kernel learning. JMLR 7, 2006.",
+    "LpMKL": "M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien. lp-norm multiple kernel learning. JMLR 12, 2011.",
+    "SoftMarginMKL": "X. Xu, I. Tsang, D. Xu. Soft margin multiple kernel learning. IEEE TNNLS 24, 2013.",
+    "RKL": "K. Gai, G. Chen, C. Zhang. Learning kernels with radiuses of minimum enclosing balls. NIPS 2010.",
+    "ChapelleRadius": "O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee. Choosing multiple parameters for support "
+    "vector machines. Machine Learning 46, 2002.",
+    "DoRadius": "H. Do, A. Kalousis, A. Woznica, M. Hilario. Margin and radius based multiple kernel learning. "
+    "ECML PKDD 2009.",
 }
 #: Rows of the weights table.
 MOST_KERNELS = 60
@@ -58,7 +67,10 @@ def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
     if getattr(model, "cv_results_", None) is not None:
         figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
     several = model.weights_.ndim == 2
-    for x, label in (("alpha", "Regularisation path"), ("df", "Path against degrees of freedom")):
+    axes = [("alpha", "Regularisation path")]
+    if not hasattr(model, "C_"):
+        axes.append(("df", "Path against degrees of freedom"))
+    for x, label in axes:
         which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
         figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
     if X is not None:

@@ -189,7 +189,8 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         where = np.flatnonzero(free)
         d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
-        ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
+        with np.errstate(over="ignore"):  # room without a bound
+            ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
         first = int(np.argmin(ratio))
         size = min(1.0, float(ratio[first]))
         change = np.zeros_like(b)

@@ -210,7 +210,7 @@ def solve_rkl_newton(
         lowest = min(lowest, here.primal)
         if here.gap <= best.gap:
             best = here
-        if here.gap <= tol * abs(here.primal):
+        if here.gap <= tol * abs(here.primal) or not here.q.any():
             status = Status.CONVERGED
             break
         if idle > 15:

@@ -452,7 +452,8 @@ def newton_step(
     # what the model lacks when no row is free
     H.flat[:: len(H) + 1] += damping * max(mean, level) + np.finfo(float).tiny
     # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
-    drive = 0.5 * (q - level) if plain or cap < 1.0 else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
+    plain = plain or cap < 1.0 or level < 1e-12 * float(q.max())
+    drive = 0.5 * (q - level) if plain else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
     linear = -drive - H @ own
     x = own.copy()
     if cap < 1.0:
@@ -466,8 +467,11 @@ def newton_step(
     else:
         core.simplex_qp(H, linear, x, 1e-13, 20 * len(x) + 100)
     x = np.clip(x, 0.0, cap)
+    total = float(x.sum())
+    if not np.isfinite(total) or total <= 0.0:
+        return weights
     out = np.zeros_like(weights)
-    out[watched] = x / x.sum()
+    out[watched] = x / total
     return out
 
 

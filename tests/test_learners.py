@@ -1,0 +1,250 @@
+"""Margin learners behind the estimators: scikit-learn's contract, certificates, paths, compositions."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.svm import SVC, SVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import kernelweave as kw
+from kernelweave import InputError, learners
+from kernelweave.kernels import RBF, Linear
+from kernelweave.learners import LEARNERS
+
+MARGIN = [name for name in LEARNERS if name != "rls2"]
+REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
+#: Learners whose gap certifies the weights too.
+CONVEX = ["simple", "silp", "lp", "soft-margin", "rkl", "do"]
+CHECKED = [
+    *(kw.MKLClassifier(learner=name) for name in MARGIN if name not in ("silp", "best")),
+    *(kw.MKLRegressor(learner=name) for name in REGRESSION if name not in ("silp", "best")),
+    # slower ones on fewer kernels
+    *(
+        cls([Linear(), RBF(gamma=0.3)], learner=name)
+        for name in ("silp", "best")
+        for cls in (kw.MKLClassifier, kw.MKLRegressor)
+    ),
+    kw.MKLClassifierCV(learner="simple", n_alphas=4, cv=3),
+    kw.MKLRegressorCV(learner="rkl", n_alphas=4, cv=3),
+]
+
+
+def expected_failures(estimator):
+    if estimator.learner == "kl-c":
+        return {
+            "check_sample_weight_equivalence_on_dense_data": "the ball of K + I / C sees every repetition of a row as "
+            "another point"
+        }
+    if estimator.learner == "do":
+        return {
+            "check_sample_weight_equivalence_on_dense_data": "radii are computed to 1e-6, predictions agree to 1e-5"
+        }
+    if isinstance(estimator, kw.MKLClassifierCV):
+        return {"check_sample_weight_equivalence_on_dense_data": "folds of repeated rows are other folds"}
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures, xfail_strict=True)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return train_test_split(X[:, :8], y, random_state=0, stratify=y)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return train_test_split(X[:, :6], y, random_state=0, stratify=y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MARGIN)
+def test_two_classes(name, cancer):
+    train, test, y, truth = cancer
+    model = kw.MKLClassifier(learner=name).fit(train, y)
+    assert model.score(test, truth) > 0.88
+    assert pytest.approx(1.0) == model.C_
+    assert model.weights_.shape == (model.n_kernels_,)
+    parts = model.kernel_contributions(test)
+    np.testing.assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(test), atol=1e-8)
+    if name in CONVEX:
+        assert model.rel_gap_ <= max(10 * LEARNERS[name]().tol, 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", MARGIN)
+def test_three_classes(name, wine):
+    train, test, y, truth = wine
+    model = kw.MKLClassifier(learner=name).fit(train, y)
+    assert model.weights_.shape == (3, model.n_kernels_)
+    assert model.intercept_.shape == (3,)
+    assert model.score(test, truth) > 0.85
+
+
+@pytest.mark.parametrize("name", REGRESSION)
+def test_regression(name, rng):
+    X = rng.normal(size=(60, 3))
+    y = np.sin(2 * X[:, 0]) + 0.05 * rng.normal(size=60)
+    learner = LEARNERS[name](C=10.0, epsilon=0.05)
+    bank = [k.on([j]) for j in range(3) for k in (Linear(), RBF(gamma=1.0))]
+    model = kw.MKLRegressor(bank, learner).fit(X, y)
+    assert model.score(X, y) > 0.7
+    several = kw.MKLRegressor(bank, learner).fit(X, np.column_stack([y, -y]))
+    assert several.predict(X).shape == (60, 2)
+    np.testing.assert_allclose(several.predict(X)[:, 0], model.predict(X), atol=1e-3)
+    with pytest.raises(InputError, match="Gaussian process"):
+        model.predict(X, return_std=True)
+
+
+def test_one_kernel_is_the_support_vector_machine(cancer, rng):
+    train, _, y, _ = cancer
+    z = (train - train.mean(axis=0)) / train.std(axis=0)
+    for name in ("simple", "lp", "soft-margin", "uniform", "best"):
+        model = kw.MKLClassifier([RBF(gamma=0.2)], LEARNERS[name](C=3.0), normalize=None).fit(z, y)
+        svc = SVC(C=3.0, gamma=0.2, tol=1e-10).fit(z, y)
+        np.testing.assert_allclose(model.decision_function(z), svc.decision_function(z), atol=1e-4)
+    x = rng.normal(size=(50, 2))
+    target = x[:, 0] ** 2
+    model = kw.MKLRegressor([RBF(gamma=0.5)], learners.SimpleMKL(C=3.0, epsilon=0.05), normalize=None).fit(
+        x, target
+    )
+    svr = SVR(C=3.0, gamma=0.5, epsilon=0.05, tol=1e-10).fit(x, target)
+    np.testing.assert_allclose(model.predict(x), svr.predict(x), atol=1e-4)
+
+
+def test_the_same_problem_has_the_same_optimum(cancer):
+    train, _, y, _ = cancer
+    bank = [RBF(gamma=g) for g in (0.01, 0.1, 1.0)] + [Linear().on([j]) for j in range(8)]
+    fits = [
+        learners.SimpleMKL(C=5.0),
+        learners.SimpleMKL(C=5.0, solver="cutting-plane", tol=1e-6),
+        learners.SILP(C=5.0),
+        learners.SoftMarginMKL(theta=1.0, C=5.0),
+        learners.LpMKL(p=1, C=5.0),
+    ]
+    values = [kw.MKLClassifier(bank, f, standardize=True).fit(train, y).objective_ for f in fits]
+    np.testing.assert_allclose(values, values[0], rtol=3e-6)
+
+
+def test_soft_margin_at_its_smallest_cap_is_the_average(cancer):
+    train, test, y, _ = cancer
+    average = kw.MKLClassifier(learner=learners.Uniform(C=2.0)).fit(train, y)
+    soft = kw.MKLClassifier(learner=learners.SoftMarginMKL(theta=1e-9, C=2.0)).fit(train, y)
+    np.testing.assert_allclose(soft.weights_, average.weights_, rtol=1e-6)
+    np.testing.assert_allclose(soft.decision_function(test), average.decision_function(test), atol=1e-6)
+
+
+def test_best_kernel_finds_the_planted_one(rng):
+    X = rng.normal(size=(90, 4))
+    y = X[:, 2] ** 2 > 0.6
+    bank = [RBF(gamma=1.0).on([j]) for j in range(4)]
+    model = kw.MKLClassifier(bank, learners.BestKernel(C=5.0)).fit(X, y)
+    assert model.weights_.tolist() == [0, 0, 1, 0]
+
+
+def test_paths_choose_C(cancer):
+    train, test, y, truth = cancer
+    model = kw.MKLClassifierCV(learner="simple", alphas=1.0 / np.array([0.01, 0.1, 1.0, 10.0]), cv=3).fit(
+        train, y
+    )
+    assert model.C_ in (0.01, 0.1, 1.0, 10.0) or pytest.approx(1.0 / model.alpha_) == model.C_
+    assert len(model.cv_results_["mean_test_score"]) == 4
+    assert model.score(test, truth) > 0.88
+    from kernelweave.inspection import regularization_path
+
+    path = regularization_path(model)
+    assert path.weights.shape == (4, model.n_kernels_)
+    at_fixed = kw.MKLClassifier(learner=learners.SimpleMKL(C=model.C_)).fit(train, y)
+    assert at_fixed.objective_ == pytest.approx(model.objective_, rel=1e-6)
+
+
+def test_class_and_sample_weights_are_costs(cancer):
+    train, _, y, _ = cancer
+    weights = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    repeated = np.repeat(np.arange(len(y)), weights.astype(int))
+    one = kw.MKLClassifier(learner="simple").fit(train, y, sample_weight=weights)
+    two = kw.MKLClassifier(learner="simple").fit(train[repeated], y[repeated])
+    np.testing.assert_allclose(one.decision_function(train), two.decision_function(train), atol=1e-4)
+    balanced = kw.MKLClassifier(learner="simple", class_weight="balanced").fit(train, y)
+    plain = kw.MKLClassifier(learner="simple").fit(train, y)
+    rare = y == 0
+    assert (balanced.predict(train)[rare] == 0).sum() >= (plain.predict(train)[rare] == 0).sum()
+
+
+def test_probabilities_by_calibration(cancer):
+    train, test, y, truth = cancer
+    for method in ("sigmoid", "isotonic"):
+        model = CalibratedClassifierCV(kw.MKLClassifier(learner="simple"), method=method, cv=3).fit(train, y)
+        p = model.predict_proba(test)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert np.mean(np.square(p[:, 1] - truth)) < 0.1
+
+
+def test_one_against_one_and_grid_search(wine):
+    train, test, y, truth = wine
+    pairs = OneVsOneClassifier(kw.MKLClassifier(learner="simple")).fit(train, y)
+    assert pairs.score(test, truth) > 0.85
+    model = kw.MKLClassifier(learner=learners.RKL())
+    search = GridSearchCV(model, {"learner__C": [0.1, 10.0]}, cv=2).fit(train, y)
+    assert set(search.best_params_) == {"learner__C"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_models_are_saved_and_loaded(cancer, tmp_path):
+    train, test, y, _ = cancer
+    for name in MARGIN:
+        if name in ("silp", "do", "best"):
+            continue
+        learner = LEARNERS[name]()
+        if "max_iter" in learner.get_params():
+            learner.set_params(max_iter=20, tol=1e-2)
+        model = kw.MKLClassifier(learner=learner).fit(train, y)
+        other = kw.load(kw.save(model, tmp_path / f"{name}.skops"))
+        np.testing.assert_array_equal(other.decision_function(test), model.decision_function(test))
+
+
+@pytest.mark.parametrize(("learner", "message"), [
+    (learners.SimpleMKL(C=0), "C"),
+    (learners.SimpleMKL(solver="fast"), "Unknown solver"),
+    (learners.SimpleMKL(tol=0), "tol"),
+    (learners.SimpleMKL(max_iter=0), "max_iter"),
+    (learners.LpMKL(p=0.5), "`p` must be at least 1"),
+    (learners.SoftMarginMKL(theta=1.5), "`theta` must be"),
+    (learners.BestKernel(n_folds=1), "n_folds"),
+    (learners.RKL(norm=3), "`norm` must be 1, 2 or None"),
+    (learners.ChapelleRadius(norm=None), "depends on the scale"),
+    (learners.ChapelleRadius(variant="x"), "Unknown variant"),
+    (learners.DoRadius(step="x"), "Unknown step"),
+], ids=lambda value: type(value).__name__ if not isinstance(value, str) else "")  # fmt: skip
+def test_bad_parameters(learner, message, rng):
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    with pytest.raises(InputError, match=message):
+        kw.MKLClassifier(learner=learner).fit(X, y)
+
+
+def test_refusals(rng):
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    with pytest.raises(InputError, match=r"learns it\. Use True"):
+        kw.MKLClassifier(learner="simple", fit_intercept=False).fit(X, y)
+    with pytest.raises(InputError, match="for classification"):
+        kw.MKLRegressor(learner="kl-c").fit(X, X[:, 0])
+    with pytest.raises(InputError, match="Did you mean 'simple'"):
+        kw.MKLClassifier(learner="simpel").fit(X, y)
+    with pytest.raises(InputError, match="positive finite strength"):
+        kw.MKLClassifierCV(learner="simple", alphas=[np.inf, 1.0]).fit(X, y)
+
+
+def test_every_row_has_a_name_and_a_docstring():
+    for name, cls in LEARNERS.items():
+        assert learners.resolve(name).get_params() == cls().get_params()
+        assert cls.__doc__
+        assert "Parameters" in cls.__doc__

@@ -1,0 +1,302 @@
+"""Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from kernelweave import InputError, solve_meb, solve_radius, solve_rkl, solve_svc, solve_svm_mkl
+from kernelweave.gram import as_gram, gram_from_stack
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.radius_criteria import Gaussians, RadiusMargin, WeightedSum
+from problems import rbf_stack
+
+N = 40
+CRITERIA = [
+    ("rkl", "hinge"),
+    ("kl-c", "squared-hinge"),
+    ("kl-c-eq10", "squared-hinge"),
+    ("do", "squared-hinge"),
+]
+
+
+@pytest.fixture
+def problem(rng):
+    X = rng.normal(size=(N, 4))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=N) + 0.2)
+    linear = X[:, None, :] * X[None, :, :]
+    square = (X @ X.T + 1.0) ** 2
+    return np.concatenate([rbf_stack(X, [0.01, 0.1, 0.5, 2.0]), linear, square[:, :, None]], axis=2), y
+
+
+def criterion(stack, y, kind, loss, C, ridge=1e-8):
+    gram = as_gram(stack)
+    return RadiusMargin(WeightedSum(gram, np.ones(gram.n_kernels), ridge), Machine(y, C, loss), kind)
+
+
+def differences(f, t, h=1e-5):
+    return np.array([(f(t + h * e) - f(t - h * e)) / (2 * h) for e in np.eye(len(t))])
+
+
+def conic_rkl(stack, y, C):
+    """RKL as a cone program: its dual, in coefficients of the machine and of s times those of the ball."""
+    stack = stack / np.einsum("iim->m", stack)  # RKL does not see scales, the cone solver does
+    stack = stack * len(y)
+    n, m = len(y), stack.shape[2]
+    a, B, s = cp.Variable(n), cp.Variable(n), cp.Variable()
+    constraints = [a >= 0, a <= C, y @ a == 0, B >= 0, cp.sum(B) == s]
+    for k in range(m):
+        values, vectors = np.linalg.eigh(stack[:, :, k])
+        keep = values > 1e-12 * values[-1]
+        root = (vectors[:, keep] * np.sqrt(values[keep])).T
+        q = cp.sum_squares((root * y) @ a)
+        constraints.append(q + cp.quad_over_lin(root @ B, s) <= np.diag(stack[:, :, k]) @ B)
+    task = cp.Problem(cp.Maximize(cp.sum(a) - 0.5 * s), constraints)
+    task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
+    return float(task.value)
+
+
+# ---- gradients ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(("kind", "loss"), CRITERIA)
+def test_gradients_in_the_weights(problem, rng, kind, loss, C):
+    stack, y = problem
+    c = criterion(stack, y, kind, loss, C)
+    t = rng.uniform(0.2, 1.0, stack.shape[2])
+    t /= t.sum()
+    here = c.at(t, 1e-13)
+    numeric = differences(lambda s: c.at(s, 1e-14).value, t)
+    # measured: at most 4e-7 of the largest entry, the error of the differences
+    np.testing.assert_allclose(here.gradient, numeric, atol=2e-6 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize(("kind", "loss"), CRITERIA[:3])
+def test_gradients_in_kernel_parameters(rng, kind, loss, each):
+    X = rng.normal(size=(N, 3))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.1)
+    family = Gaussians.of_columns(X, each=each)
+    c = RadiusMargin(family, Machine(y, 1.0, loss), kind)
+    t = rng.uniform(0.1, 0.5, family.n_parameters)
+    numeric = differences(lambda s: c.at(s, 1e-14).value, t)
+    np.testing.assert_allclose(c.at(t, 1e-13).gradient, numeric, atol=2e-7 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("kind", ["rkl", "kl-c"])
+def test_kernel_parameters_are_learnt(rng, kind):
+    """Only the first two columns matter, and descent finds it; the criterion falls from step to step."""
+    X = rng.normal(size=(60, 4))
+    y = np.sign(X[:, 0] * X[:, 1])
+    found = solve_radius(Gaussians.of_columns(X, each=True), y, 10.0, kind, tol=1e-3)
+    assert (np.diff(found.history["objective"]) <= 1e-12).all()
+    assert found.weights[:2].min() > 2 * found.weights[2:].max()
+
+
+# ---- invariances ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_rkl_does_not_see_the_scale(problem, rng, C):
+    stack, y = problem
+    c = criterion(stack, y, "rkl", "hinge", C)
+    t = rng.uniform(0.2, 1.0, stack.shape[2])
+    here = c.at(t, 1e-12)
+    assert abs(t @ here.gradient) <= 1e-12 * abs(here.value)
+    assert c.at(7.0 * t, 1e-12).value == pytest.approx(here.value, rel=1e-10)
+
+
+def test_the_others_see_the_scale(problem):
+    stack, y = problem
+    t = np.full(stack.shape[2], 1.0 / stack.shape[2])
+    eq10 = [
+        criterion(stack, y, "kl-c-eq10", "squared-hinge", 10.0).at(a * t, 1e-10).value for a in (1, 0.1, 0.01)
+    ]
+    assert eq10[2] < 0.3 * eq10[0]  # goes to zero with the kernel
+    do = [criterion(stack, y, "do", "squared-hinge", 10.0).at(a * t, 1e-10).value for a in (1.0, 10.0)]
+    assert do[0] == pytest.approx(10.0 * do[1], rel=1e-5)  # inversely proportional
+
+
+@pytest.mark.parametrize("step", ["newton", "spectral"])
+def test_norms_name_the_same_kernel(problem, step):
+    stack, y = problem
+    tol = 1e-9 if step == "newton" else 1e-6
+    found = [solve_rkl(stack, y, 1.0, norm, step=step, tol=tol, max_iter=2000) for norm in (1, 2, None)]
+    assert found[0].weights.sum() == pytest.approx(1.0)
+    assert np.linalg.norm(found[1].weights) == pytest.approx(1.0)
+    f = [np.tensordot(stack, r.weights, ([2], [0])) @ r.dual_coef + r.intercept for r in found]
+    # measured for the projected gradients: 4e-3 at this stationarity, because the criterion is flat
+    for other in f[1:]:
+        np.testing.assert_allclose(other, f[0], atol=1e-6 if step == "newton" else 2e-2)
+    values = [r.value for r in found]
+    np.testing.assert_allclose(values, values[0], rtol=1e-8 if step == "newton" else 1e-5)
+
+
+def test_rkl_is_invariant_to_scalings_of_kernels_and_simplemkl_is_not(problem, rng):
+    stack, y = problem
+    factors = 10.0 ** rng.uniform(-2, 2, stack.shape[2])
+
+    def predictions(solve, scale):
+        r = solve(stack * scale)
+        return np.tensordot(stack * scale, r.weights, ([2], [0])) @ r.dual_coef + r.intercept
+
+    def rkl(K):
+        return solve_rkl(K, y, 1.0, tol=1e-9)
+
+    def simple(K):
+        return solve_svm_mkl(K, y, 1.0, tol=1e-9)
+
+    plain = predictions(rkl, np.ones(stack.shape[2]))
+    # the solutions agree to the root of the gap
+    np.testing.assert_allclose(predictions(rkl, factors), plain, atol=1e-4)
+    assert np.abs(predictions(simple, factors) - predictions(simple, np.ones(stack.shape[2]))).max() > 0.05
+
+
+def test_recovery_and_box(problem):
+    """The machine on K / r^2 with box C is the one on K with box C / r^2 (methods, 2.1)."""
+    stack, y = problem
+    found = solve_rkl(stack, y, 5.0, tol=1e-9)
+    K = np.tensordot(stack, found.weights, ([2], [0]))
+    ball = solve_meb(K, tol=1e-12)
+    assert found.radius2 == pytest.approx(ball.radius2, rel=1e-8)
+    other = solve_svc(K, y, 5.0 / ball.radius2, tol=1e-10)
+    f = K @ found.dual_coef + found.intercept
+    np.testing.assert_allclose(f, K @ other.dual_coef + other.intercept, atol=1e-5)
+
+
+# ---- RKL is convex --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0, 1e3])
+def test_rkl_reaches_the_conic_optimum(problem, C):
+    stack, y = problem
+    optimum = conic_rkl(stack, y, C)
+    found = solve_rkl(stack, y, C, tol=1e-8)
+    # measured: 3e-8 with CVXPY's own tolerance of 1e-9
+    assert found.primal == pytest.approx(optimum, rel=1e-6)
+    assert found.rel_gap <= 1e-8
+    assert found.status.ok
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_the_gap_of_rkl_is_global(problem, tol):
+    stack, y = problem
+    optimum = solve_rkl(stack, y, 2.0, tol=1e-10).dual
+    found = solve_rkl(stack, y, 2.0, tol=tol)
+    assert found.dual <= optimum * (1 + 1e-9)
+    assert found.primal >= optimum * (1 - 1e-9)
+    assert found.gap >= found.primal - optimum - 1e-9 * optimum
+    assert found.rel_gap <= tol
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+def test_the_gap_of_rkl_holds_on_the_way(problem, most):
+    stack, y = problem
+    optimum = solve_rkl(stack, y, 2.0, tol=1e-10).dual
+    found = solve_rkl(stack, y, 2.0, tol=1e-10, max_iter=most)
+    assert found.dual <= optimum * (1 + 1e-9)
+    assert found.primal >= optimum * (1 - 1e-9)
+
+
+def test_any_start_ends_at_the_same_optimum(problem, rng):
+    """Local solutions of RKL are global, also those of the published projected gradient."""
+    stack, y = problem
+    best = solve_rkl(stack, y, 1.0, tol=1e-10)
+    for _ in range(3):
+        start = rng.dirichlet(np.full(stack.shape[2], 0.3))
+        newton = solve_rkl(stack, y, 1.0, start=start, tol=1e-8)
+        assert newton.value == pytest.approx(best.value, rel=1e-7)
+        descent = solve_rkl(stack, y, 1.0, start=start, step="spectral", tol=1e-6, max_iter=2000)
+        # measured: 2e-6 above
+        assert best.value * (1 - 1e-8) <= descent.value <= best.value * (1 + 1e-4)
+
+
+def test_few_machines(problem):
+    stack, y = problem
+    for C in (0.1, 1.0, 10.0):
+        # the paper: one or two dozen; measured: 5 to 9
+        assert solve_rkl(stack, y, C, tol=1e-6).n_machines <= 24
+
+
+def test_rkl_for_regression(rng):
+    X = rng.normal(size=(N, 4))
+    y = X[:, 0] + 0.05 * rng.normal(size=N)
+    stack = np.concatenate([X[:, None, :] * X[None, :, :], rbf_stack(X, [0.1])], axis=2)
+    found = solve_rkl(stack, y, 100.0, loss="epsilon-insensitive", epsilon=0.05, tol=1e-6)
+    assert found.status.ok
+    f = np.tensordot(stack, found.weights, ([2], [0])) @ found.dual_coef + found.intercept
+    assert np.corrcoef(f, y)[0, 1] > 0.99
+
+
+def test_many_single_feature_kernels(rng):
+    """Kernels on which the rows of the ball coincide: rho is zero there."""
+    X = rng.integers(0, 2, size=(50, 30)).astype(float)
+    X[:, -5:] = rng.normal(size=(50, 5))
+    y = np.sign(X[:, -1] + X[:, 0] - 0.5 + 0.1 * rng.normal(size=50))
+    found = solve_rkl(X[:, None, :] * X[None, :, :], y, 1.0, tol=1e-6)
+    assert found.status.ok
+    assert found.rel_gap <= 1e-6
+
+
+# ---- Do et al. ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_do_by_newton_and_by_descent(problem, C):
+    stack, y = problem
+    newton = solve_radius(stack, y, C, "do", tol=1e-7)
+    descent = solve_radius(stack, y, C, "do", step="spectral", tol=1e-6)
+    assert newton.rel_gap <= 1e-7
+    assert newton.primal == pytest.approx(descent.value, rel=1e-5)
+
+
+# ---- refusals -------------------------------------------------------------------------------------
+
+
+def test_refusals(problem):
+    stack, y = problem
+    for change, message in [
+        ({"norm": 3}, "`norm` must be 1, 2 or None"),
+        ({"kind": "radius"}, "Unknown kind"),
+        ({"step": "fast"}, "Unknown step"),
+        ({"kind": "do", "norm": 2}, "norm=1"),
+        ({"kind": "kl-c", "step": "newton"}, "step='newton' is for"),
+        ({"kind": "kl-c", "loss": "epsilon-insensitive"}, "for classification"),
+        ({"start": np.zeros(stack.shape[2])}, "not all zero"),
+        ({"scale": np.zeros(stack.shape[2])}, "one positive factor"),
+        ({"ridge": -1.0}, "ridge"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            solve_radius(stack, y, 1.0, **change)
+    with pytest.raises(InputError, match="one entry per row"):
+        solve_radius(stack, y[:-1], 1.0)
+    constant = np.ones((N, N, 1))
+    for step in ("newton", "spectral"):
+        with pytest.raises(InputError, match=rf"n_samples={N}\) coincide"):
+            solve_rkl(constant, y, 1.0, step=step)
+
+
+def test_callback_and_limits(problem):
+    stack, y = problem
+    for step in ("newton", "armijo"):
+        seen = []
+        found = solve_rkl(
+            stack,
+            y,
+            1.0,
+            step=step,
+            tol=1e-10,
+            callback=lambda *a, seen=seen: seen.append(a) or len(seen) == 2,
+        )
+        assert len(seen) == 2
+        assert found.status.name == "INTERRUPTED"
+        assert solve_rkl(stack, y, 1.0, step=step, tol=1e-12, max_iter=2).status.name == "MAX_ITER"
+
+
+def test_representations_agree(rng):
+    X = rng.normal(size=(60, 3))
+    y = np.sign(X[:, 0] + 0.2)
+    stack = np.concatenate([X[:, None, :] * X[None, :, :], rbf_stack(X, [0.3])], axis=2)
+    one = solve_rkl(gram_from_stack(stack), y, 1.0, tol=1e-9)
+    two = solve_rkl(gram_from_stack(stack, reduce=False), y, 1.0, tol=1e-9)
+    assert one.value == pytest.approx(two.value, rel=1e-9)
