@@ -232,11 +232,11 @@ def test_callback_history_and_frozen_results(stack, rng):
             2.0,
             method=method,
             tol=1e-13,
-            callback=lambda *a, seen=seen: seen.append(a) or len(seen) == 2,
+            callback=lambda *a, seen=seen: seen.append(a) or True,
         )
         assert found.status.name == "INTERRUPTED"
-        assert len(seen) == 2
-        assert len(found.history["objective"]) == len(found.history["rel_gap"]) >= 2
+        assert len(seen) == 1
+        assert len(found.history["objective"]) == len(found.history["rel_gap"]) >= 1
     with pytest.raises(AttributeError):
         found.gap = 0.0
 

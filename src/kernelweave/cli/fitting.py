@@ -162,6 +162,7 @@ def make_learner(spec: FitSpec) -> Any:
         "norm": None if spec.norm == "none" else int(spec.norm),
         "variant": spec.variant,
         "epsilon": spec.epsilon,
+        "lam": spec.lam,
     }
     return chosen(**{name: value for name, value in given.items() if name in known})
 

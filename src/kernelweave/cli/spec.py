@@ -21,7 +21,8 @@ class FitSpec(BaseModel):
     task
         What the target is; "auto" takes text, yes/no and up to 10 distinct whole numbers for classes.
     method
-        Learner: rls2, simple, silp, lp, soft-margin, uniform, best, rkl, kl-c, do.
+        Learner: rls2, simple, silp, lp, soft-margin, uniform, best, align, alignf, easy, rkl,
+        kl-c, do.
     kernels
         A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by ";", such as
         "linear; rbf(gamma=0.1); poly(degree=2)".
@@ -38,6 +39,8 @@ class FitSpec(BaseModel):
         Constraint on the weights of rkl and kl-c: 1, 2 or none.
     variant
         Radius of kl-c: chapelle or eq10.
+    lam
+        Regularisation of easy.
     epsilon
         Half width of the tube of regression with a margin.
     cv
@@ -103,6 +106,7 @@ class FitSpec(BaseModel):
     theta: float = Field(default=0.5, gt=0, le=1)
     norm: Literal["1", "2", "none"] = "1"
     variant: Literal["chapelle", "eq10"] = "chapelle"
+    lam: float = Field(default=0.1, gt=0, le=1)
     epsilon: float = Field(default=0.1, ge=0)
     solver: str = "newton"
     tol: float = Field(default=0.0, ge=0, lt=1)

@@ -7,6 +7,7 @@ write its class and add a row to `LEARNERS`.
 from __future__ import annotations
 
 from kernelweave._checks import InputError, check_known
+from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
 from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
 from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius
@@ -17,9 +18,12 @@ __all__ = [
     "RKL",
     "RLS2",
     "SILP",
+    "Align",
+    "AlignF",
     "BestKernel",
     "ChapelleRadius",
     "DoRadius",
+    "EasyMKL",
     "Learner",
     "LpMKL",
     "SimpleMKL",
@@ -37,6 +41,9 @@ LEARNERS: dict[str, type[Learner]] = {
     "soft-margin": SoftMarginMKL,
     "uniform": Uniform,
     "best": BestKernel,
+    "align": Align,
+    "alignf": AlignF,
+    "easy": EasyMKL,
     "rkl": RKL,
     "kl-c": ChapelleRadius,
     "do": DoRadius,

@@ -17,6 +17,12 @@ CITATIONS = {
     "SILP": "S. Sonnenburg, G. Rätsch, C. Schäfer, B. Schölkopf. Large scale multiple kernel learning. JMLR 7, 2006.",
     "LpMKL": "M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien. lp-norm multiple kernel learning. JMLR 12, 2011.",
     "SoftMarginMKL": "X. Xu, I. Tsang, D. Xu. Soft margin multiple kernel learning. IEEE TNNLS 24, 2013.",
+    "Align": "C. Cortes, M. Mohri, A. Rostamizadeh. Algorithms for learning kernels based on centered alignment. "
+    "JMLR 13, 2012.",
+    "AlignF": "C. Cortes, M. Mohri, A. Rostamizadeh. Algorithms for learning kernels based on centered alignment. "
+    "JMLR 13, 2012.",
+    "EasyMKL": "F. Aiolli, M. Donini. EasyMKL: a scalable multiple kernel learning algorithm. "
+    "Neurocomputing 169, 2015.",
     "RKL": "K. Gai, G. Chen, C. Zhang. Learning kernels with radiuses of minimum enclosing balls. NIPS 2010.",
     "ChapelleRadius": "O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee. Choosing multiple parameters for support "
     "vector machines. Machine Learning 46, 2002.",

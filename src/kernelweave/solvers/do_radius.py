@@ -1,7 +1,7 @@
 """The method of Do et al. as margin MKL: every kernel carries the ridge that its radius brings.
 
-With ``rho(d) = sum_m d_m r_m^2`` the squared hinge with C / rho adds ``rho / C`` to the diagonal, so its optimal value is
-that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex in d, with the certificate of `svm_mkl`.
+With ``rho(d) = sum_m d_m r_m^2`` the squared hinge with C / rho adds ``rho / C`` to the diagonal, so its optimal value
+is that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex in d, with the certificate of `svm_mkl`.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def solve_radius(
 
 def _do_by_newton(joint: DoJoint, tol: float, max_iter: int, callback: Callback | None) -> RadiusResult:
     with blas_threads_for(joint.gram.n_samples):
-        joint.radii = radii_of(joint, max(1e-3 * tol, 1e-12))
+        joint.radii = radii_of(joint, max(1e-2 * tol, 1e-10))
         found = solve_by_newton(joint, tol, max_iter, WarmStart(), callback)
     return RadiusResult(
         **{f.name: getattr(found, f.name) for f in fields(found)},
