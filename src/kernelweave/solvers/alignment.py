@@ -109,8 +109,8 @@ def align(
     alignments = np.where(used, agreement / (norms * target), 0.0) if target > 0 else np.zeros(gram.n_kernels)
     if not (alignments > 1e-12).any():
         raise InputError(
-            f"No kernel is aligned with the target on these rows (n_samples={gram.n_samples}): all are constant, or the "
-            "target is. Use other kernels, or learner='uniform'."
+            f"No kernel is aligned with the target on these rows (n_samples={gram.n_samples}): all are constant, or "
+            "the target is. Use other kernels, or learner='uniform'."
         )
     if not optimize:
         weights = np.maximum(alignments, 0.0)
@@ -205,11 +205,8 @@ def easy_mkl(
     -------
     EasyResult
     """
-    lam = check_share(lam, "lam")
-    if lam <= 0.0:
-        raise InputError(
-            "`lam` must be above 0, got 0: without it the rows of overlapping classes have no margin."
-        )
+    if not 0.0 < check_positive(lam, "lam", zero=True) <= 1.0:
+        raise InputError(f"`lam` must be above 0 and at most 1, got {lam!r}.")
     with blas_threads_for(gram.n_samples):
         K = gram.combine((1.0 - lam) * scale)
         machine = solve_l2svc(
