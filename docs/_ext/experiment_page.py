@@ -153,8 +153,11 @@ def strings(tables: Tables) -> dict[str, str]:
     weights = tables["weights"].set_index("n")
     which = "author" if "d1_author" in weights else "draws"
     rows = [
-        [n, *(f"{weights.loc[n, f'{key}_{which}']:.3f}" for key in ("d1", "d2", "d3", "others"))]
-        + [f"{weights.loc[n, f'selected_{which}']:.0f}"]
+        [
+            n,
+            *(f"{weights.loc[n, f'{key}_{which}']:.3f}" for key in ("d1", "d2", "d3", "others")),
+            f"{weights.loc[n, f'selected_{which}']:.0f}",
+        ]
         for n in SIZES
     ]
     out["weights"] = markdown(["n", "bit 1", "bit 2", "bit 3", "all others", "selected"], rows)
