@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, check_positive
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.result import SVMResult
