@@ -16,24 +16,40 @@ if TYPE_CHECKING:
     from kernelweave.solvers.meb import solve_meb
     from kernelweave.solvers.path import rls2_path
     from kernelweave.solvers.radius import solve_radius, solve_rkl
-    from kernelweave.solvers.result import MEBResult, PathResult, RLS2Result, Status, SVMResult
+    from kernelweave.solvers.radius_criteria import Gaussians
+    from kernelweave.solvers.result import (
+        MEBResult,
+        MKLResult,
+        PathResult,
+        RadiusResult,
+        RLS2Result,
+        Status,
+        SVMResult,
+    )
     from kernelweave.solvers.rls2 import solve_rls2
     from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
     from kernelweave.solvers.svm_mkl import solve_svm_mkl
+    from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex
 
 _MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
+    "CappedSimplex": "solvers.weight_sets",
+    "Gaussians": "solvers.radius_criteria",
     "InputError": "_checks",
     "KernelBank": "assembly",
+    "LpBall": "solvers.weight_sets",
     "MEBResult": "solvers.result",
     "MKLClassifier": "estimators",
     "MKLClassifierCV": "model_selection",
     "MKLRegressor": "estimators",
     "MKLRegressorCV": "model_selection",
+    "MKLResult": "solvers.result",
     "NotPSDError": "_checks",
     "PathResult": "solvers.result",
     "RLS2Result": "solvers.result",
+    "RadiusResult": "solvers.result",
     "SVMResult": "solvers.result",
+    "Simplex": "solvers.weight_sets",
     "Status": "solvers.result",
     "load": "persistence",
     "rls2_path": "solvers.path",
@@ -49,17 +65,23 @@ _NAMES = {
 }
 
 __all__ = [
+    "CappedSimplex",
+    "Gaussians",
     "InputError",
     "KernelBank",
+    "LpBall",
     "MEBResult",
     "MKLClassifier",
     "MKLClassifierCV",
     "MKLRegressor",
     "MKLRegressorCV",
+    "MKLResult",
     "NotPSDError",
     "PathResult",
     "RLS2Result",
+    "RadiusResult",
     "SVMResult",
+    "Simplex",
     "Status",
     "banks",
     "datasets",

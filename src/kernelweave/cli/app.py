@@ -200,6 +200,7 @@ def reproduce(
     resume: bool = False,
     datasets: Names = None,
     methods: Names = None,
+    protocols: Names = None,
     ratios: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
     splits: int | None = None,
     draws: int | None = None,
@@ -216,7 +217,7 @@ def reproduce(
     Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume goes on. Without
     options everything is as in the paper. An option that an experiment does not have is an error.
 
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray.
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rkl.
 
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
 
@@ -234,6 +235,8 @@ def reproduce(
         Data sets.
     methods
         Methods.
+    protocols
+        Protocols: literal, fair.
     ratios
         Shares of the rows for training.
     splits
@@ -257,7 +260,7 @@ def reproduce(
     """
     from kernelweave.cli.reproducing import run_reproduce
 
-    lists = {"datasets": datasets, "methods": methods, "ratios": ratios}
+    lists = {"datasets": datasets, "methods": methods, "protocols": protocols, "ratios": ratios}
     given: dict[str, Any] = {name: None if value is None else tuple(value) for name, value in lists.items()}
     given |= {
         "splits": splits,

@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "rls2-prostate": ("rls2_prostate", "Prostate"),
     "rls2-uci": ("rls2_uci", "UCI"),
     "rls2-microarray": ("rls2_microarray", "Microarray"),
+    "rkl": ("rkl", "RKLTable"),
 }
 
 

@@ -110,4 +110,4 @@ class Store:
 
 
 #: Settings that only say how many cells there are, so that a run can be extended.
-GROWING = frozenset({"datasets", "splits", "ratios", "methods", "draws", "folds_repeated"})
+GROWING = frozenset({"datasets", "splits", "ratios", "methods", "protocols", "draws"})
