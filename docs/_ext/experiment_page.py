@@ -210,11 +210,52 @@ def microarray(tables: Tables) -> dict[str, str]:
     }
 
 
+def rkl(tables: Tables) -> dict[str, str]:
+    from kernelweave.experiments.rkl import LABELS, PRINTED
+
+    results = tables["results"]
+    names = list(dict.fromkeys(results["dataset"]))
+    by = results.set_index(["dataset", "protocol", "method"])
+    out = {}
+    for protocol in ("literal", "fair"):
+        rows, columns = [], list(LABELS)
+        for name in names:
+            found = {}
+            for method in columns:
+                where = protocol if method != "rbf" else results["protocol"].iloc[0]
+                if (name, where, method) in by.index:
+                    found[method] = by.loc[(name, where, method)]
+            best = max(row["accuracy"] for row in found.values())
+            cells = []
+            for method in columns:
+                row = found.get(method)
+                if row is None:
+                    cells.append("")
+                    continue
+                text = spread(row["accuracy"], row["std"], 1)
+                text += "" if pd.isna(row["kernels"]) else f" / {row['kernels']:.1f}"
+                cells.append(f"**{text}**" if row["accuracy"] >= best - 1e-9 else text)
+            rows.append([name, *cells])
+        means = []
+        for method in columns:
+            where = protocol if method != "rbf" else results["protocol"].iloc[0]
+            part = results[(results["protocol"] == where) & (results["method"] == method)]
+            means.append(f"{part['accuracy'].mean():.2f}" if len(part) else "")
+        rows.append(["mean", *means])
+        out[protocol] = markdown(["data set", *LABELS.values()], rows)
+    printed = [
+        [name, *(f"{a:g} ({s:g}) / {k:g}" for a, s, k in row.values())] for name, row in PRINTED.items()
+    ]
+    out["printed"] = markdown(["data set", *(LABELS[m] for m in next(iter(PRINTED.values())))], printed)
+    return out
+
+
 MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-uci": uci,
     "rls2-strings": strings,
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
+    "rkl": rkl,
 }
 
 
