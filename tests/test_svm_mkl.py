@@ -177,7 +177,7 @@ def test_invariances(stack, rng):
     doubled = solve_svm_mkl(np.concatenate([K, K[:, :, :1]], axis=2), y, 2.0, tol=1e-9)
     assert doubled.primal == pytest.approx(plain.primal, rel=1e-8)
     zero = solve_svm_mkl(np.concatenate([K, np.zeros((N, N, 1))], axis=2), y, 2.0, tol=1e-9)
-    assert zero.weights[-1] == 0
+    assert zero.weights[-1] <= 1e-8
     scale = rng.uniform(0.5, 2.0, 4)
     by_scale = solve_svm_mkl(K, y, 2.0, scale=scale, tol=1e-9)
     assert by_scale.primal == pytest.approx(solve_svm_mkl(K * scale, y, 2.0, tol=1e-9).primal, rel=1e-8)
