@@ -94,6 +94,7 @@ KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
 }
 
 #include "_core_smo.hpp"
+#include "_core_layers.hpp"
 
 // out (k,) = C-weighted quadratic forms sum_t C[t]' K_m C[t] of the packed kernels m in idx
 void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out) {
@@ -455,6 +456,41 @@ nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g,
     return nb::make_tuple(report.steps, report.violation, report.bent);
 }
 
+// out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
+void inner(In2 packed, Index idx, In2 H, Out1 out) {
+    nb::gil_scoped_release free;
+    const size_t n = H.shape(0), L = packed.shape(1), k = idx.shape(0);
+    std::fill(out.data(), out.data() + k, 0.0);
+    for (size_t i = 0; i < n; ++i) {
+        const double* h = H.data() + i * n + i;
+        for (size_t m = 0; m < k; ++m) {
+            const double* row = packed.data() + size_t(idx(m)) * L + row_start(i, n);
+            out(m) += 2.0 * dot(row, h, n - i) - row[0] * h[0];
+        }
+    }
+}
+
+std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weights, In2 roots) {
+    std::vector<layers::Function> functions;
+    for (size_t m = 0; m < kinds.shape(0); ++m)
+        functions.push_back({kinds(m), params(m, 0), params(m, 1), weights(m), roots.data() + m * roots.shape(1)});
+    return functions;
+}
+
+// see _core_layers.hpp; the diagonals of out and H are left to the caller
+void layer_forward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 out) {
+    const auto functions = layer_functions(kinds, params, weights, roots);
+    nb::gil_scoped_release free;
+    layers::forward(K.data(), kappa.data(), functions, K.shape(0), out.data());
+}
+
+void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 H, Out1 grad, Out2 along,
+                    Out1 across) {
+    const auto functions = layer_functions(kinds, params, weights, roots);
+    nb::gil_scoped_release free;
+    layers::backward(K.data(), kappa.data(), functions, K.shape(0), H.data(), grad.data(), along.data(), across.data());
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -470,5 +506,8 @@ NB_MODULE(_core, module) {
     module.def("mirror", &mirror);
     module.def("add_rows", &add_rows);
     module.def("box_smo", &box_smo);
+    module.def("inner", &inner);
+    module.def("layer_forward", &layer_forward);
+    module.def("layer_backward", &layer_backward);
     module.def("version", [] { return 1; });
 }

@@ -65,6 +65,13 @@ def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array
     out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
 
 
+def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array) -> None:
+    i, j = _triangle(len(H))
+    w = H[i, j]
+    w[i != j] *= 2.0
+    out[:] = [packed[m] @ w for m in idx]
+
+
 def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array) -> None:
     for k, m in enumerate(idx):
         out[k] = C @ unpack(packed[m], C.shape[1])
@@ -312,6 +319,7 @@ def _box_smo(
 
 numpy_core = SimpleNamespace(
     quadratic_forms=_quadratic_forms,
+    inner=_inner,
     matvecs=_matvecs,
     combine=_combine,
     pack=_pack,

@@ -41,6 +41,7 @@ from kernelweave.training import (
     set_up,
     shared_alphas,
     solve_task,
+    summed_kernels,
     was_interrupted,
 )
 from kernelweave.views import TableEncoder
@@ -376,7 +377,13 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.gram_ = solved[0].setup.gram.describe()
         results = [s.result for s in solved]
         weights = np.array([r.weights for r in results])
-        self.weights_ = weights[0] if len(results) == 1 else weights
+        self._base_weights = weights[0] if len(results) == 1 else weights
+        layered = [found for r in results if (found := getattr(r, "layer_weights", None)) is not None]
+        self._uppers = [layers for r in results for layers in getattr(r, "uppers", ())]
+        if layered:
+            self.weights_ = layered[0] if len(layered) == 1 else np.array(layered)
+        else:
+            self.weights_ = self._base_weights
         self._dual = np.column_stack([r.dual_coef for r in results])
         self._intercepts = np.concatenate([s.intercept for s in solved])
         self._effective = np.concatenate([s.effective() for s in solved])
@@ -407,9 +414,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self._source = source
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
+            gap = "" if worst.status is Status.UNFINISHED else f" with relative gap {worst.rel_gap:.1e}"
             warnings.warn(
-                f"{type(self).__name__} stopped with relative gap {worst.rel_gap:.1e} after {worst.n_iter} "
-                f"iterations. {worst.status.value}",
+                f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,
                 stacklevel=6,
             )
@@ -422,7 +429,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _store_coef(self, source: Source) -> None:
         """Set `coef_` when every kernel is linear on numeric columns and stays linear after normalisation."""
-        if not isinstance(source, TableSource) or any(source.table.levels):
+        if not isinstance(source, TableSource) or any(source.table.levels) or self._uppers:
             return
         if not all(kernel.is_linear for kernel in source.kernels):
             return
@@ -467,7 +474,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         weights = [e[None, None] for e in self._effective]
         coefficients = [c[None, :, None] for c in self._dual.T]
         intercepts = [b[None] for b in self._intercepts]
-        return decisions(source, queries, self.normalizers_[0], intercepts, weights, coefficients)[0]
+        uppers = [[(layers,)] for layers in self._uppers] or None
+        return decisions(source, queries, self.normalizers_[0], intercepts, weights, coefficients, uppers)[0]
 
     def kernel_contributions(self, X: Any) -> Array:
         """What every kernel adds to the decision values.
@@ -490,12 +498,28 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         queries = self._read_queries(X)
         source = self._source
         n_outputs = len(self._effective)
+        if self._uppers:
+            return self._deep_contributions(queries)
         out = np.zeros((source.query_length(queries), source.n_kernels, n_outputs))
         active = np.flatnonzero((self._effective != 0).any(axis=0))
         with blas_threads_for(min(len(out), source.n_samples)):
             for where, m, times in kernel_actions(source, queries, self.normalizers_[0], active):
                 out[where, m] = times(self._dual) * self._effective[:, m]
         return out[:, :, 0] if n_outputs == 1 and self._one_output() else out
+
+    def _deep_contributions(self, queries: Any) -> Array:
+        """What every kernel of the last layer adds."""
+        source = self._source
+        width = max(len(layers.functions[-1]) for layers in self._uppers if layers is not None)
+        out = np.zeros((source.query_length(queries), width, len(self._effective)))
+        with blas_threads_for(min(len(out), source.n_samples)):
+            for k, (layers, effective) in enumerate(zip(self._uppers, self._effective, strict=True)):
+                if layers is None:
+                    continue
+                for where, K, kappa in summed_kernels(source, queries, self.normalizers_[0], effective):
+                    for m, term in layers.last_terms(K, kappa):
+                        out[where, m, k] = term @ self._dual[:, k]
+        return out[:, :, 0] if out.shape[2] == 1 and self._one_output() else out
 
     @property
     def n_kernels_(self) -> int:

@@ -33,6 +33,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known
+from kernelweave.solvers import layers
+from kernelweave.solvers.layers import Angle, Gaussian, Identity, LayerFunction, Power
 from kernelweave.views import ColumnMask, ColumnSlice, Selection, Table, as_table, as_tables, freeze_columns
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Categorical",
     "Constant",
     "Custom",
+    "Elementwise",
     "Kernel",
     "Laplacian",
     "Linear",
@@ -308,6 +311,19 @@ class Kernel:
             f"{self!r} is not a function of one pairwise statistic. Call it on the table instead."
         )
 
+    def layer(self) -> LayerFunction:
+        """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
+
+        Raises
+        ------
+        InputError
+            If the kernel is not such a function, or is restricted to columns.
+        """
+        raise InputError(
+            f"{self._short()} cannot be a layer of a deep kernel, which sees inner products only. Use Linear, "
+            "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return a description of plain values that JSON can hold; :func:`from_dict` reads it.
 
@@ -442,6 +458,10 @@ class Linear(Kernel):
             out[...] = S
         return out
 
+    def layer(self) -> LayerFunction:
+        """See :meth:`Kernel.layer`."""
+        return Identity()
+
     def _diag(self, table: Table) -> FloatArray:
         return _sq_norms(table.take())
 
@@ -502,6 +522,10 @@ class Polynomial(Kernel):
         out = np.multiply(S, self.gamma, out=out)
         out += self.coef0
         return _power(out, self.degree)
+
+    def layer(self) -> LayerFunction:
+        """See :meth:`Kernel.layer`."""
+        return Power(self.degree, float(self.coef0), float(self.gamma))
 
     def _diag(self, table: Table) -> FloatArray:
         return self.from_statistic(_sq_norms(table.take()))
@@ -564,6 +588,10 @@ class RBF(_Exponential):
     """
 
     statistic: ClassVar[str] = "sqdist"
+
+    def layer(self) -> LayerFunction:
+        """See :meth:`Kernel.layer`."""
+        return Gaussian(float(self.gamma))
 
 
 @dataclass(frozen=True)
@@ -670,6 +698,14 @@ class ArcCosine(Kernel):
         if right is None:
             np.fill_diagonal(K, self._diag(left))
         return K
+
+    def layer(self) -> LayerFunction:
+        """See :meth:`Kernel.layer`."""
+        if len(self._degrees) > 1:
+            raise InputError(
+                f"ArcCosine of {len(self._degrees)} layers cannot be one layer of a deep kernel. Use one layer each."
+            )
+        return Angle(self._degrees[0])
 
     def _diag(self, table: Table) -> FloatArray:
         return reduce(lambda sq, n: _arc_cosine_diag(n, sq), self._degrees, _sq_norms(table.take()))
@@ -883,6 +919,72 @@ class Custom(Kernel):
         raise InputError(
             f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
             "function. Save the model with pickle or skops, or use built-in kernels."
+        )
+
+
+@dataclass(frozen=True)
+class Elementwise(Kernel):
+    """A function of the inner product, k(x, z) = function(x . z), with its derivative: for layers of deep kernels.
+
+    Parameters
+    ----------
+    function : callable
+        Takes an array or tensor of inner products and returns one of the same shape. A power series with nonnegative
+        coefficients gives a kernel; this is not checked.
+    derivative : callable
+        Its derivative, of the same form.
+    name : str or None, default=None
+        For the label; by default the function's name.
+
+    Examples
+    --------
+    >>> Elementwise(np.cosh, np.sinh)([[0.0], [1.0]]).round(3)
+    array([[1.   , 1.   ],
+           [1.   , 1.543]])
+    """
+
+    function: Callable[[Any], Any]
+    derivative: Callable[[Any], Any]
+    name: str | None = None
+
+    statistic: ClassVar[str] = "dot"
+
+    def __post_init__(self) -> None:
+        for label in ("function", "derivative"):
+            if not callable(getattr(self, label)):
+                raise InputError(
+                    f"`{label}` of Elementwise must be callable, got {getattr(self, label)!r}. Pass a function of arrays."
+                )
+
+    def from_statistic(
+        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """See :meth:`Kernel.from_statistic`."""
+        values = np.asarray(self.function(S), dtype=np.float64)
+        if values.shape != np.shape(S) or not np.isfinite(values).all():
+            raise InputError(
+                f"The function of {self._short()} must return finite values of the shape {np.shape(S)} it was given, "
+                f"got shape {values.shape}. Rescale the columns if it overflows."
+            )
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def layer(self) -> LayerFunction:
+        """See :meth:`Kernel.layer`."""
+        return layers.Elementwise(self.function, self.derivative)
+
+    def _diag(self, table: Table) -> FloatArray:
+        return self.from_statistic(_sq_norms(table.take()))
+
+    def _short(self, nested: bool = False) -> str:
+        return self.name or getattr(self.function, "__name__", None) or "Elementwise"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: a function cannot be written down as plain values."""
+        raise InputError(
+            f"The kernel {self._short()!r} cannot be saved as plain values, because it is a Python function."
         )
 
 

@@ -26,6 +26,7 @@ from kernelweave.learners import Learner
 from kernelweave.learners import resolve as resolve_learner
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
+from kernelweave.solvers.layers import TrainedLayers
 from kernelweave.solvers.path import PathResult, make_alphas
 from kernelweave.solvers.result import RLS2Result, Status
 from kernelweave.solvers.rls2 import make_problem
@@ -35,6 +36,9 @@ Rows = NDArray[np.intp]
 
 #: Called after every finished step with a short text; a true value asks to stop.
 Report = Callable[[str], bool]
+
+#: Layers above the sum of kernels, one entry for every output; empty where there are none.
+Uppers = Sequence[TrainedLayers | None]
 
 #: Training and test rows.
 Fold = tuple[Rows, Rows]
@@ -239,6 +243,7 @@ def decisions(
     intercepts: Sequence[Array],
     weights: Sequence[Array],
     coefficients: Sequence[Array],
+    uppers: Sequence[Sequence[Uppers]] | None = None,
 ) -> Array:
     """Decision values of several solutions at once.
 
@@ -253,6 +258,8 @@ def decisions(
     weights : sequence of arrays (n_solutions, n_outputs, n_kernels)
         Effective weights (times normaliser factors), one array per problem.
     coefficients : sequence of arrays (n_solutions, n_samples, n_outputs)
+    uppers : sequence of sequences, optional
+        For every problem and solution, the layers above the sum of kernels of every output; empty for none.
 
     Returns
     -------
@@ -266,6 +273,10 @@ def decisions(
         for b in intercepts
     ]
     with blas_threads_for(min(n_queries, source.n_samples)):
+        if uppers is not None and any(any(of) for problem in uppers for of in problem):
+            for block, w, c, layers in zip(blocks, weights, coefficients, uppers, strict=True):
+                _add_deep(source, queries, fitted, block, w, c, layers)
+            return np.concatenate(blocks, axis=2)
         for where, m, times in kernel_actions(source, queries, fitted, active):
             for block, w, c in zip(blocks, weights, coefficients, strict=True):
                 used = np.flatnonzero(w[:, :, m].any(axis=1))
@@ -274,6 +285,52 @@ def decisions(
                     flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
                     block[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
     return np.concatenate(blocks, axis=2)
+
+
+def _add_deep(
+    source: Source, queries: Any, fitted: FittedNormalizer, block: Array, w: Array, c: Array, uppers: Sequence[Uppers]
+) -> None:
+    """Add the decision values of deep kernels to `block` (n_solutions, n_queries, n_outputs)."""
+    for s, layers in enumerate(uppers):
+        for output, own in enumerate(layers):
+            coefficient = c[s, :, output]
+            if own is None:
+                # an output without any machine
+                continue
+            for where, K, kappa in summed_kernels(source, queries, fitted, w[s, output]):
+                block[s, where, output] += own.cross(K, kappa) @ coefficient
+
+
+def summed_kernels(
+    source: Source, queries: Any, fitted: FittedNormalizer, weights: Array
+) -> Iterator[tuple[slice, Array, Array]]:
+    """Yield (query rows, sum of kernels with the training rows, its values k(x, x)) in chunks.
+
+    Parameters
+    ----------
+    source : Source
+    queries : queries of that source
+    fitted : FittedNormalizer
+    weights : array of shape (n_kernels,)
+        Effective weights.
+    """
+    active = np.flatnonzero(weights)
+    if not len(active):
+        n_queries = source.query_length(queries)
+        yield slice(0, n_queries), np.zeros((n_queries, source.n_samples)), np.zeros(n_queries)
+        return
+    raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}
+    current: tuple[slice, Array, Array] | None = None
+    for where, m, K in source.cross(queries, active):
+        if current is None or where != current[0]:
+            if current is not None:
+                yield current
+            rows = where.stop - where.start
+            current = where, np.zeros((rows, source.n_samples)), np.zeros(rows)
+        current[1][...] += weights[m] * normalized_cross(source, queries, fitted, where, m, K)
+        current[2][...] += weights[m] * fitted.cross_diagonal(m, K, raw[m][where])
+    if current is not None:
+        yield current
 
 
 def kernel_actions(
@@ -360,6 +417,7 @@ def fold_decisions(
         [s.intercept + _learnt(path)[:done] for s, path in zip(setups, paths, strict=True)],
         weights,
         coefficients,
+        [getattr(path, "uppers", [()] * len(path))[:done] for path in paths],
     )
     return values, was_interrupted(paths)
 

@@ -36,6 +36,10 @@ class Gram(ABC):
         """``K_m C[t]`` for the chosen kernels, shape (len(kernels), n_vectors, n_samples)."""
 
     @abstractmethod
+    def inner(self, H: Array) -> Array:
+        """``sum_ij H_ij K_m,ij`` for every kernel and a symmetric H, of which only the upper triangle is read."""
+
+    @abstractmethod
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         """Add ``sum_m weights[m] K_m`` to the upper triangle of `out` (n, n).
 

@@ -74,6 +74,12 @@ class CompositeGram(Gram):
             out[here] = part.matvecs(C, inside)
         return out
 
+    def inner(self, H: Array) -> Array:
+        out = np.empty(self.n_kernels)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.inner(H)
+        return out
+
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         # triangles first: they fill an empty matrix without another one, and factors are added in place
         for p in sorted(range(len(self.parts)), key=lambda p: not isinstance(self.parts[p], PackedGram)):

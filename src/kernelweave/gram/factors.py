@@ -90,6 +90,11 @@ class FactorGram(Gram):
         core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
         return out
 
+    def inner(self, H: Array) -> Array:
+        # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
+        products = blas.dsymm(1.0, np.ascontiguousarray(H).T, self.rows.T, lower=1)
+        return self._sums(np.einsum("nr,rn->r", products, self.rows))
+
     def factor(self, weights: Array) -> Array:
         idx = np.flatnonzero(weights)
         owned = self._owned(idx)

@@ -45,6 +45,11 @@ class PackedGram(Gram):
         core.matvecs(self.packed, idx, np.ascontiguousarray(C), out)
         return out
 
+    def inner(self, H: Array) -> Array:
+        out = np.empty(self.n_kernels)
+        core.inner(self.packed, np.arange(self.n_kernels), np.ascontiguousarray(H), out)
+        return out
+
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         idx = np.flatnonzero(weights)
         # zeros, because below the diagonal nothing is written and everything is added

@@ -67,6 +67,18 @@ class TileGram(Gram):
                 out[k] += float(np.sum((C[:, rows] @ self.block(int(m), rows, columns)) * right))
         return out
 
+    def inner(self, H: Array) -> Array:
+        out = np.zeros(self.n_kernels)
+        for rows, columns in self._tiles():
+            width = rows.stop - rows.start
+            part = 2.0 * H[rows, columns]
+            square = np.triu(part[:, :width])
+            square.flat[:: width + 1] *= 0.5
+            part[:, :width] = square
+            for m in range(self.n_kernels):
+                out[m] += float(np.vdot(part, self.block(m, rows, columns)))
+        return out
+
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         for rows, columns in self._tiles():
             if empty:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from kernelweave._checks import InputError, check_known
 from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
+from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
 from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
 from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius
 from kernelweave.learners.rls2 import RLS2
 
 __all__ = [
+    "DMKL",
     "LEARNERS",
+    "MLMKL",
     "RKL",
     "RLS2",
     "SILP",
@@ -22,12 +25,14 @@ __all__ = [
     "AlignF",
     "BestKernel",
     "ChapelleRadius",
+    "DeepUniform",
     "DoRadius",
     "EasyMKL",
     "Learner",
     "LpMKL",
     "SimpleMKL",
     "SoftMarginMKL",
+    "TwoLayerMKL",
     "Uniform",
     "resolve",
 ]
@@ -47,6 +52,10 @@ LEARNERS: dict[str, type[Learner]] = {
     "rkl": RKL,
     "kl-c": ChapelleRadius,
     "do": DoRadius,
+    "mlmkl": MLMKL,
+    "2lmkl": TwoLayerMKL,
+    "dmkl": DMKL,
+    "deep-uniform": DeepUniform,
 }
 
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known, check_positive, check_tol
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
+from kernelweave.learners.folds import content_folds
+from kernelweave.solvers.deep import DeepResult
+from kernelweave.solvers.layers import TrainedLayers
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult, RadiusResult, Status, relative_gap
 from kernelweave.solvers.svm_mkl import Joint, WarmStart, solve_svm_mkl
@@ -41,6 +44,8 @@ class MarginResult:
     history: Mapping[str, Array] = field(default_factory=dict, repr=False)
     radius2: Array | None = None
     stationarity: Array | None = None
+    uppers: tuple[TrainedLayers | None, ...] = ()
+    layer_weights: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,11 @@ class MarginPath:
         return np.array([r.n_iter for r in self.results])
 
     @property
+    def uppers(self) -> list[tuple[TrainedLayers | None, ...]]:
+        """Layers above the sum of kernels, for every strength and output; empty tuples where there are none."""
+        return [r.uppers for r in self.results]
+
+    @property
     def n_active(self) -> NDArray[np.int64]:
         """Kernels with a nonzero weight in any output."""
         used = self.weights > 0
@@ -138,6 +148,14 @@ class MarginLearner(Learner):
     def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:
         """Learn the weights of one problem; `warm` is a start, and is left as one for the next."""
         raise NotImplementedError
+
+    def start(self) -> WarmStart:
+        """An empty start."""
+        return WarmStart()
+
+    def remember(self, warm: WarmStart, result: MKLResult) -> None:
+        """Leave a solution as the start of the next one."""
+        warm.weights, warm.dual_coef = result.weights, result.dual_coef
 
     def _losses(self, classification: bool) -> str:
         return self.loss if classification else "epsilon-insensitive"
@@ -190,7 +208,7 @@ class MarginLearner(Learner):
                 f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
             )
         while len(warm) < y.shape[1]:
-            warm.append(WarmStart())
+            warm.append(self.start())
         found: list[MKLResult] = []
         for column, start in zip(y.T, warm, strict=True):
             machine = Machine(
@@ -203,7 +221,7 @@ class MarginLearner(Learner):
                 continue
             problem = MarginProblem(gram, machine, scale, self.tol if tol is None else max(tol, self.tol))
             result = self.learn(problem, start)
-            start.weights, start.dual_coef = result.weights, result.dual_coef
+            self.remember(start, result)
             found.append(result)
         return _join(found, float(alpha))
 
@@ -266,6 +284,14 @@ def _join(found: list[MKLResult], alpha: float) -> MarginResult:
     primal, gap = sum(r.primal for r in found), sum(r.gap for r in found)
     weights = np.array([r.weights for r in found])
     extra: dict[str, Any] = {}
+    deep = [r for r in found if isinstance(r, DeepResult)]
+    if deep:
+        slopes = np.array([getattr(r, "stationarity", 0.0) for r in found])
+        extra = {
+            "uppers": tuple(getattr(r, "upper", None) for r in found) if deep[0].upper is not None else (),
+            "stationarity": None if np.isnan(slopes).any() else slopes,
+            "layer_weights": _layer_weights(found) if deep[0].layer_weights else None,
+        }
     if all(isinstance(r, RadiusResult) for r in found):
         extra = {
             "radius2": np.array([r.radius2 for r in found if isinstance(r, RadiusResult)]),
@@ -285,6 +311,19 @@ def _join(found: list[MKLResult], alpha: float) -> MarginResult:
         history=found[0].history,
         **extra,
     )
+
+
+def _layer_weights(found: list[MKLResult]) -> Array:
+    """Weights of all layers, (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN where a layer is short."""
+    deep = next(r for r in found if isinstance(r, DeepResult))
+    width = max(len(w) for w in deep.layer_weights)
+    out = np.full((len(found), len(deep.layer_weights), width), np.nan)
+    for block, result in zip(out, found, strict=True):
+        # an output without any machine has no layers: equal weights stand for it
+        own = getattr(result, "layer_weights", ()) or [np.full(len(w), 1.0 / len(w)) for w in deep.layer_weights]
+        for row, w in zip(block, own, strict=True):
+            row[: len(w)] = w
+    return out[0] if len(out) == 1 else out
 
 
 # ---- the rows -------------------------------------------------------------------------------------
@@ -570,7 +609,7 @@ class BestKernel(MarginLearner):
         n = gram.n_samples
         classification = machine.loss != "epsilon-insensitive"
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
-        folds = _content_folds(gram, machine.y, problem.scale, self.n_folds, classification)
+        folds = content_folds(gram, machine.y, problem.scale, self.n_folds, classification)
         losses = np.zeros(gram.n_kernels)
         if len(folds) < 2:
             return losses
@@ -590,22 +629,3 @@ class BestKernel(MarginLearner):
                 wrong = (f > 0) != (machine.y[fold] > 0) if classification else np.square(f - machine.y[fold])
                 losses[m] += float(weight[fold] @ wrong)
         return losses
-
-
-def _content_folds(
-    gram: Gram, y: Array, scale: Array, n_folds: int, stratify: bool
-) -> list[NDArray[np.int64]]:
-    """Test rows of folds that depend on what rows hold, not on their order or number of repetitions."""
-    # the values of all kernels on the diagonal, and of a machine-like function: equal for equal rows
-    probe = np.where(y > np.median(np.unique(y)), 1.0, -1.0)
-    unique_rows = np.column_stack([y, np.round(gram.diagonal().T @ scale, 9)])
-    _, first = np.unique(unique_rows, axis=0, return_index=True)
-    mask = np.zeros(len(y))
-    mask[first] = probe[first]
-    values = gram.matvec(scale, mask)
-    digits = 9 - int(np.floor(np.log10(max(float(np.abs(values).max()), 1e-300))))
-    keys = np.column_stack([y if stratify else np.zeros_like(y), np.round(values, digits), y])
-    _, rank = np.unique(keys, axis=0, return_inverse=True)
-    rank = rank.reshape(-1)
-    n_folds = min(n_folds, int(rank.max()) + 1)
-    return [np.flatnonzero(rank % n_folds == k) for k in range(n_folds)]

@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._checks import check_known
+from kernelweave.solvers.least_squares import solve_least_squares
 from kernelweave.solvers.result import SVMResult
 from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
 
 Array = NDArray[np.float64]
 
-LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
+LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "squared")
+
+#: Losses that act as a multiple of the identity beside the kernel.
+RIDGED = ("squared-hinge", "squared")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Machine:
         Labels -1 and 1, or targets.
     C : float
         Weight of the loss.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive"}
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared"}
     epsilon : float
     sample_weight : array of shape (n_samples,) or None
     max_iter : int or None
@@ -60,13 +64,15 @@ class Machine:
     @property
     def ridge(self) -> Array:
         """What the loss adds to the diagonal of the kernel."""
-        if self.loss != "squared-hinge":
+        if self.loss not in RIDGED:
             return np.zeros(len(self.y))
         costs = self.costs
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
     def solve(self, K: Array, *, tol: float, warm_start: Array | None = None) -> SVMResult:
         """Solve on one kernel that is known to be symmetric and finite."""
+        if self.loss == "squared":
+            return solve_least_squares(K, self.y, self.costs)
         common = {"sample_weight": self.sample_weight, "tol": tol, "warm_start": warm_start, "check": False}
         common["max_iter"] = self.max_iter
         if self.loss == "hinge":
@@ -80,14 +86,16 @@ class Machine:
         value = float(self.y @ b)
         if self.loss == "epsilon-insensitive":
             value -= self.epsilon * float(np.abs(b).sum())
-        elif self.loss == "squared-hinge":
+        elif self.loss in RIDGED:
             value -= 0.5 * float(self.ridge @ np.square(b))
         return value
 
     def free(self, b: Array) -> NDArray[np.int64]:
         """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
         inside = b != 0
-        if self.loss != "squared-hinge":
+        if self.loss == "squared":
+            inside = self.costs > 0
+        elif self.loss != "squared-hinge":
             inside &= np.abs(b) < self.costs
         return np.flatnonzero(inside)
 

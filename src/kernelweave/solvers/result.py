@@ -24,6 +24,9 @@ class Status(enum.Enum):
         "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
         "(for example to mean diagonal 1)."
     )
+    UNFINISHED = (
+        "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change the step."
+    )
     STALLED = (
         "Rounding errors stop further progress: there is next to no regularisation beside the kernels, or they "
         "differ by many orders of magnitude. Raise alpha (lower C), raise tol, or normalise the kernels."

@@ -1,0 +1,282 @@
+// Layers of kernels on the upper triangles of square matrices; see solvers/layers.py, which is the oracle.
+//
+// A layer maps a kernel K with diagonal kappa to sum_k w_k phi_k(K_ij, kappa_i, kappa_j) r_ki r_kj, where r_k are the
+// inverse roots of phi_k on the diagonal (cosine normalisation) or ones. Rows go through in segments that stay in the
+// first-level cache, so that each matrix is read or written once, whatever the number of functions.
+
+namespace layers {
+
+enum Kind : int64_t { identity = 0, power = 1, gaussian = 2, arc_cosine = 3, exponential = 4 };
+
+constexpr size_t SEGMENT = 512;
+constexpr double PI = 3.14159265358979323846;
+
+// exp to about one unit in the last place, in a form that compilers vectorise; 0 below -708
+inline double fast_exp(double x) {
+    constexpr double shift = 0x1.8p52;
+    const double at = x < -708.0 ? -708.0 : (x > 709.0 ? 709.0 : x);
+    const double rounded = at * 1.4426950408889634074 + shift;
+    const double n = rounded - shift;
+    const double r = (at - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45;
+    double p = 1.6059043836821614599e-10;
+    p = p * r + 2.0876756987868098979e-9;
+    p = p * r + 2.5052108385441718775e-8;
+    p = p * r + 2.7557319223985890653e-7;
+    p = p * r + 2.7557319223985890653e-6;
+    p = p * r + 2.4801587301587301587e-5;
+    p = p * r + 1.9841269841269841270e-4;
+    p = p * r + 1.3888888888888888889e-3;
+    p = p * r + 8.3333333333333333333e-3;
+    p = p * r + 4.1666666666666666667e-2;
+    p = p * r + 1.6666666666666666667e-1;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    int64_t bits;
+    std::memcpy(&bits, &rounded, sizeof bits);
+    bits = int64_t(uint64_t(bits + 1023) << 52);
+    double scale;
+    std::memcpy(&scale, &bits, sizeof scale);
+    return x < -708.0 ? 0.0 : p * scale;
+}
+
+inline double whole_power(double x, int64_t degree) {
+    double out = 1.0;
+    for (int64_t d = 0; d < degree; ++d) out *= x;
+    return out;
+}
+
+struct Function {
+    int64_t kind;
+    double first, second;  // degree and coef0, gamma, degree
+    double weight;
+    const double* root;  // inverse roots of the diagonal, (n,)
+};
+
+// J_degree / pi and its derivative at a cosine
+inline void angle(int64_t degree, double cosine, double* value, double* slope) {
+    const double c = cosine < -1.0 ? -1.0 : (cosine > 1.0 ? 1.0 : cosine);
+    const double theta = std::acos(c), rest = PI - theta, sine = std::sqrt((1.0 - c) * (1.0 + c));
+    if (degree == 0) {
+        *value = rest / PI;
+        // parallel rows have no derivative; the angle does not change there when both are scaled
+        *slope = sine > 0.0 ? 1.0 / (PI * sine) : 0.0;
+    } else if (degree == 1) {
+        *value = (sine + rest * c) / PI;
+        *slope = rest / PI;
+    } else {
+        *value = (3.0 * sine * c + rest * (1.0 + 2.0 * c * c)) / PI;
+        *slope = 4.0 * (sine + rest * c) / PI;
+    }
+}
+
+// values of one function on a segment of row i
+KW_CLONES void values(const Function& f, const double* k, double ki, const double* kj, size_t len, double* out) {
+    switch (f.kind) {
+        case identity:
+            std::copy(k, k + len, out);
+            break;
+        case power: {
+            const int64_t degree = int64_t(f.first);
+            const double c = f.second;
+            if (degree == 2) {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j) out[j] = (k[j] + c) * (k[j] + c);
+            } else if (degree == 3) {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j) out[j] = (k[j] + c) * (k[j] + c) * (k[j] + c);
+            } else {
+                for (size_t j = 0; j < len; ++j) out[j] = whole_power(k[j] + c, degree);
+            }
+            break;
+        }
+        case gaussian: {
+            const double g = f.first;
+#pragma omp simd
+            for (size_t j = 0; j < len; ++j) out[j] = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+            break;
+        }
+        case exponential:
+#pragma omp simd
+            for (size_t j = 0; j < len; ++j) out[j] = fast_exp(k[j]);
+            break;
+        default: {
+            const int64_t degree = int64_t(f.first);
+            for (size_t j = 0; j < len; ++j) {
+                const double square = ki * kj[j];
+                const double norm = std::sqrt(square);
+                double value, slope;
+                angle(degree, norm > 0.0 ? k[j] / norm : 0.0, &value, &slope);
+                out[j] = degree == 0 ? value : (degree == 1 ? norm : square) * value;
+            }
+        }
+    }
+}
+
+// out += a * root * function, in one loop where the function is simple
+KW_CLONES void add(const Function& f, const double* k, double ki, const double* kj, size_t len, double a, const double* root,
+                   double* out, double* u) {
+    const int64_t degree = f.kind == power ? int64_t(f.first) : 0;
+    const double c = f.second, g = f.first;
+    if (f.kind == identity) {
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * k[j];
+    } else if (degree == 2) {
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * (k[j] + c) * (k[j] + c);
+    } else if (degree == 3) {
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * (k[j] + c) * (k[j] + c) * (k[j] + c);
+    } else if (f.kind == gaussian) {
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+    } else {
+        values(f, k, ki, kj, len, u);
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * u[j];
+    }
+}
+
+// upper triangle of out from that of K, the diagonal excepted
+inline void forward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* out) {
+    double u[SEGMENT];
+    for (size_t i = 0; i < n; ++i)
+        for (size_t start = i + 1; start < n; start += SEGMENT) {
+            const size_t len = std::min(SEGMENT, n - start);
+            double* target = out + i * n + start;
+            std::fill(target, target + len, 0.0);
+            for (const Function& f : functions)
+                if (f.weight != 0.0)
+                    add(f, K + i * n + start, kappa[i], kappa + start, len, f.weight * f.root[i], f.root + start, target, u);
+        }
+}
+
+// With p = h * normalised value: adds p to its sums over the row (returned) and the columns, and
+// weight * h * d value / d K to q. One loop where the function is simple.
+KW_CLONES double simple(const Function& f, double ri, const double* root, const double* h, const double* k, double ki,
+                        const double* kj, size_t len, double* columns, double* q) {
+    const double c = f.second, w = f.weight, g = f.first;
+    double total = 0.0;
+    if (f.kind == identity) {
+#pragma omp simd reduction(+ : total)
+        for (size_t j = 0; j < len; ++j) {
+            const double t = ri * root[j] * h[j], p = t * k[j];
+            q[j] += w * t;
+            columns[j] += p;
+            total += p;
+        }
+    } else if (f.kind == gaussian) {
+        const double twice = 2.0 * w * g;
+#pragma omp simd reduction(+ : total)
+        for (size_t j = 0; j < len; ++j) {
+            const double p = ri * root[j] * h[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+            q[j] += twice * p;
+            columns[j] += p;
+            total += p;
+        }
+    } else if (g == 2.0) {
+        const double twice = 2.0 * w;
+#pragma omp simd reduction(+ : total)
+        for (size_t j = 0; j < len; ++j) {
+            const double x = k[j] + c, t = ri * root[j] * h[j] * x, p = t * x;
+            q[j] += twice * t;
+            columns[j] += p;
+            total += p;
+        }
+    } else {
+        const double thrice = 3.0 * w;
+#pragma omp simd reduction(+ : total)
+        for (size_t j = 0; j < len; ++j) {
+            const double x = k[j] + c, t = ri * root[j] * h[j] * x * x, p = t * x;
+            q[j] += thrice * t;
+            columns[j] += p;
+            total += p;
+        }
+    }
+    return total;
+}
+
+inline bool is_simple(const Function& f) {
+    return f.kind == identity || f.kind == gaussian || (f.kind == power && (f.first == 2.0 || f.first == 3.0));
+}
+
+// the same in two steps for other functions: p and its sums; g becomes the derivative by the raw value
+KW_CLONES double spread(double ri, const double* h, const double* u, const double* root, size_t len, double* g,
+                        double* columns) {
+    double total = 0.0;
+#pragma omp simd reduction(+ : total)
+    for (size_t j = 0; j < len; ++j) {
+        g[j] = ri * root[j] * h[j];
+        const double p = g[j] * u[j];
+        columns[j] += p;
+        total += p;
+    }
+    return total;
+}
+
+// adds weight * g * d value / d K to q, and the derivatives by the two diagonals to their sums
+KW_CLONES void pull(const Function& f, const double* k, double ki, const double* kj, const double* u, const double* g,
+                    size_t len, double* q, double* row, double* columns) {
+    const double w = f.weight;
+    if (f.kind == power) {
+        const int64_t degree = int64_t(f.first);
+        const double c = f.second, factor = w * double(degree);
+        for (size_t j = 0; j < len; ++j) q[j] += factor * g[j] * whole_power(k[j] + c, degree - 1);
+    } else if (f.kind == exponential) {
+#pragma omp simd
+        for (size_t j = 0; j < len; ++j) q[j] += w * g[j] * u[j];
+    } else {
+        const int64_t degree = int64_t(f.first);
+        double total = 0.0;
+        for (size_t j = 0; j < len; ++j) {
+            const double square = ki * kj[j];
+            const double norm = std::sqrt(square);
+            if (!(norm > 0.0)) continue;
+            const double cosine = k[j] / norm;
+            double value, slope;
+            angle(degree, cosine, &value, &slope);
+            const double lift = degree == 0 ? 1.0 : (degree == 1 ? norm : square);
+            const double turn = w * g[j] * lift * slope;
+            const double stretch = w * g[j] * (0.5 * double(degree) * lift * value) - 0.5 * turn * cosine;
+            q[j] += turn / norm;
+            total += stretch / ki;
+            columns[j] += stretch / kj[j];
+        }
+        *row += total;
+    }
+}
+
+// H in: derivative by the layer above (upper triangle, the diagonal is not touched); out: by K. grad (M,) gets
+// sum_{i<j} H_ij B_kij, along (M, n) the sums over j != i of H_ij B_kij, across (n,) those of the derivative by kappa_i.
+inline void backward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* H,
+                     double* grad, double* along, double* across) {
+    double u[SEGMENT], g[SEGMENT], q[SEGMENT];
+    for (size_t i = 0; i < n; ++i)
+        for (size_t start = i + 1; start < n; start += SEGMENT) {
+            const size_t len = std::min(SEGMENT, n - start);
+            const double* k = K + i * n + start;
+            double* h = H + i * n + start;
+            std::fill(q, q + len, 0.0);
+            for (size_t m = 0; m < functions.size(); ++m) {
+                const Function& f = functions[m];
+                double *row = along + m * n + i, *columns = along + m * n + start, total;
+                if (is_simple(f)) {
+                    total = simple(f, f.root[i], f.root + start, h, k, kappa[i], kappa + start, len, columns, q);
+                } else {
+                    values(f, k, kappa[i], kappa + start, len, u);
+                    total = spread(f.root[i], h, u, f.root + start, len, g, columns);
+                    if (f.weight != 0.0)
+                        pull(f, k, kappa[i], kappa + start, u, g, len, q, across + i, across + start);
+                }
+                *row += total;
+                grad[m] += total;
+            }
+            std::copy(q, q + len, h);
+        }
+    // a Gaussian falls with either diagonal as it rises with K
+    for (size_t m = 0; m < functions.size(); ++m)
+        if (functions[m].kind == gaussian)
+            for (size_t i = 0; i < n; ++i) across[i] -= functions[m].weight * functions[m].first * along[m * n + i];
+}
+
+}  // namespace layers

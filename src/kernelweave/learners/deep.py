@@ -1,0 +1,530 @@
+"""Learners of deep kernels: layers of kernels on kernels, whose weights descend a criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError, check_known, check_positive, check_share
+from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
+from kernelweave.learners.folds import content_folds
+from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.solvers.deep import (
+    STEPS,
+    DeepKernel,
+    DeepResult,
+    Descent,
+    Project,
+    Validation,
+    check_eta,
+    solve_deep,
+)
+from kernelweave.solvers.deep_criteria import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
+from kernelweave.solvers.layers import Exponential, Gaussian, LayerFunction, Layers
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.result import MKLResult
+from kernelweave.solvers.svm_mkl import WarmStart
+from kernelweave.solvers.weight_sets import Simplex
+
+__all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
+
+CRITERIA = ("out-of-fold", "logistic", "training")
+WEIGHT_SETS = ("orthant", "simplex")
+
+#: What the papers put on every layer.
+LAYER_KERNELS: tuple[Kernel, ...] = (Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3))
+
+
+def _orthant(weights: list[np.ndarray]) -> list[np.ndarray]:
+    return [np.maximum(w, 0.0) for w in weights]
+
+
+def _simplices(weights: list[np.ndarray]) -> list[np.ndarray]:
+    return [Simplex().project(w) for w in weights]
+
+
+def _last_at_most_one(weights: list[np.ndarray]) -> list[np.ndarray]:
+    out = _orthant(weights)
+    if out[-1].sum() > 1.0:
+        out[-1] = Simplex().project(weights[-1])
+    return out
+
+
+class _DeepWarmStart(WarmStart):
+    """A start that remembers every layer."""
+
+    layers: tuple[np.ndarray, ...] | None = None
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise InputError(f"`{name}` must be a whole number >= {least}, got {value!r}.")
+    return int(value)
+
+
+class _DeepLearner(MarginLearner):
+    """What learners of several layers share."""
+
+    n_layers: int
+    kernels: Any
+    normalize_layers: bool
+    device: str | None
+    loss = "auto"
+
+    def check(self) -> None:
+        super().check()
+        _whole(self.n_layers, "n_layers", 1)
+        if self.normalize_layers not in (True, False):
+            raise InputError(f"`normalize_layers` must be True or False, got {self.normalize_layers!r}.")
+        check_known(self.loss, ("auto", "squared"), "loss")
+        if self.device is not None and not isinstance(self.device, str):
+            raise InputError(
+                f"`device` must be None or the name of a torch device such as 'cuda', got {self.device!r}."
+            )
+        self.layers()
+
+    def layers(self) -> Layers:
+        """The functions above the base kernels."""
+        return Layers(self._functions(), bool(self.normalize_layers))
+
+    def _functions(self) -> tuple[tuple[LayerFunction, ...], ...]:
+        kernels = LAYER_KERNELS if self.kernels is None else self.kernels
+        if isinstance(kernels, Kernel):
+            kernels = [kernels]
+        if isinstance(kernels, str) or not isinstance(kernels, Sequence) or not len(kernels):
+            raise InputError(
+                f"`kernels` must be a list of kernels, a list of such lists (one per layer above the first) or None, "
+                f"got {kernels!r}."
+            )
+        per_layer = kernels if not isinstance(kernels[0], Kernel) else [kernels] * (self.n_layers - 1)
+        if len(per_layer) != self.n_layers - 1:
+            raise InputError(
+                f"`kernels` must have one list for each of the {self.n_layers - 1} layers above the first, got "
+                f"{len(per_layer)}."
+            )
+        for layer in per_layer:
+            for kernel in layer:
+                if not isinstance(kernel, Kernel):
+                    raise InputError(f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}.")
+            if not len(layer):
+                raise InputError("`kernels` must hold at least one kernel for every layer, got an empty list.")
+        return tuple(tuple(kernel.layer() for kernel in layer) for layer in per_layer)
+
+    def _losses(self, classification: bool) -> str:
+        if self.loss == "squared":
+            return "squared"
+        return super()._losses(classification) if not classification else "hinge"
+
+    def start(self) -> WarmStart:
+        return _DeepWarmStart()
+
+    def remember(self, warm: WarmStart, result: MKLResult) -> None:
+        super().remember(warm, result)
+        if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepResult):
+            warm.layers = (result.weights, *(result.upper.weights if result.upper is not None else ()))
+
+    def _kernel(self, problem: MarginProblem) -> DeepKernel:
+        return DeepKernel(problem.gram, problem.scale, self.layers(), self.device)
+
+    def _rows(self, problem: MarginProblem, n_folds: int) -> list[np.ndarray]:
+        machine = problem.machine
+        two = bool((np.abs(machine.y) == 1.0).all())
+        return content_folds(problem.gram, machine.y, problem.scale, n_folds, two)
+
+    def _start(self, warm: WarmStart) -> list[np.ndarray] | None:
+        layers = getattr(warm, "layers", None)
+        # a kernel that an earlier strength gave up would stay without weight where its derivative is hidden
+        return None if layers is None else [np.maximum(w, 1e-3 * w.max()) for w in layers]
+
+
+class MLMKL(_DeepLearner):
+    """Deep multilayer multiple kernel learning: weights of every layer that minimise the error of a machine.
+
+    The first layer is the weighted sum of the estimator's kernels. Every further one is
+
+        K'(x, z) = sum_k w_k phi_k(K(x, z), K(x, x), K(z, z)) ,   w >= 0 ,
+
+    with kernels phi_k evaluated in the feature space of the layer below. Descends the chosen criterion of the last
+    kernel; the problem is not convex, and the solution is local.
+
+    Parameters
+    ----------
+    n_layers : int, default=2
+        The first, of base kernels, included.
+    C : float, default=1.0
+        Weight of the loss > 0.
+    kernels : list of kernels, list of lists, or None, default=None
+        Of the layers above the first: `Linear`, `Polynomial`, `RBF`, `ArcCosine` or `Elementwise`; one list for all or
+        one for each. None: linear, RBF with gamma 1, polynomials of degree 2 and 3.
+    normalize_layers : bool, default=True
+        Cosine normalisation of every kernel of those layers. Without it values explode with depth.
+    criterion : {"out-of-fold", "logistic", "training"}, default="out-of-fold"
+        Mean squared or logistic loss of decision values on rows that the machine has not seen, or the paper's squared
+        error on its own training rows, which rewards memorising.
+    loss : {"auto", "squared"}, default="auto"
+        Loss of the machine: hinge for classes and epsilon-insensitive for regression, or squared for both.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    step : {"backtracking", "fixed", "adam"}, default="backtracking"
+        A projected gradient that never raises the criterion, the paper's fixed step, or adaptive steps.
+    eta : float, default=0.1
+        Size of fixed and adaptive steps.
+    weight_set : {"orthant", "simplex"}, default="orthant"
+        Weights without an upper bound, as in the paper, or with sum 1 in every layer, which leaves the strength of
+        regularisation to C alone.
+    n_folds : int, default=3
+        Folds of the out-of-fold criteria.
+    validation_fraction : float, default=0.0
+        Share of rows set aside: the weights with the smallest loss there are kept, and `n_iter_no_change` steps
+        without a better one end the descent. 0 keeps the weights with the best criterion.
+    n_iter_no_change : int, default=10
+    literal : bool, default=False
+        The update as it is printed: the gradient of the training error without the sign of the residual and without
+        the derivatives of diagonals, *added* with a fixed step. For study only.
+    device : str or None, default=None
+        Torch device for the layers, such as "cuda"; needs the extra ``kernelweave[gpu]``.
+    tol : float, default=1e-4
+        Relative decrease of the criterion at which to stop.
+    max_iter : int, optional
+        Steps; default 100.
+
+    Notes
+    -----
+    Each step costs `n_folds` machines and O(n_layers n_kernels n_samples^2).
+
+    References
+    ----------
+    I. Rebai, Y. BenAyed, W. Mahdi, Deep multilayer multiple kernel learning, Neural Computing and Applications (2015).
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> learner = kw.learners.MLMKL(n_layers=2, C=10.0)
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> model.weights_.shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        n_layers: int = 2,
+        C: float = 1.0,
+        *,
+        kernels: Any = None,
+        normalize_layers: bool = True,
+        criterion: str = "out-of-fold",
+        loss: str = "auto",
+        epsilon: float = 0.1,
+        step: str = "backtracking",
+        eta: float = 0.1,
+        weight_set: str = "orthant",
+        n_folds: int = 3,
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 10,
+        literal: bool = False,
+        device: str | None = None,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+    ) -> None:
+        self.n_layers = n_layers
+        self.C = C
+        self.kernels = kernels
+        self.normalize_layers = normalize_layers
+        self.criterion = criterion
+        self.loss = loss
+        self.epsilon = epsilon
+        self.step = step
+        self.eta = eta
+        self.weight_set = weight_set
+        self.n_folds = n_folds
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.literal = literal
+        self.device = device
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.criterion, CRITERIA, "criterion")
+        check_known(self.step, STEPS, "step")
+        check_known(self.weight_set, WEIGHT_SETS, "weight_set")
+        check_eta(self.eta)
+        _whole(self.n_folds, "n_folds", 2)
+        _whole(self.n_iter_no_change, "n_iter_no_change", 1)
+        if not 0.0 <= check_share(self.validation_fraction, "validation_fraction") <= 0.5:
+            raise InputError(f"`validation_fraction` must be at most 0.5, got {self.validation_fraction!r}.")
+        if self.literal and self.device is not None:
+            raise InputError("`literal=True` is computed here only. Use device=None.")
+
+    def learn(self, problem, warm):  # noqa: D102
+        kernel, machine = self._kernel(problem), problem.machine
+        n = problem.gram.n_samples
+        validation = self._validation(problem)
+        rows = np.arange(n) if validation is None else validation.train
+        literal = bool(self.literal)
+        descent = Descent(
+            "fixed" if literal else self.step, float(self.eta), float(self.tol),
+            100 if self.max_iter is None else self.max_iter, literal, self.n_iter_no_change,
+        )  # fmt: skip
+        return solve_deep(
+            kernel, machine, self._criterion(problem, rows), descent, self._project(),
+            start=self._start(warm), validation=validation,
+        )  # fmt: skip
+
+    def _project(self) -> Project:
+        return _simplices if self.weight_set == "simplex" else _orthant
+
+    def _kind(self, machine: Machine) -> str:
+        if self.criterion == "logistic" and bool((np.abs(machine.y) == 1.0).all()):
+            return "logistic"
+        return "epsilon-insensitive" if machine.loss == "epsilon-insensitive" else "squared"
+
+    def _criterion(self, problem: MarginProblem, rows: np.ndarray) -> Criterion | None:
+        machine, kind = problem.machine, self._kind(problem.machine)
+        if self.literal or self.criterion == "training":
+            return TrainingError(machine, rows, kind, literal=bool(self.literal))
+        folds = [np.intersect1d(fold, rows) for fold in self._rows(problem, self.n_folds)]
+        folds = [fold for fold in folds if len(fold)]
+        if len(folds) < 2:
+            # one distinct row leaves nothing to compare: the weights stay where they start
+            return None
+        return OutOfFold(machine, folds, rows, kind)
+
+    def _validation(self, problem: MarginProblem) -> Validation | None:
+        share = float(self.validation_fraction)
+        if share == 0.0:
+            return None
+        folds = self._rows(problem, max(2, round(1.0 / share)))
+        if len(folds) < 2:
+            return None
+        train = np.setdiff1d(np.arange(problem.gram.n_samples), folds[0])
+        machine = problem.machine
+        if machine.loss == "hinge" and len(np.unique(machine.y[train])) < 2:
+            return None
+        return Validation(machine, train, folds[0], self._kind(machine))
+
+
+class DMKL(_DeepLearner):
+    """Deep kernels by the span bound: weights that minimise an estimate of the leave-one-out error.
+
+    The span of support vectors bounds how much a row's decision value falls when it is left out. The smoothed estimate
+    is differentiated exactly, rows at their bound included; the last layer's weights sum to at most 1.
+
+    Parameters
+    ----------
+    n_layers : int, default=2
+        The first, of base kernels, included.
+    C : float, default=1.0
+        Weight of the hinge loss > 0.
+    kernels, normalize_layers, device
+        See `MLMKL`.
+    step : {"backtracking", "fixed", "adam"}, default="backtracking"
+    eta : float, default=0.1
+        Size of fixed and adaptive steps.
+    smoothing : float, default=1.0
+        > 0; larger makes the span vary less when support vectors come and go.
+    tol : float, default=1e-4
+        Relative decrease of the bound at which to stop.
+    max_iter : int, optional
+        Steps; default 100.
+
+    Notes
+    -----
+    Each step costs a machine, O(n_support^3) and O(n_layers n_kernels n_samples^2). A weight of a row is not quite a
+    repetition of it: repeated rows span each other.
+
+    References
+    ----------
+    E. Strobl, S. Visweswaran, Deep multiple kernel learning, ICMLA 2013.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import DMKL
+    >>> DMKL(n_layers=3, C=10.0)
+    DMKL(C=10.0, n_layers=3)
+    """
+
+    regression = False
+    epsilon = 0.0
+
+    def __init__(
+        self,
+        n_layers: int = 2,
+        C: float = 1.0,
+        *,
+        kernels: Any = None,
+        normalize_layers: bool = True,
+        step: str = "backtracking",
+        eta: float = 0.1,
+        smoothing: float = 1.0,
+        device: str | None = None,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+    ) -> None:
+        self.n_layers = n_layers
+        self.C = C
+        self.kernels = kernels
+        self.normalize_layers = normalize_layers
+        self.step = step
+        self.eta = eta
+        self.smoothing = smoothing
+        self.device = device
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.step, STEPS, "step")
+        check_eta(self.eta)
+        check_positive(self.smoothing, "smoothing")
+
+    def learn(self, problem, warm):  # noqa: D102
+        rows = np.arange(problem.gram.n_samples)
+        criterion = SpanBound(problem.machine, rows, smoothing=float(self.smoothing))
+        descent = Descent(
+            self.step, float(self.eta), float(self.tol), 100 if self.max_iter is None else self.max_iter
+        )
+        return solve_deep(
+            self._kernel(problem), problem.machine, criterion, descent, _last_at_most_one,
+            start=self._start(warm),
+        )  # fmt: skip
+
+
+class TwoLayerMKL(_DeepLearner):
+    """Two-layer MKL (2LMKL): the exponential of a weighted sum of kernels, by the dual objective of the machine.
+
+    Minimises over weights w >= 0, with K(w) = sum_m w_m s_m K_m,
+
+        max_b  reward(b) - 1/2 b' exp(K(w)) b  +  penalty sum_m w_m ,
+
+    with the exponential taken entry by entry. Not convex; the solution is local.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0.
+    normalize_layers : bool, default=True
+        ``exp(K(x, z) - K(x, x) / 2 - K(z, z) / 2)``, the Gaussian kernel in the feature space of the sum, instead of
+        the plain exponential, which overflows when values reach 709.
+    penalty : float, default=1.0
+        Weight >= 0 of the sum of the weights.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    step : {"backtracking", "fixed", "adam"}, default="backtracking"
+    eta : float, default=0.1
+        Size of fixed and adaptive steps.
+    device
+        See `MLMKL`.
+    tol : float, default=1e-4
+        Relative decrease of the objective at which to stop.
+    max_iter : int, optional
+        Steps; default 100.
+
+    References
+    ----------
+    J. Zhuang, I. W. Tsang, S. C. H. Hoi, Two-layer multiple kernel learning, AISTATS 2011.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import TwoLayerMKL
+    >>> TwoLayerMKL(C=10.0)
+    TwoLayerMKL(C=10.0)
+    """
+
+    n_layers = 2
+    kernels = None
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        normalize_layers: bool = True,
+        penalty: float = 1.0,
+        epsilon: float = 0.1,
+        step: str = "backtracking",
+        eta: float = 0.1,
+        device: str | None = None,
+        tol: float = 1e-4,
+        max_iter: int | None = None,
+    ) -> None:
+        self.C = C
+        self.normalize_layers = normalize_layers
+        self.penalty = penalty
+        self.epsilon = epsilon
+        self.step = step
+        self.eta = eta
+        self.device = device
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.step, STEPS, "step")
+        check_eta(self.eta)
+        check_positive(self.penalty, "penalty", zero=True)
+
+    def layers(self) -> Layers:  # noqa: D102
+        # the normalised exponential is a Gaussian: no difference of large numbers
+        return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
+
+    def learn(self, problem, warm):  # noqa: D102
+        machine = problem.machine
+        criterion = DualValue(machine, np.arange(problem.gram.n_samples))
+        descent = Descent(
+            self.step, float(self.eta), float(self.tol), 100 if self.max_iter is None else self.max_iter
+        )
+        return solve_deep(
+            self._kernel(problem), machine, criterion, descent, _orthant,
+            start=self._start(warm), learnt=[True, False], penalty=[float(self.penalty), 0.0],
+        )  # fmt: skip
+
+
+class DeepUniform(_DeepLearner):
+    """A deep kernel with equal weights in every layer: what depth does without learning.
+
+    Parameters
+    ----------
+    n_layers : int, default=2
+    C : float, default=1.0
+        Weight of the loss > 0.
+    kernels, normalize_layers, loss, epsilon, device
+        See `MLMKL`.
+    tol : float, default=1e-4
+        Not used: there is one machine.
+
+    Examples
+    --------
+    >>> from kernelweave.learners import DeepUniform
+    >>> DeepUniform(n_layers=3)
+    DeepUniform(n_layers=3)
+    """
+
+    max_iter = None
+
+    def __init__(
+        self,
+        n_layers: int = 2,
+        C: float = 1.0,
+        *,
+        kernels: Any = None,
+        normalize_layers: bool = True,
+        loss: str = "auto",
+        epsilon: float = 0.1,
+        device: str | None = None,
+        tol: float = 1e-4,
+    ) -> None:
+        self.n_layers = n_layers
+        self.C = C
+        self.kernels = kernels
+        self.normalize_layers = normalize_layers
+        self.loss = loss
+        self.epsilon = epsilon
+        self.device = device
+        self.tol = tol
+
+    def learn(self, problem, warm):  # noqa: D102
+        return solve_deep(self._kernel(problem), problem.machine, None, Descent(), _orthant)

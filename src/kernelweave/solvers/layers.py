@@ -1,0 +1,600 @@
+"""Layers of kernels: weighted sums of functions of the kernel below, with reverse-mode derivatives.
+
+Any kernel that is a function of inner products can be evaluated in the feature space of another kernel K: ``x . z``
+becomes ``K(x, z)`` and ``||x - z||^2`` becomes ``K(x, x) + K(z, z) - 2 K(x, z)``. A layer is
+
+    K'(x, z) = sum_k w_k phi_k(K(x, z), K(x, x), K(z, z)) ,
+
+with every term divided by ``sqrt(phi_k(x, x) phi_k(z, z))`` under cosine normalisation. Diagonals travel beside the
+matrices, so that kernels between new and old rows need nothing else.
+
+Everything here is written against the array API and works on NumPy arrays and on tensors. On NumPy arrays the compiled
+loops take over where they know all functions; what follows is then their oracle.
+
+References
+----------
+I. Rebai, Y. BenAyed, W. Mahdi, Deep multilayer multiple kernel learning, Neural Computing and Applications (2015),
+equations (13) and (20). The printed chain rule leaves out the diagonals; here it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._loops import HAS_EXTENSION, core
+
+__all__ = [
+    "Angle",
+    "Elementwise",
+    "Exponential",
+    "Gaussian",
+    "Identity",
+    "LayerFunction",
+    "Layers",
+    "Power",
+    "Tape",
+    "TrainedLayers",
+    "namespace",
+]
+
+Array = NDArray[np.float64]
+
+#: Values on a diagonal above which squares and cubes of the next layer, or a machine, would lose all digits.
+LARGEST = 1e100
+
+
+def namespace(x: Any) -> Any:
+    """The array API namespace of an array or tensor."""
+    if isinstance(x, np.ndarray):
+        return np
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    try:
+        from array_api_compat import array_namespace
+    except ImportError as error:
+        raise InputError(
+            f"Arrays of type {type(x).__name__} need the package array-api-compat. Install kernelweave[gpu]."
+        ) from error
+    return array_namespace(x)
+
+
+# ---- functions ------------------------------------------------------------------------------------
+
+
+class LayerFunction:
+    """A kernel as a function of inner products.
+
+    `value` takes K of shape (n, m) and the diagonals of both sides, shapes (n, 1) and (1, m).
+    """
+
+    #: Number of the compiled loop; None where there is none.
+    code: ClassVar[int | None] = None
+
+    def numbers(self) -> tuple[float, float]:
+        """Parameters of the compiled loop."""
+        return (0.0, 0.0)
+
+    def value(self, xp: Any, K: Any, left: Any, right: Any) -> Any:
+        """Values phi(K, left, right)."""
+        raise NotImplementedError
+
+    def partials(self, xp: Any, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
+        """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used."""
+        raise NotImplementedError
+
+    def diagonal(self, xp: Any, kappa: Any) -> Any:
+        """``phi(kappa, kappa, kappa)``: the diagonal of the layer from that of the kernel below."""
+        raise NotImplementedError
+
+    def slope(self, xp: Any, kappa: Any) -> Any:
+        """Derivative of `diagonal`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Identity(LayerFunction):
+    """The linear kernel: K itself."""
+
+    code: ClassVar[int] = 0
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        return K
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        return xp.ones_like(K), None
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        return kappa
+
+    def slope(self, xp, kappa):  # noqa: D102
+        return xp.ones_like(kappa)
+
+
+def _whole_power(x: Any, degree: int) -> Any:
+    out = x
+    for _ in range(degree - 1):
+        out = out * x
+    return out
+
+
+@dataclass(frozen=True)
+class Power(LayerFunction):
+    """The polynomial kernel ``(gamma K + coef0) ** degree``."""
+
+    degree: int = 2
+    coef0: float = 1.0
+    gamma: float = 1.0
+
+    @property
+    def code(self) -> int | None:  # type: ignore[override]
+        """The compiled loop has no gamma."""
+        return 1 if self.gamma == 1.0 else None
+
+    def numbers(self):  # noqa: D102
+        return (float(self.degree), self.coef0)
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        return _whole_power(self.gamma * K + self.coef0, self.degree)
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        factor = self.degree * self.gamma
+        if self.degree == 1:
+            return factor * xp.ones_like(K), None
+        return factor * _whole_power(self.gamma * K + self.coef0, self.degree - 1), None
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        return _whole_power(self.gamma * kappa + self.coef0, self.degree)
+
+    def slope(self, xp, kappa):  # noqa: D102
+        return self.partials(xp, kappa, kappa, kappa, None)[0]
+
+
+@dataclass(frozen=True)
+class Gaussian(LayerFunction):
+    """The Gaussian kernel ``exp(-gamma (left + right - 2 K))``."""
+
+    gamma: float = 1.0
+    code: ClassVar[int] = 2
+
+    def numbers(self):  # noqa: D102
+        return (self.gamma, 0.0)
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        return xp.exp(self.gamma * ((K - left) + (K - right)))
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        return 2.0 * self.gamma * value, -self.gamma * value
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        return xp.ones_like(kappa)
+
+    def slope(self, xp, kappa):  # noqa: D102
+        return xp.zeros_like(kappa)
+
+
+@dataclass(frozen=True)
+class Angle(LayerFunction):
+    """The arc-cosine kernel ``(left right)^(degree / 2) J_degree(theta) / pi`` of one layer; degree 0, 1 or 2.
+
+    A row without length is taken at a right angle to all others.
+    """
+
+    degree: int = 1
+    code: ClassVar[int] = 3
+
+    def numbers(self):  # noqa: D102
+        return (float(self.degree), 0.0)
+
+    def _parts(self, xp: Any, K: Any, left: Any, right: Any) -> tuple[Any, Any, Any]:
+        """The cosine, the factor before J / pi, and the norm, 1 where it vanishes."""
+        square = left * right
+        norm = xp.sqrt(square)
+        safe = xp.where(norm > 0, norm, xp.ones_like(norm))
+        cosine = xp.clip(xp.where(norm > 0, K / safe, xp.zeros_like(K)), -1.0, 1.0)
+        lift = xp.ones_like(K) if self.degree == 0 else norm if self.degree == 1 else square
+        return cosine, lift, safe
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        c, lift, _ = self._parts(xp, K, left, right)
+        return lift * self._angular(xp, c)
+
+    def _angular(self, xp: Any, c: Any) -> Any:
+        rest = np.pi - xp.acos(c)
+        if self.degree == 0:
+            return rest / np.pi
+        sine = xp.sqrt((1.0 - c) * (1.0 + c))
+        if self.degree == 1:
+            return (sine + rest * c) / np.pi
+        return (3.0 * sine * c + rest * (1.0 + 2.0 * c * c)) / np.pi
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        c, lift, norm = self._parts(xp, K, left, right)
+        sine = xp.sqrt((1.0 - c) * (1.0 + c))
+        if self.degree == 0:
+            # parallel rows have no derivative; the angle does not change there when both are scaled
+            slope = xp.where(sine > 0, 1.0 / xp.where(sine > 0, np.pi * sine, xp.ones_like(c)), xp.zeros_like(c))
+        elif self.degree == 1:
+            slope = (np.pi - xp.acos(c)) / np.pi
+        else:
+            slope = 4.0 * (sine + (np.pi - xp.acos(c)) * c) / np.pi
+        turn = lift * slope
+        long = left * right > 0
+        stretch = 0.5 * self.degree * lift * self._angular(xp, c) - 0.5 * turn * c
+        safe = xp.where(left > 0, left, xp.ones_like(left))
+        none = xp.zeros_like(K)
+        return xp.where(long, turn / norm, none), xp.where(long, stretch / safe, none)
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        if self.degree == 0:
+            return xp.where(kappa > 0, xp.ones_like(kappa), 0.5 * xp.ones_like(kappa))
+        return kappa if self.degree == 1 else 3.0 * kappa * kappa
+
+    def slope(self, xp, kappa):  # noqa: D102
+        if self.degree == 0:
+            return xp.zeros_like(kappa)
+        return xp.ones_like(kappa) if self.degree == 1 else 6.0 * kappa
+
+
+@dataclass(frozen=True)
+class Exponential(LayerFunction):
+    """``exp(K)``, the second layer of 2LMKL. Its cosine normalisation is `Gaussian` with gamma 1/2."""
+
+    code: ClassVar[int] = 4
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        return xp.exp(K)
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        return value, None
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        return xp.exp(kappa)
+
+    def slope(self, xp, kappa):  # noqa: D102
+        return xp.exp(kappa)
+
+
+@dataclass(frozen=True)
+class Elementwise(LayerFunction):
+    """A function of the inner product alone, with its derivative.
+
+    Attributes
+    ----------
+    function, derivative : callable
+        Take and return arrays of one shape. A power series with nonnegative coefficients gives a kernel.
+    """
+
+    function: Callable[[Any], Any]
+    derivative: Callable[[Any], Any]
+
+    def value(self, xp, K, left, right):  # noqa: D102
+        return self.function(K)
+
+    def partials(self, xp, K, left, right, value):  # noqa: D102
+        return self.derivative(K), None
+
+    def diagonal(self, xp, kappa):  # noqa: D102
+        return self.function(kappa)
+
+    def slope(self, xp, kappa):  # noqa: D102
+        return self.derivative(kappa)
+
+
+# ---- layers ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tape:
+    """What a forward pass leaves for the backward pass.
+
+    Attributes
+    ----------
+    kernels : list of arrays (n, n)
+        From the sum of base kernels to the last layer. Only the upper triangle of all but the last need be filled.
+    diagonals : list of arrays (n,)
+    weights : list of arrays (n_functions,)
+    """
+
+    kernels: list[Any]
+    diagonals: list[Any]
+    weights: list[Array]
+
+    @property
+    def top(self) -> Any:
+        """The last kernel, symmetric."""
+        return self.kernels[-1]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The functions of every layer above the sum of base kernels.
+
+    Attributes
+    ----------
+    functions : tuple of tuples of LayerFunction
+        One tuple per layer, the lowest first.
+    cosine : bool
+        Divide every function by the roots of its diagonal, so that its own diagonal is 1.
+    """
+
+    functions: tuple[tuple[LayerFunction, ...], ...]
+    cosine: bool = True
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def diagonals(self, kappa: Any, weights: Sequence[Array]) -> list[Any]:
+        """The diagonal below every layer and that of the last one, each of shape (n,)."""
+        xp = namespace(kappa)
+        out = [kappa]
+        for layer, w in zip(self.functions, weights, strict=True):
+            out.append(_sum(xp, [float(v) * d for v, d in zip(w, self._unit(xp, layer, out[-1]), strict=True)]))
+        return out
+
+    def _unit(self, xp: Any, layer: Sequence[LayerFunction], kappa: Any) -> list[Any]:
+        """Diagonals of the normalised functions."""
+        raw = [f.diagonal(xp, kappa) for f in layer]
+        if not self.cosine:
+            return raw
+        return [xp.where(u > 0, xp.ones_like(u), xp.zeros_like(u)) for u in raw]
+
+    def _roots(self, xp: Any, layer: Sequence[LayerFunction], kappa: Any) -> list[Any]:
+        """What the functions are multiplied by on either side."""
+        if not self.cosine:
+            return [xp.ones_like(kappa) for _ in layer]
+        raw = [f.diagonal(xp, kappa) for f in layer]
+        return [
+            xp.where(u > 0, 1.0 / xp.sqrt(xp.where(u > 0, u, xp.ones_like(u))), xp.zeros_like(u)) for u in raw
+        ]
+
+    def forward(self, K: Any, kappa: Any, weights: Sequence[Array], workspace: Tape | None = None) -> Tape:
+        """Compute every layer on the training rows.
+
+        Parameters
+        ----------
+        K : array of shape (n, n)
+            The weighted sum of base kernels; NumPy arrays need only their upper triangle (the rest is overwritten).
+        kappa : array of shape (n,)
+            Its diagonal.
+        weights : sequence of arrays (n_functions,)
+        workspace : Tape, optional
+            Of an earlier pass over equally many rows, whose matrices are used again.
+        """
+        xp = namespace(K)
+        with np.errstate(over="ignore"):
+            diagonals = self.diagonals(kappa, weights)
+        for depth, diagonal in enumerate(diagonals):
+            largest = float(xp.max(xp.abs(diagonal)))
+            if not largest <= LARGEST:
+                raise InputError(
+                    f"The kernel of layer {depth + 1} reaches {largest:.1e} on its diagonal, too large to go on. "
+                    "Use cosine normalisation between the layers, or scale the base kernels."
+                )
+        kernels = [K]
+        for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
+            below, kappa = kernels[-1], diagonals[depth]
+            if _is_compiled(below, layer):
+                out = np.empty_like(below) if workspace is None else workspace.kernels[depth + 1]
+                roots = np.stack(self._roots(xp, layer, kappa))
+                core.layer_forward(below, kappa, *_described(layer), np.ascontiguousarray(w), roots, out)
+            else:
+                _complete(below)
+                out = self._cross_layer(xp, layer, w, below, kappa, kappa)
+            kernels.append(_with_diagonal(xp, out, diagonals[depth + 1]))
+        _complete(kernels[-1])
+        return Tape(kernels, diagonals, [np.array(w) for w in weights])
+
+    def _cross_layer(
+        self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
+    ) -> Any:
+        terms = [float(v) * B for v, B in zip(w, self._terms(xp, layer, w, K, left, right), strict=True) if v]
+        return _sum(xp, terms) if terms else xp.zeros_like(K)
+
+    def _terms(
+        self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
+    ) -> Iterator[Any]:
+        """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
+        rows, columns = self._roots(xp, layer, left), self._roots(xp, layer, right)
+        for f, v, a, b in zip(layer, w, rows, columns, strict=True):
+            if not v:
+                yield None
+                continue
+            u = f.value(xp, K, left[:, None], right[None, :])
+            yield u * a[:, None] * b[None, :] if self.cosine else u
+
+    def backward(self, tape: Tape, H: Any) -> tuple[list[Array], Any]:
+        """Pull the derivative by the last kernel back to the weights and to the sum of base kernels.
+
+        Parameters
+        ----------
+        tape : Tape
+        H : array of shape (n, n)
+            Symmetric derivative of a number by the entries of ``tape.top``. Overwritten. NumPy arrays need only their
+            upper triangle.
+
+        Returns
+        -------
+        gradients : list of arrays (n_functions,)
+            Lowest layer first.
+        H : array of shape (n, n)
+            Derivative by ``tape.kernels[0]``; of NumPy arrays only the upper triangle counts.
+        """
+        gradients: list[Array] = []
+        for depth in range(len(self.functions) - 1, -1, -1):
+            gradient, H = self._backward_layer(
+                self.functions[depth], tape.weights[depth], tape.kernels[depth], tape.diagonals[depth], H
+            )
+            gradients.insert(0, gradient)
+        return gradients, H
+
+    def literal_backward(self, tape: Tape, H: Array) -> tuple[list[Array], Array]:
+        """The chain rule as it is printed: entry by entry, without what goes through diagonals and normalisation.
+
+        Takes and returns what `backward` does. For study only.
+        """
+        core.mirror(H)
+        gradients: list[Array] = []
+        for depth in range(len(self.functions) - 1, -1, -1):
+            K, kappa = tape.kernels[depth], tape.diagonals[depth]
+            core.mirror(K)
+            left, right = kappa[:, None], kappa[None, :]
+            layer, w = self.functions[depth], tape.weights[depth]
+            pulled, gradient = np.zeros_like(K), np.empty(len(layer))
+            for k, (f, r) in enumerate(zip(layer, self._roots(np, layer, kappa), strict=True)):
+                u = f.value(np, K, left, right)
+                outside = H * r[:, None] * r[None, :]
+                gradient[k] = float(np.vdot(outside, u))
+                pulled += float(w[k]) * outside * f.partials(np, K, left, right, u)[0]
+            gradients.insert(0, gradient)
+            H = pulled
+        return gradients, H
+
+    def _backward_layer(
+        self, layer: Sequence[LayerFunction], w: Array, K: Any, kappa: Any, H: Any
+    ) -> tuple[Array, Any]:
+        xp = namespace(K)
+        roots = self._roots(xp, layer, kappa)
+        own = _diagonal_of(xp, H)
+        if _is_compiled(K, layer):
+            half, along, across = np.zeros(len(layer)), np.zeros((len(layer), len(K))), np.zeros(len(K))
+            core.layer_backward(
+                K, kappa, *_described(layer), np.ascontiguousarray(w), np.stack(roots), H, half, along, across
+            )
+            pulled, twice, sums = H, 2.0 * half, list(along)
+        else:
+            _complete(K)
+            _complete(H)
+            H = _with_diagonal(xp, H, xp.zeros_like(own))
+            pulled, across = xp.zeros_like(K), xp.zeros_like(kappa)
+            twice, sums = np.zeros(len(layer)), []
+            left, right = kappa[:, None], kappa[None, :]
+            for k, (f, v, r) in enumerate(zip(layer, w, roots, strict=True)):
+                u = f.value(xp, K, left, right)
+                g = H * r[:, None] * r[None, :] if self.cosine else H
+                sums.append(xp.sum(g * u, axis=1))
+                twice[k] = float(xp.sum(sums[-1]))
+                if v:
+                    inner, norm = f.partials(xp, K, left, right, u)
+                    pulled = pulled + float(v) * g * inner
+                    if norm is not None:
+                        across = across + float(v) * xp.sum(g * norm, axis=1)
+        diagonal = 2.0 * across
+        gradient = np.empty(len(layer))
+        for k, (f, v, r, unit) in enumerate(zip(layer, w, roots, self._unit(xp, layer, kappa), strict=True)):
+            gradient[k] = float(twice[k]) + float(xp.sum(own * unit))
+            if v:
+                # the diagonal of a normalised function is constant, but its root divides all other entries
+                by_value = -sums[k] * r * r if self.cosine else own
+                diagonal = diagonal + float(v) * by_value * f.slope(xp, kappa)
+        return gradient, _with_diagonal(xp, pulled, diagonal)
+
+    def cross(self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array]) -> Any:
+        """The last kernel between new rows and training rows.
+
+        Parameters
+        ----------
+        K : array of shape (n_rows, n_samples)
+            Sum of base kernels.
+        kappa : array of shape (n_rows,)
+            Its values k(x, x) of the new rows.
+        diagonals : sequence of arrays (n_samples,)
+            Of the training rows, as from `diagonals`.
+        weights : sequence of arrays (n_functions,)
+        """
+        xp = namespace(K)
+        own = self.diagonals(kappa, weights)
+        for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
+            K = self._cross_layer(xp, layer, w, K, own[depth], diagonals[depth])
+        return K
+
+    def last_terms(
+        self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (k, weighted function k of the last layer) between new rows and training rows; see `cross`."""
+        below = Layers(self.functions[:-1], self.cosine)
+        K = below.cross(K, kappa, diagonals, weights[:-1])
+        left, right = below.diagonals(kappa, weights[:-1])[-1], diagonals[len(self) - 1]
+        for k, term in enumerate(self._terms(namespace(K), self.functions[-1], weights[-1], K, left, right)):
+            if term is not None:
+                yield k, float(weights[-1][k]) * term
+
+
+def _is_compiled(K: Any, layer: Sequence[LayerFunction]) -> bool:
+    return (
+        HAS_EXTENSION
+        and isinstance(K, np.ndarray)
+        and K.dtype == np.float64
+        and K.flags.c_contiguous
+        and all(f.code is not None for f in layer)
+    )
+
+
+def _described(layer: Sequence[LayerFunction]) -> tuple[NDArray[np.int64], Array]:
+    return np.array([f.code for f in layer], dtype=np.int64), np.array([f.numbers() for f in layer])
+
+
+def _sum(xp: Any, terms: Sequence[Any]) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _complete(K: Any) -> None:
+    """Copy the upper triangle of a NumPy array onto the lower one; tensors are always complete."""
+    if isinstance(K, np.ndarray):
+        core.mirror(K)
+
+
+def _diagonal_of(xp: Any, K: Any) -> Any:
+    if isinstance(K, np.ndarray):
+        return K.diagonal().copy()
+    return xp.linalg.diagonal(K) + 0.0
+
+
+def _with_diagonal(xp: Any, K: Any, diagonal: Any) -> Any:
+    """K with another diagonal; NumPy arrays are changed in place."""
+    if isinstance(K, np.ndarray):
+        K.flat[:: len(K) + 1] = diagonal
+        return K
+    n = K.shape[0]
+    index = xp.arange(n, device=K.device)
+    return xp.where(index[:, None] == index[None, :], diagonal[:, None], K)
+
+
+@dataclass(frozen=True)
+class TrainedLayers:
+    """Layers with their weights and the diagonals of the training rows: what a prediction needs.
+
+    Attributes
+    ----------
+    functions : tuple of tuples of LayerFunction
+    cosine : bool
+    weights : tuple of arrays (n_functions,)
+    diagonals : tuple of arrays (n_samples,)
+        Below every layer.
+    """
+
+    functions: tuple[tuple[LayerFunction, ...], ...]
+    cosine: bool
+    weights: tuple[Array, ...] = field(repr=False)
+    diagonals: tuple[Array, ...] = field(repr=False)
+
+    @property
+    def layers(self) -> Layers:
+        """The functions without their weights."""
+        return Layers(self.functions, self.cosine)
+
+    def cross(self, K: Array, kappa: Array) -> Array:
+        """The last kernel between new rows and training rows, from the sum of base kernels; see `Layers.cross`."""
+        return self.layers.cross(K, kappa, self.diagonals, self.weights)
+
+    def last_terms(self, K: Array, kappa: Array) -> Iterator[tuple[int, Array]]:
+        """Weighted functions of the last layer; see `Layers.last_terms`."""
+        return self.layers.last_terms(K, kappa, self.diagonals, self.weights)

@@ -1,0 +1,99 @@
+"""The machine with the squared loss: one linear system, with an intercept."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave.solvers.result import Status, SVMResult, relative_gap
+
+Array = NDArray[np.float64]
+
+
+class Bordered:
+    """Solutions of ``[A 1; 1' 0] [x; t] = [g; s]`` for a positive semidefinite A, lifted where it is singular.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+    lift : float
+        Share of the mean diagonal that is added to it at least; grows until the factorisation works.
+    """
+
+    def __init__(self, A: Array, lift: float = 1e-10) -> None:
+        n = len(A)
+        added = lift * max(float(np.abs(A.diagonal()).mean()), np.finfo(float).tiny)
+        while True:
+            lifted = A.copy()
+            lifted.flat[:: n + 1] += added
+            factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                break
+            added = max(100.0 * added, 1e-300)
+        self._factor = factor
+        self._ones = self._plain(np.ones(n))
+        self._total = float(self._ones.sum())
+
+    def _plain(self, g: Array) -> Array:
+        return lapack.dpotrs(self._factor, g, lower=1)[0]
+
+    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
+        """x and t for one right-hand side."""
+        x = self._plain(g)
+        t = (float(x.sum()) - s) / self._total
+        return x - t * self._ones, t
+
+    def inverse(self) -> Array:
+        """The inverse of the bordered matrix without its last row and column."""
+        n = len(self._ones)
+        inverse = self._plain(np.eye(n))
+        return inverse - np.outer(self._ones, self._ones) / self._total
+
+
+def solve_least_squares(K: Array, y: Array, costs: Array) -> SVMResult:
+    """Minimise ``1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f_i)^2`` over f = <w, phi(x)> + intercept.
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite.
+    y : array of shape (n_samples,)
+    costs : array of shape (n_samples,)
+        C_i >= 0; rows with 0 take no part.
+
+    Returns
+    -------
+    SVMResult
+        The gap is that of the computed coefficients: ``dual = y'b - 1/2 b'Kb - 1/2 sum_i b_i^2 / C_i``.
+    """
+    used = np.flatnonzero(costs > 0)
+    inverse = 1.0 / costs[used]
+    block = K[np.ix_(used, used)]
+    block.flat[:: len(used) + 1] += inverse
+    system = Bordered(block, lift=0.0)
+    x, intercept = system.solve(y[used])
+    rest = y[used] - block @ x - intercept
+    dx, dt = system.solve(rest)  # one step of refinement
+    x, intercept = x + dx, intercept + dt
+    x -= x.sum() / len(x)
+    b = np.zeros(len(y))
+    b[used] = x
+    product = K @ b
+    slack = y[used] - product[used] - intercept
+    quad = float(b @ product)
+    primal = 0.5 * quad + 0.5 * float(costs[used] @ np.square(slack))
+    gap = 0.5 * float(costs[used] @ np.square(slack - inverse * x))
+    rel = relative_gap(primal, gap)
+    return SVMResult(
+        dual_coef=b,
+        intercept=float(intercept),
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        rel_gap=rel,
+        status=Status.CONVERGED if rel < 1e-6 or primal == 0 else Status.STALLED,
+        n_iter=1,
+        support=np.flatnonzero(b),
+        infeasibility=abs(float(b.sum())),
+    )
