@@ -282,6 +282,18 @@ def test_easy_mkl_bounds_the_optimum_from_both_sides(rng):
     assert easy_mkl(gram, y, 0.1, max_iter=1).status is kw.Status.MAX_ITER
 
 
+def test_easy_mkl_that_never_began_holds_the_means_of_the_classes():
+    rng = np.random.default_rng(2)  # where a first step happens to help, it is kept
+    gram, y, _ = make_data(80, rng)
+    w = rng.uniform(0.5, 2.0, size=80)
+    means = w / np.where(y > 0, w[y > 0].sum(), w[y < 0].sum())
+    runs = [easy_mkl(gram, y, lam, max_iter=k, sample_weight=w) for lam in (0.01, 0.1) for k in (1, 2, 3, 10)]
+    found = [y * run.dual_coef for run in runs if run.dual_coef.all()]
+    assert found  # the coefficients of an unfinished run are few, or none
+    for gamma in found:
+        np.testing.assert_allclose(gamma, means, rtol=1e-12)
+
+
 def test_easy_mkl_counts_what_truncated_factors_leave_out(rng):
     X = rng.normal(size=(40, 3))
     y = np.sign(X[:, 0])
@@ -464,10 +476,41 @@ def test_one_kernel(method, rng):
     np.testing.assert_array_equal(method(gram[:, :, 0], y).weights, [1.0])
 
 
-def test_near_dependence_is_refused_once(rng):
-    # the second is the first but for rounding: it must neither enter nor keep the method busy
-    cosines = np.array([[1.0, 1.0 - 1e-16, 0.2], [1.0 - 1e-16, 1.0, 0.2], [0.2, 0.2, 1.0]])
-    u, value, gap, n_iter = module._nonnegative_least_squares(cosines, np.array([0.5, 0.5, 0.4]), 1e-12, 50)
-    assert gap <= 1e-12 * value
-    assert n_iter <= 4
-    assert u[0] + u[1] == pytest.approx((0.5 - 0.08) / 0.96, rel=1e-12)
+def test_near_dependence_keeps_nothing_busy():
+    # bumps so wide that few differ: what rounding alone would let enter is refused, once
+    places = np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 200)
+    A = np.exp(-0.5 * np.square(places / 3.0))
+    A /= np.linalg.norm(A, axis=0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        target = A @ rng.uniform(size=200) + 0.1 * np.abs(rng.normal(size=60))
+        target /= np.linalg.norm(target)
+        _, value, gap, n_iter = module._nonnegative_least_squares(A.T @ A, A.T @ target, 1e-16, 2000)
+        assert gap <= 1e-9 * value
+        assert n_iter < 300
+
+
+@pytest.mark.parametrize("bank", ["random", "dependent", "narrow", "wide", "flat"])
+def test_active_set_with_many_exchanges(bank, rng):
+    # nonnegative vectors, as cosines of kernels are nonnegative
+    if bank in ("random", "dependent"):
+        A = np.square(rng.normal(size=(60 if bank == "random" else 8, 40))) + 0.3
+    else:
+        width = {"narrow": 0.02, "wide": 0.1, "flat": 0.4}[bank]
+        places = np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 40)
+        A = np.exp(-0.5 * np.square(places / width))
+    A /= np.linalg.norm(A, axis=0)
+    target = A @ np.maximum(rng.normal(size=40), 0) + 0.5 * np.abs(rng.normal(size=len(A)))
+    target /= np.linalg.norm(target)
+    u, value, gap, n_iter = module._nonnegative_least_squares(A.T @ A, A.T @ target, 1e-9, 300)
+    v, distance = nnls(A, target)
+    assert (u >= 0).all()
+    assert gap <= 1e-9 * value
+    # the squared distance of a vector of length 1 from a cone is 1 - value^2
+    assert value == pytest.approx(np.sqrt(1 - distance**2), rel=1e-9)
+    assert value == pytest.approx(u @ A.T @ target / np.linalg.norm(A @ u), rel=1e-12)
+    if bank in ("random", "narrow"):
+        np.testing.assert_allclose(u / u.sum(), v / v.sum(), atol=1e-7)
+    if bank == "wide":
+        # kernels left the active set on the way
+        assert n_iter > (u > 0).sum()

@@ -295,7 +295,7 @@ def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> A
 def _nonnegative_least_squares(
     cosines: Array, drive: Array, tol: float, max_iter: int
 ) -> tuple[Array, float, float, int]:
-    """Maximise ``u'drive / sqrt(u' cosines u)`` over u >= 0; return u, this value, its gap and the linear systems.
+    """Maximise ``u'drive / sqrt(u' cosines u)`` over u >= 0: u of some length, this value, its gap, systems solved.
 
     Lawson and Hanson's method on the normal equations: SciPy's `nnls` would need a square root of a matrix that is
     often singular.
@@ -315,7 +315,7 @@ def _nonnegative_least_squares(
             value = factor * float(np.sqrt(curvature))
             gap = float(np.linalg.norm(np.maximum(drive - factor * pull, 0.0)))
             if gap < best[2]:
-                best = factor * u, value, gap
+                best = u.copy(), value, gap
             if gap <= 0.1 * tol * value:
                 break
         slope = np.where(inside | refused, -np.inf, drive - pull)
