@@ -22,7 +22,6 @@ import kernelweave as kw
 from benchmarks.cases import Array
 from kernelweave.assembly import TableSource
 from kernelweave.gram import PackedGram
-from kernelweave.solvers.alignment import easy_mkl
 from kernelweave.solvers.svm_mkl import WarmStart, solve_svm_mkl
 from kernelweave.views import as_table
 
@@ -275,8 +274,7 @@ def measure_mklpy(repeat: int) -> dict[str, Any] | None:
     rivals = json.loads(done.stdout.strip().splitlines()[-1])
     stack = np.moveaxis(kernels, 0, -1)
     gram = PackedGram(np.stack([k[np.triu_indices(len(y))] for k in kernels]), len(y))
-    ones = np.ones(len(kernels))
-    easy, found = median_seconds(lambda: easy_mkl(gram, y, 0.1, scale=ones, tol=1e-8), repeat)
+    easy, found = median_seconds(lambda: kw.solve_easy_mkl(gram, y, 0.1, tol=1e-8), repeat)
     rkl, best = median_seconds(lambda: kw.solve_rkl(gram, y, 1e6, tol=1e-3), repeat)
     record: dict[str, Any] = {
         "case": "MKLpy, breast cancer",

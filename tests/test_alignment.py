@@ -1,123 +1,533 @@
-"""Alignment and EasyMKL against dense formulas and a conic solver."""
+"""Alignment, alignment of the combination and EasyMKL: dense formulas, independent optima, invariances, refusals."""
 
-import cvxpy as cp
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
-from kernelweave import InputError
-from kernelweave.gram import gram_from_stack
-from kernelweave.solvers.alignment import align, easy_mkl, pair_products
-
-N = 30
-
-
-@pytest.fixture
-def problem(rng):
-    X = rng.normal(size=(N, 4))
-    squared = np.square(X[:, None] - X[None]).sum(axis=-1)
-    smooth = np.stack([np.exp(-gamma * squared) for gamma in (0.05, 0.5)], axis=-1)
-    y = np.where(X[:, 1] + 0.3 * rng.normal(size=N) > 0, 1.0, -1.0)
-    return np.concatenate([smooth, X[:, None, :] * X[None, :, :]], axis=2), y
+import kernelweave as kw
+from kernelweave import solve_align, solve_alignf, solve_easy_mkl
+from kernelweave.gram import FactorGram, PackedGram, gram_from_stack
+from kernelweave.solvers import alignment as module
+from kernelweave.solvers import frobenius
+from oracles import _conic, factor_of
+from problems import rbf_stack
+from test_gram import FORMS
 
 
-def centred(stack, w):
-    H = np.eye(len(w)) - np.outer(np.ones(len(w)), w / w.sum())
-    return np.einsum("ij,jkm,lk->ilm", H, stack, H)
+def make_data(n, rng):
+    """A stack of RBF kernels, features and a constant kernel, labels and targets."""
+    X = rng.normal(size=(n, 3))
+    gram = np.concatenate(
+        [rbf_stack(X, [0.1, 1.0]), X[:, None, :] * X[None, :, :], np.full((n, n, 1), 0.7)], axis=2
+    )
+    score = X[:, 0] + np.square(X[:, 1]) + 0.5 * rng.normal(size=n)
+    return gram, np.where(score > np.quantile(score, 0.6), 1.0, -1.0), score
+
+
+def dense_parts(gram, y, w=None):
+    """M and a by the definition, and the length of the target matrix."""
+    n = len(y)
+    w = np.ones(n) if w is None else np.asarray(w, dtype=float)
+    p = w / w.sum()
+    H = np.eye(n) - np.outer(np.ones(n), p)
+    root = np.sqrt(w)
+    centred = np.stack([np.outer(root, root) * (H @ K @ H.T) for K in np.moveaxis(gram, -1, 0)])
+    target = np.outer(root, root) * (H @ np.outer(y, y) @ H.T)
+    flat = centred.reshape(len(centred), -1)
+    return flat @ flat.T, flat @ target.ravel(), np.linalg.norm(target)
+
+
+def dense_alignments(gram, y, w=None):
+    M, a, length = dense_parts(gram, y, w)
+    norms = np.sqrt(np.diag(M))
+    constant = norms < 1e-10
+    return np.where(constant, 0.0, a / np.where(constant, 1.0, norms)) / length
+
+
+def alignment_of(gram, y, weights, w=None):
+    return dense_alignments((gram @ weights)[:, :, None], y, w)[0]
+
+
+def easy_value(K, y, lam, w, gamma):
+    b = y * gamma
+    return (1 - lam) * b @ K @ b + lam * np.sum(np.square(gamma) / w)
+
+
+def easy_by_conic(K, y, lam, w):
+    """Optimal value and solution of EasyMKL's program by CVXPY with Clarabel, the value of a feasible point."""
+    import cvxpy as cp
+
+    F, gamma = factor_of(K), cp.Variable(len(y), nonneg=True)
+    objective = (1 - lam) * cp.sum_squares((F * y) @ gamma) + lam * cp.sum_squares(gamma / np.sqrt(w))
+    sides = [cp.sum(gamma[y > 0]) == 1, cp.sum(gamma[y < 0]) == 1]
+    # of order one, so that the tolerance of the cone solver is relative
+    size = easy_value(K, y, lam, w, np.where(y > 0, 1 / (y > 0).sum(), 1 / (y < 0).sum()))
+    _conic(cp.Problem(cp.Minimize(objective / size), sides))
+    point = np.maximum(gamma.value, 0.0)
+    for side in (y > 0, y < 0):
+        point[side] /= point[side].sum()
+    return easy_value(K, y, lam, w, point), point
+
+
+METHODS = {
+    "align": solve_align,
+    "alignf": solve_alignf,
+    "easy": lambda gram, y, **options: solve_easy_mkl(gram, y, 0.2, tol=1e-12, **options),
+}
+
+
+@pytest.fixture(params=METHODS, ids=str)
+def method(request):
+    return METHODS[request.param]
+
+
+# ---- against definitions ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("reduce", [False, True])
-def test_alignments_are_the_dense_formula(problem, rng, weighted, reduce):
-    stack, y = problem
-    w = rng.uniform(0.5, 2.0, N) if weighted else np.ones(N)
-    scale = rng.uniform(0.5, 2.0, stack.shape[2])
-    K = centred(stack, w) * scale
-    yc = y - w @ y / w.sum()
-    W = np.outer(w, w)
-    inner = np.einsum("ij,ijm,ij->m", W, K, np.outer(yc, yc))
-    norms = np.sqrt(np.einsum("ij,ijm->m", W, K**2))
-    expected = inner / norms / np.sqrt(np.sum(W * np.outer(yc, yc) ** 2))
-    gram = gram_from_stack(stack, reduce=reduce)
-    found = align(gram, y, scale=scale, sample_weight=w if weighted else None)
-    np.testing.assert_allclose(found.alignments, expected, rtol=1e-9)
+@pytest.mark.parametrize("labels", [False, True])
+def test_alignments_by_definition(weighted, labels, rng):
+    gram, y, t = make_data(37, rng)
+    w = rng.uniform(0.2, 3.0, size=37) if weighted else None
+    target = y if labels else t
+    expected = dense_alignments(gram, target, w)
+    result = solve_align(gram, target, sample_weight=w)
+    np.testing.assert_allclose(result.alignments, expected, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(result.weights, expected / expected.sum(), rtol=1e-10, atol=1e-14)
+    assert result.alignments[-1] == result.weights[-1] == 0.0
+    np.testing.assert_array_equal(solve_alignf(gram, target, sample_weight=w).alignments[-1], 0.0)
+
+
+@pytest.mark.parametrize("panel", [1, 2**18])
+def test_products_by_definition(panel, rng, monkeypatch):
+    monkeypatch.setattr(frobenius, "PANEL", panel)
+    gram, y, _ = make_data(41, rng)
+    w = rng.uniform(0.2, 3.0, size=41)
+    M = dense_parts(gram, y, w)[0]
+    M[-1] = M[:, -1] = 0.0
+    for form in FORMS:
+        held = form(gram)
+        products = frobenius.frobenius_products(held, w)
+        np.testing.assert_allclose(products, M, rtol=1e-10, atol=1e-12 * M.max())
+        np.testing.assert_array_equal(products, products.T)
+        np.testing.assert_allclose(frobenius.frobenius_norms(held, w), np.sqrt(np.diag(M)), rtol=1e-10)
+        assert not products[-1].any()
+
+
+def test_many_factors(rng):
+    # more rows than samples: several blocks, kernels of rank 0 to 3 among them
+    n, ranks = 23, rng.integers(0, 4, size=60)
+    Z = rng.normal(size=(ranks.sum(), n))
+    held = FactorGram(Z, np.r_[0, np.cumsum(ranks)])
+    gram = np.stack([held.combine(unit) for unit in np.eye(60)], axis=-1)
+    w = rng.uniform(0.5, 2.0, size=n)
+    M, _, _ = dense_parts(gram, Z[0], w)
+    np.testing.assert_allclose(frobenius.frobenius_products(held, w), M, rtol=1e-9, atol=1e-12 * M.max())
+    np.testing.assert_allclose(frobenius.frobenius_norms(held, w), np.sqrt(np.diag(M)), rtol=1e-10)
+    assert (frobenius.frobenius_norms(held, w)[ranks == 0] == 0).all()
+
+
+def test_centring_loses_no_digits_that_are_there(rng):
+    gram, _, t = make_data(30, rng)
+    lifted = gram[:, :, :4] + 1e5
     np.testing.assert_allclose(
-        found.weights, np.maximum(expected, 0) / np.maximum(expected, 0).sum(), rtol=1e-9
+        solve_align(lifted, t).alignments, dense_alignments(gram[:, :, :4], t), rtol=1e-9
     )
-    M = pair_products(gram, w) * np.outer(scale, scale)
-    np.testing.assert_allclose(M, np.einsum("ij,ijk,ijl->kl", W, K, K), rtol=1e-9)
 
 
-def test_alignf_is_the_conic_optimum(problem):
-    stack, y = problem
-    K = centred(stack, np.ones(N))
-    a = np.einsum("ijm,i,j->m", K, y, y)
-    M = np.einsum("ijk,ijl->kl", K, K)
-    d = np.sqrt(np.diag(M))
-    v = cp.Variable(len(a), nonneg=True)
-    root = np.linalg.cholesky(M / np.outer(d, d) + 1e-13 * np.eye(len(a)))
-    cp.Problem(cp.Minimize(cp.sum_squares(root.T @ v) - 2 * (a / d) @ v)).solve(solver=cp.CLARABEL)
-    expected = v.value / d
-    found = align(gram_from_stack(stack), y, scale=np.ones(len(a)), optimize=True)
-    np.testing.assert_allclose(found.weights, expected / expected.sum(), atol=1e-5)
-    assert found.residual < 1e-8
-
-    def alignment(weights):
-        return weights @ a / np.sqrt(weights @ M @ weights)
-
-    simple = align(gram_from_stack(stack), y, scale=np.ones(len(a)))
-    assert alignment(found.weights) >= alignment(simple.weights)
+# ---- alignment of the combination -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lam", [0.05, 0.5, 1.0])
-def test_easymkl_is_the_conic_optimum(problem, lam):
-    stack, y = problem
-    found = easy_mkl(gram_from_stack(stack), y, lam, scale=np.ones(stack.shape[2]), tol=1e-10)
-    K = stack.sum(axis=2)
-    values, vectors = np.linalg.eigh(K)
-    root = (vectors * np.sqrt(np.maximum(values, 0))).T
-    g = cp.Variable(N, nonneg=True)
-    objective = (1 - lam) * cp.sum_squares((root * y) @ g) + lam * cp.sum_squares(g)
-    task = cp.Problem(cp.Minimize(objective), [cp.sum(g[y > 0]) == 1, cp.sum(g[y < 0]) == 1])
-    task.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    b = y * found.gamma
-    value = (1 - lam) * b @ K @ b + lam * b @ b
-    assert value == pytest.approx(task.value, rel=1e-6)
-    assert found.gamma[y > 0].sum() == pytest.approx(1.0)
-    assert found.gamma[y < 0].sum() == pytest.approx(1.0)
-    expected = np.einsum("i,ijm,j->m", b, stack, b)
-    np.testing.assert_allclose(found.weights, expected / expected.sum(), rtol=1e-9)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_alignf_is_the_solution_of_least_squares(weighted, scaled, rng):
+    gram, y, t = make_data(45, rng)
+    w = rng.uniform(0.2, 3.0, size=45) if weighted else None
+    s = np.exp(rng.normal(size=gram.shape[2])) if scaled else None
+    kernels = gram if s is None else gram * s
+    for target in (y, t):
+        result = solve_alignf(gram, target, sample_weight=w, scale=s)
+        M, a, _ = dense_parts(kernels[:, :, :-1], target, w)
+        factor = np.linalg.cholesky(M)
+        v, _ = nnls(factor.T, np.linalg.solve(factor, a))
+        np.testing.assert_allclose(result.weights[:-1], v / v.sum(), atol=1e-7)
+        assert result.weights[-1] == 0.0
+        assert result.status is kw.Status.CONVERGED
+        assert result.rel_gap <= 1e-10
+        assert result.alignment == pytest.approx(alignment_of(kernels, target, result.weights, w), rel=1e-10)
+        # better than each kernel and than weights by single alignments
+        assert result.alignment >= result.alignments.max() * (1 - 1e-12)
+        single = solve_align(gram, target, sample_weight=w, scale=s).weights
+        assert result.alignment >= alignment_of(kernels, target, single, w) * (1 - 1e-12)
 
 
-def test_weights_are_repetitions(problem):
-    stack, y = problem
-    w = np.where(np.arange(N) % 3 == 0, 2.0, 1.0)
-    copies = np.repeat(np.arange(N), w.astype(int))
-    one, two = gram_from_stack(stack), gram_from_stack(stack[np.ix_(copies, copies)])
-    ones = np.ones(stack.shape[2])
-    for optimize in (False, True):
-        a = align(one, y, scale=ones, sample_weight=w, optimize=optimize)
-        b = align(two, y[copies], scale=ones, optimize=optimize)
-        np.testing.assert_allclose(a.weights, b.weights, atol=1e-7)
-    c = easy_mkl(one, y, scale=ones, sample_weight=w, tol=1e-10)
-    d = easy_mkl(two, y[copies], scale=ones, tol=1e-10)
-    np.testing.assert_allclose(c.weights, d.weights, atol=1e-6)
+def test_alignf_against_the_cone_solver(rng):
+    import cvxpy as cp
+
+    gram, _, t = make_data(40, rng)
+    M, a, length = dense_parts(gram, t)
+    F, v = factor_of(M / np.trace(M)), cp.Variable(len(a), nonneg=True)
+    size = np.abs(a).max()
+    # the largest alignment is one over the smallest length at <a, v> = 1
+    norm = _conic(cp.Problem(cp.Minimize(cp.norm(F @ v)), [v @ (a / size) == 1]))
+    best = size / (norm * np.sqrt(np.trace(M))) / length
+    assert solve_alignf(gram, t).alignment == pytest.approx(best, rel=1e-8)
 
 
-def test_align_does_not_see_scales_and_finds_the_planted_kernel(problem, rng):
-    stack, y = problem
-    gram = gram_from_stack(stack)
-    plain = align(gram, y, scale=np.ones(stack.shape[2]))
-    scaled = align(gram, y, scale=rng.uniform(0.01, 100.0, stack.shape[2]))
-    np.testing.assert_allclose(plain.weights, scaled.weights, rtol=1e-9)
-    assert int(np.argmax(plain.weights)) == 3  # the second column
+def test_alignf_bounds_the_optimum_from_both_sides(rng):
+    X = rng.normal(size=(60, 6))
+    gram = np.concatenate([rbf_stack(X, [0.05, 0.5]), X[:, None, :] * X[None, :, :]], axis=2)
+    t = X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
+    best = solve_alignf(gram, t)
+    assert best.n_iter > 3
+    for most in range(1, best.n_iter):
+        early = solve_alignf(gram, t, max_iter=most)
+        assert early.alignment <= best.alignment * (1 + 1e-12)
+        assert early.alignment + early.gap >= best.alignment * (1 - 1e-12)
+        assert early.alignment == pytest.approx(alignment_of(gram, t, early.weights), rel=1e-9)
+        assert early.n_iter <= most
+    assert solve_alignf(gram, t, max_iter=1).status is kw.Status.MAX_ITER
 
 
-def test_degenerate_input(problem):
-    stack, y = problem
-    constant = np.concatenate([np.ones((N, N, 1)), stack[:, :, 3:4]], axis=2)
-    found = align(gram_from_stack(constant), y, scale=np.ones(2))
-    np.testing.assert_allclose(found.weights, [0.0, 1.0], atol=1e-12)
-    with pytest.raises(InputError, match="No kernel is aligned"):
-        align(gram_from_stack(np.ones((N, N, 1))), y, scale=np.ones(1))
-    with pytest.raises(InputError, match="above 0"):
-        easy_mkl(gram_from_stack(stack), y, 0.0, scale=np.ones(stack.shape[2]))
+def test_alignf_of_orthogonal_features_is_the_square_of_the_coefficients():
+    X = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
+    result = solve_alignf(X[:, None, :] * X[None, :, :], X @ [3.0, 1.0, 0.0] + 5.0)
+    np.testing.assert_allclose(result.weights, [0.9, 0.1, 0.0], atol=1e-14)
+    # (0.9 * 0.9 + 0.1 * 0.1) / |(0.9, 0.1)|
+    assert result.alignment == pytest.approx(np.sqrt(0.82), rel=1e-13)
+
+
+def test_alignf_survives_singular_products(rng):
+    gram, _, t = make_data(40, rng)
+    alone = solve_alignf(gram, t)
+    doubled = solve_alignf(np.concatenate([gram, gram, 1e6 * gram[:, :, :2]], axis=2), t)
+    assert doubled.status is kw.Status.CONVERGED
+    assert doubled.alignment == pytest.approx(alone.alignment, rel=1e-10)
+    # many nearly equal kernels
+    X = rng.normal(size=(40, 1))
+    close = rbf_stack(X, np.linspace(1.0, 1.01, 30))
+    result = solve_alignf(close, t)
+    assert result.rel_gap <= 1e-10
+    assert result.weights.sum() == pytest.approx(1.0)
+
+
+# ---- EasyMKL ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.1, 0.5, 0.95, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_easy_mkl_against_the_cone_solver(lam, weighted, rng):
+    gram, y, _ = make_data(50, rng)
+    w = rng.uniform(0.2, 3.0, size=50) if weighted else np.ones(50)
+    s = np.exp(0.5 * rng.normal(size=gram.shape[2]))
+    result = solve_easy_mkl(gram, y, lam, scale=s, sample_weight=w if weighted else None, tol=1e-10)
+    K = gram @ s
+    value, _ = easy_by_conic(K, y, lam, w)
+    gamma = y * result.dual_coef
+    assert (gamma >= 0).all()
+    assert gamma[y > 0].sum() == pytest.approx(1.0, rel=1e-14)
+    assert gamma[y < 0].sum() == pytest.approx(1.0, rel=1e-14)
+    assert result.status is kw.Status.CONVERGED
+    assert 0 <= result.rel_gap <= 1e-10
+    assert result.primal == pytest.approx(easy_value(K, y, lam, w, gamma), rel=1e-12)
+    assert result.primal == pytest.approx(value, rel=1e-7)
+    assert result.dual <= value * (1 + 1e-12)
+    forms = s * np.einsum("ijm,i,j->m", gram, result.dual_coef, result.dual_coef)
+    np.testing.assert_allclose(result.weights, forms / forms.sum(), rtol=1e-9, atol=1e-14)
+    assert result.weights[-1] == 0.0
+    if lam == 1.0:
+        np.testing.assert_allclose(gamma, w / np.where(y > 0, w[y > 0].sum(), w[y < 0].sum()), rtol=1e-4)
+
+
+def test_easy_mkl_without_a_ridge(rng):
+    X = rng.normal(size=(60, 4))
+    y = np.sign(X[:, 0] + 0.5 * X[:, 1])
+    X[:, 0] += 0.3 * y
+    for gram in (X[:, None, :] * X[None, :, :], rbf_stack(X, [0.3])):
+        result = solve_easy_mkl(gram, y, 0.0)
+        value, _ = easy_by_conic(gram.sum(axis=2), y, 0.0, np.ones(60))
+        assert result.status is kw.Status.CONVERGED
+        assert result.primal == pytest.approx(value, rel=1e-6)
+        assert result.dual <= value * (1 + 1e-9)
+        # the squared distance of the hulls: the machine without slack has a margin of half of it
+        machine = kw.solve_svc(gram.sum(axis=2), y, 1e8, tol=1e-8)
+        assert result.primal == pytest.approx(2.0 / machine.primal, rel=1e-6)
+
+
+def test_easy_mkl_starts_from_another_solution(rng):
+    gram, y, _ = make_data(80, rng)
+    cold = solve_easy_mkl(gram, y, 0.1)
+    near = solve_easy_mkl(gram, y, 0.11)
+    for start in (cold, near):
+        warm = solve_easy_mkl(gram, y, 0.1, warm_start=start.dual_coef)
+        assert warm.status is kw.Status.CONVERGED
+        assert warm.n_iter < cold.n_iter
+        np.testing.assert_allclose(warm.weights, cold.weights, rtol=1e-3)
+    with pytest.raises(kw.InputError, match="warm_start"):
+        solve_easy_mkl(gram, y, 0.1, warm_start=cold.dual_coef[1:])
+
+
+def test_easy_mkl_says_when_the_classes_overlap(rng):
+    X = rng.normal(size=(60, 2))
+    y = np.sign(rng.normal(size=60))
+    gram = X[:, None, :] * X[None, :, :]
+    # stopped early there is only a status; solved, the mixtures meet and no weights are left
+    early = solve_easy_mkl(gram, y, 0.0, max_iter=20)
+    assert not early.status.ok
+    assert early.dual == 0.0
+    with pytest.raises(kw.InputError, match="Raise lam"):
+        solve_easy_mkl(gram, y, 0.0)
+    assert solve_easy_mkl(gram, y, 1e-6).status is kw.Status.CONVERGED
+
+
+def test_easy_mkl_bounds_the_optimum_from_both_sides(rng):
+    gram, y, _ = make_data(80, rng)
+    best = solve_easy_mkl(gram, y, 0.1, tol=1e-12)
+    assert best.rel_gap <= 1e-12
+    for most in (1, 3, 10, 30):
+        early = solve_easy_mkl(gram, y, 0.1, max_iter=most, tol=1e-12)
+        assert early.dual <= best.primal * (1 + 1e-12)
+        assert early.primal >= best.dual * (1 - 1e-12)
+        assert early.primal - early.dual == pytest.approx(early.gap, rel=1e-12)
+        assert early.dual >= 0
+    assert solve_easy_mkl(gram, y, 0.1, max_iter=1).status is kw.Status.MAX_ITER
+
+
+def test_easy_mkl_that_never_began_holds_the_means_of_the_classes():
+    rng = np.random.default_rng(2)  # where a first step happens to help, it is kept
+    gram, y, _ = make_data(80, rng)
+    w = rng.uniform(0.5, 2.0, size=80)
+    means = w / np.where(y > 0, w[y > 0].sum(), w[y < 0].sum())
+    runs = [
+        solve_easy_mkl(gram, y, lam, max_iter=k, sample_weight=w)
+        for lam in (0.01, 0.1)
+        for k in (1, 2, 3, 10)
+    ]
+    found = [y * run.dual_coef for run in runs if run.dual_coef.all()]
+    assert found  # the coefficients of an unfinished run are few, or none
+    for gamma in found:
+        np.testing.assert_allclose(gamma, means, rtol=1e-12)
+
+
+def test_easy_mkl_counts_what_truncated_factors_leave_out(rng):
+    X = rng.normal(size=(40, 3))
+    y = np.sign(X[:, 0])
+    gram = rbf_stack(X, [0.3])
+    rows, lost, sizes = [], [], []
+    for m in range(gram.shape[2]):
+        F = factor_of(gram[:, :, m])[::-1][:12]
+        rows.append(F)
+        sizes.append(len(F))
+        lost.append(np.trace(gram[:, :, m]) - np.square(F).sum())
+    held = FactorGram(np.concatenate(rows), np.r_[0, np.cumsum(sizes)], np.array(lost))
+    result = solve_easy_mkl(held, y, 0.3)
+    exact = solve_easy_mkl(gram, y, 0.3)
+    assert result.status is kw.Status.TRUNCATED
+    assert result.dual <= exact.primal
+    assert exact.dual <= result.primal
+    assert result.primal >= easy_value(gram.sum(axis=2), y, 0.3, 1.0, y * result.dual_coef)
+    assert result.rel_gap < 1.0
+
+
+# ---- all three --------------------------------------------------------------------------------------
+
+
+def same(left, right, tol=1e-6):
+    """Equal results, whatever fields they have."""
+    np.testing.assert_allclose(left.weights, right.weights, atol=tol)
+    for name in {"alignments", "alignment", "primal"} & {field.name for field in dataclasses.fields(left)}:
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_every_representation_gives_the_same_answer(form, method, rng):
+    gram, y, _ = make_data(48, rng)
+    w = rng.uniform(0.2, 3.0, size=48)
+    held = form(gram)
+    before = held.combine(np.arange(1.0, 1 + gram.shape[2]))
+    same(method(held, y, sample_weight=w), method(gram, y, sample_weight=w))
+    np.testing.assert_array_equal(held.combine(np.arange(1.0, 1 + gram.shape[2])), before)
+
+
+def test_a_weight_is_a_repetition_and_zero_is_removal(method, rng):
+    gram, y, _ = make_data(40, rng)
+    w = rng.integers(0, 4, size=40)
+    rows = np.repeat(np.arange(40), w)
+    result = method(gram, y, sample_weight=w)
+    same(result, method(gram[np.ix_(rows, rows)], y[rows]))
+    kept = np.flatnonzero(w)
+    same(result, method(gram[np.ix_(kept, kept)], y[kept], sample_weight=w[kept]))
+    same(result, method(PackedGram(gram_from_stack(gram, reduce=False).packed, 40), y, sample_weight=w))
+    # and it matters
+    assert np.abs(result.weights - method(gram, y).weights).max() > 1e-3
+
+
+def test_weights_of_rows_have_no_unit(method, rng):
+    gram, y, _ = make_data(40, rng)
+    w = rng.uniform(0.2, 3.0, size=40)
+    a, b = method(gram, y, sample_weight=w), method(gram, y, sample_weight=100 * w)
+    if method is METHODS["easy"]:  # there, as for the machines, they stand beside lam
+        b = solve_easy_mkl(gram, y, 0.2 * 100 / (0.8 + 0.2 * 100), sample_weight=100 * w, tol=1e-12)
+    np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
+
+
+def test_permutations(method, rng):
+    gram, y, _ = make_data(40, rng)
+    w = rng.uniform(0.2, 3.0, size=40)
+    rows, kernels = rng.permutation(40), rng.permutation(gram.shape[2])
+    result = method(gram, y, sample_weight=w)
+    moved = method(gram[np.ix_(rows, rows, kernels)], y[rows], sample_weight=w[rows])
+    np.testing.assert_allclose(moved.weights, result.weights[kernels], atol=1e-6)
+    np.testing.assert_allclose(method(gram, -y, sample_weight=w).weights, result.weights, atol=1e-6)
+
+
+def test_scale_is_a_factor_of_the_kernels(method, rng):
+    gram, y, _ = make_data(40, rng)
+    s = np.exp(2 * rng.normal(size=gram.shape[2]))
+    scaled = method(gram, y, scale=s)
+    same(scaled, method(gram * s, y))
+    plain = method(gram, y)
+    if method is METHODS["align"]:
+        np.testing.assert_allclose(scaled.weights, plain.weights, atol=1e-12)
+    if method is METHODS["alignf"]:
+        expected = plain.weights / s
+        np.testing.assert_allclose(scaled.weights, expected / expected.sum(), atol=1e-9)
+
+
+def test_targets_up_to_shift_and_factor(rng):
+    gram, _, t = make_data(40, rng)
+    for method in (solve_align, solve_alignf):
+        result = method(gram, t)
+        for moved in (1e8 * t, 1e-200 * t, -3 * t + 50):
+            np.testing.assert_allclose(method(gram, moved).weights, result.weights, atol=1e-9)
+
+
+def test_the_planted_kernel_is_found(method, rng):
+    X = rng.normal(size=(200, 8))
+    y = np.sign(X[:, 3] + 0.3 * rng.normal(size=200))
+    weights = method(X[:, None, :] * X[None, :, :], y).weights
+    assert int(np.argmax(weights)) == 3
+    assert weights[3] > 0.5
+    # a target that is a kernel's own function, in a bank where no other kernel sees it
+    gram = rbf_stack(X[:, :3], [1.0])
+    y = np.sign(np.sin(3 * X[:, 1]))
+    assert int(np.argmax(solve_align(gram, y).weights)) == 2
+
+
+def test_constant_kernels_get_nothing(method, rng):
+    gram, y, _ = make_data(300, rng)
+    for size in (1.0, 1e8, 1e-8):
+        more = np.concatenate([np.full((300, 300, 1), size / 3), gram, np.zeros((300, 300, 1))], axis=2)
+        for held in (gram_from_stack(more), gram_from_stack(more, reduce=False)):
+            weights = method(held, y, sample_weight=rng.uniform(0.5, 2, size=300)).weights
+            assert weights[0] == weights[-1] == weights[-2] == 0.0
+            assert weights.sum() == pytest.approx(1.0, rel=1e-13)
+            assert (weights >= 0).all()
+
+
+def test_nothing_to_be_aligned_with(method, rng):
+    _, y, _ = make_data(30, rng)
+    for gram in (np.ones((30, 30, 2)), np.zeros((30, 30, 2))):
+        with pytest.raises(kw.InputError, match=r"At least one kernel|must not all be zero"):
+            method(gram, y)
+    # varies, but not where the targets do
+    odd = np.tile([1.0, -1.0], 4)
+    even = np.repeat([1.0, -1.0], 4)
+    with pytest.raises(kw.InputError, match="At least one kernel"):
+        solve_align(np.outer(odd, odd), even)
+
+
+def test_refusals(method, rng):
+    gram, y, _ = make_data(30, rng)
+    bad = y.copy()
+    bad[3] = np.nan
+    for arguments, message in (
+        ((gram, y[:-1]), "`y` must have one"),
+        ((gram, bad), "`y` must"),
+        ((gram, np.ones(30)), "`y` must"),
+        ((gram, np.zeros(30)), "`y` must"),
+        ((gram, ["a"] * 30), "`y` must"),
+        ((gram[:, :20], y), "`gram` must have shape"),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            method(*arguments)
+    for options, message in (
+        ({"scale": np.ones(2)}, "`scale` must hold"),
+        ({"scale": np.zeros(gram.shape[2])}, "`scale` must hold"),
+        ({"sample_weight": np.ones(29)}, "`sample_weight` must have"),
+        ({"sample_weight": -np.ones(30)}, "`sample_weight` must be nonnegative"),
+        ({"sample_weight": np.zeros(30)}, "`sample_weight` must leave"),
+        ({"sample_weight": (y > 0).astype(float)}, "`y` must"),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            method(gram, y, **options)
+
+
+def test_refusals_of_numbers(rng):
+    gram, y, t = make_data(30, rng)
+    for lam in (-0.1, 1.1, np.nan, "much"):
+        with pytest.raises(kw.InputError, match="`lam` must"):
+            solve_easy_mkl(gram, y, lam)
+    for tol in (0.0, 2.0):
+        with pytest.raises(kw.InputError, match="`tol`"):
+            solve_easy_mkl(gram, y, 0.1, tol=tol)
+        with pytest.raises(kw.InputError, match="`tol`"):
+            solve_alignf(gram, y, tol=tol)
+    for run in (solve_easy_mkl, solve_alignf):
+        with pytest.raises(kw.InputError, match="`max_iter`"):
+            run(gram, y, max_iter=0)
+    with pytest.raises(kw.InputError, match=r"labels -1 and \+1"):
+        solve_easy_mkl(gram, t)
+
+
+def test_results_are_frozen(method, rng):
+    gram, y, _ = make_data(30, rng)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method(gram, y).weights = None
+
+
+def test_one_kernel(method, rng):
+    gram, y, _ = make_data(30, rng)
+    np.testing.assert_array_equal(method(gram[:, :, 0], y).weights, [1.0])
+
+
+def test_near_dependence_keeps_nothing_busy():
+    # bumps so wide that few differ: what rounding alone would let enter is refused, once
+    places = np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 200)
+    A = np.exp(-0.5 * np.square(places / 3.0))
+    A /= np.linalg.norm(A, axis=0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        target = A @ rng.uniform(size=200) + 0.1 * np.abs(rng.normal(size=60))
+        target /= np.linalg.norm(target)
+        _, value, gap, n_iter = module._nonnegative_least_squares(A.T @ A, A.T @ target, 1e-16, 2000)
+        assert gap <= 1e-9 * value
+        assert n_iter < 300
+
+
+@pytest.mark.parametrize("bank", ["random", "dependent", "narrow", "wide", "flat"])
+def test_active_set_with_many_exchanges(bank, rng):
+    # nonnegative vectors, as cosines of kernels are nonnegative
+    if bank in ("random", "dependent"):
+        A = np.square(rng.normal(size=(60 if bank == "random" else 8, 40))) + 0.3
+    else:
+        width = {"narrow": 0.02, "wide": 0.1, "flat": 0.4}[bank]
+        places = np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 40)
+        A = np.exp(-0.5 * np.square(places / width))
+    A /= np.linalg.norm(A, axis=0)
+    target = A @ np.maximum(rng.normal(size=40), 0) + 0.5 * np.abs(rng.normal(size=len(A)))
+    target /= np.linalg.norm(target)
+    u, value, gap, n_iter = module._nonnegative_least_squares(A.T @ A, A.T @ target, 1e-9, 300)
+    v, distance = nnls(A, target)
+    assert (u >= 0).all()
+    assert gap <= 1e-9 * value
+    # the squared distance of a vector of length 1 from a cone is 1 - value^2
+    assert value == pytest.approx(np.sqrt(1 - distance**2), rel=1e-9)
+    assert value == pytest.approx(u @ A.T @ target / np.linalg.norm(A @ u), rel=1e-12)
+    if bank in ("random", "narrow"):
+        np.testing.assert_allclose(u / u.sum(), v / v.sum(), atol=1e-7)
+    if bank == "wide":
+        # kernels left the active set on the way
+        assert n_iter > (u > 0).sum()

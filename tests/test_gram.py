@@ -6,6 +6,7 @@ import pytest
 from kernelweave.gram import (
     CompositeGram,
     FactorGram,
+    Gram,
     PackedGram,
     TileGram,
     as_gram,
@@ -175,3 +176,18 @@ def test_a_representation_passes_through(stack):
 def test_wrong_lengths_are_refused():
     with pytest.raises(ValueError, match="needs 10 entries"):
         PackedGram(np.ones((1, 9)), 4)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 7), slice(5, 6), slice(20, N), slice(0, N)], ids=str)
+def test_panels(rows, gram, stack):
+    expected = np.moveaxis(stack, -1, 0)[:, rows, rows.start :]
+    some = np.array([4, 0, stack.shape[2] - 1])
+    # the default asks for products with unit vectors
+    for panel in (gram.panel, lambda *args: Gram.panel(gram, *args)):
+        values = panel(rows)
+        assert values.flags.c_contiguous
+        assert values.flags.writeable
+        np.testing.assert_allclose(values, expected, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_array_equal(panel(rows, some), values[some])
+        values[:] = np.nan
+    assert np.isfinite(gram.combine(np.ones(gram.n_kernels))).all()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, SVR
@@ -13,7 +14,7 @@ import kernelweave as kw
 from kernelweave import InputError, learners
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.kernels import RBF, Linear
-from kernelweave.learners import LEARNERS
+from kernelweave.learners import LEARNERS, alignment
 
 MARGIN = [name for name in LEARNERS if name != "rls2"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
@@ -157,6 +158,32 @@ def test_best_kernel_finds_the_planted_one(rng):
     assert model.weights_.tolist() == [0, 0, 1, 0]
 
 
+@pytest.mark.parametrize("name", ["solve_alignf", "solve_easy_mkl"])
+def test_unfinished_weights_before_the_machine_are_told(name, cancer, monkeypatch):
+    train, _, y, _ = cancer
+    solve = getattr(alignment, name)
+    monkeypatch.setattr(alignment, name, lambda *args, **options: solve(*args, **options, max_iter=1))
+    model = kw.MKLClassifier(learner="alignf" if name == "solve_alignf" else "easy")
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+        model.fit(train, y)
+    assert model.status_ == "max_iter"
+
+
+def test_align_learners_use_the_weights_of_the_solvers(cancer):
+    train, _, y, _ = cancer
+    bank = [RBF(gamma=g) for g in (0.01, 0.1, 1.0)] + [Linear().on([j]) for j in range(4)]
+    stack = np.stack([k(train) for k in bank], axis=-1)
+    scale = 1.0 / np.einsum("iim->m", stack) * len(y)
+    signs = np.where(y == 1, 1.0, -1.0)
+    for learner, expected in (
+        (learners.Align(), kw.solve_align(stack, signs, scale=scale)),
+        (learners.AlignF(), kw.solve_alignf(stack, signs, scale=scale)),
+        (learners.EasyMKL(lam=0.3), kw.solve_easy_mkl(stack, signs, 0.3, scale=scale)),
+    ):
+        model = kw.MKLClassifier(bank, learner).fit(train, y)
+        np.testing.assert_allclose(model.weights_, expected.weights, atol=1e-6, err_msg=repr(learner))
+
+
 def test_paths_choose_C(cancer):
     train, test, y, truth = cancer
     model = kw.MKLClassifierCV(learner="simple", alphas=1.0 / np.array([0.01, 0.1, 1.0, 10.0]), cv=3).fit(
@@ -226,6 +253,8 @@ def test_models_are_saved_and_loaded(cancer, tmp_path):
     (learners.LpMKL(p=0.5), "`p` must be at least 1"),
     (learners.SoftMarginMKL(theta=1.5), "`theta` must be"),
     (learners.BestKernel(n_folds=1), "n_folds"),
+    (learners.EasyMKL(lam=0.0), "`lam` must be above 0"),
+    (learners.EasyMKL(lam=1.5), "`lam` must be above 0"),
     (learners.RKL(norm=3), "`norm` must be 1, 2 or None"),
     (learners.ChapelleRadius(norm=None), "depends on the scale"),
     (learners.ChapelleRadius(variant="x"), "Unknown variant"),

@@ -56,6 +56,18 @@ SECTIONS = [
             "RadiusResult",
         ],
     ),
+    (
+        "Weights before the machine",
+        "Kernel weights from centred alignment with the targets, or from the margin that each kernel gives (EasyMKL).",
+        [
+            "solve_align",
+            "solve_alignf",
+            "solve_easy_mkl",
+            "AlignResult",
+            "AlignFResult",
+            "EasyMKLResult",
+        ],
+    ),
     ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),

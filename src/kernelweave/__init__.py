@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
     from kernelweave.persistence import load, save
+    from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
     from kernelweave.solvers.meb import solve_meb
     from kernelweave.solvers.path import rls2_path
     from kernelweave.solvers.radius import solve_radius, solve_rkl
     from kernelweave.solvers.radius_criteria import Gaussians
     from kernelweave.solvers.result import (
+        AlignFResult,
+        AlignResult,
+        EasyMKLResult,
         MEBResult,
         MKLResult,
         PathResult,
@@ -33,7 +37,10 @@ if TYPE_CHECKING:
 
 _MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
+    "AlignFResult": "solvers.result",
+    "AlignResult": "solvers.result",
     "CappedSimplex": "solvers.weight_sets",
+    "EasyMKLResult": "solvers.result",
     "Gaussians": "solvers.radius_criteria",
     "InputError": "_checks",
     "KernelBank": "assembly",
@@ -54,6 +61,9 @@ _NAMES = {
     "load": "persistence",
     "rls2_path": "solvers.path",
     "save": "persistence",
+    "solve_align": "solvers.alignment",
+    "solve_alignf": "solvers.alignment",
+    "solve_easy_mkl": "solvers.alignment",
     "solve_l2svc": "solvers.svm",
     "solve_meb": "solvers.meb",
     "solve_radius": "solvers.radius",
@@ -65,7 +75,10 @@ _NAMES = {
 }
 
 __all__ = [
+    "AlignFResult",
+    "AlignResult",
     "CappedSimplex",
+    "EasyMKLResult",
     "Gaussians",
     "InputError",
     "KernelBank",
@@ -92,6 +105,9 @@ __all__ = [
     "plots",
     "rls2_path",
     "save",
+    "solve_align",
+    "solve_alignf",
+    "solve_easy_mkl",
     "solve_l2svc",
     "solve_meb",
     "solve_radius",

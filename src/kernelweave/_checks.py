@@ -22,8 +22,11 @@ __all__ = [
     "check_known",
     "check_positive",
     "check_psd",
+    "check_row_weights",
+    "check_scale",
     "check_share",
     "check_targets",
+    "check_vector",
     "check_weights",
 ]
 
@@ -117,6 +120,50 @@ def check_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np
             f"(got {int((weights <= 0).sum())} weights <= 0)."
         )
     return weights
+
+
+def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.float64]:
+    """Return finite numbers as a float array with one entry per row of the kernels."""
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers."
+        ) from None
+    if vector.shape != (n_samples,):
+        raise InputError(
+            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
+        )
+    check_finite(vector, name)
+    return vector
+
+
+def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
+    """Return sample weights as a nonnegative float array; ones for None, zero for rows that take no part."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = check_vector(sample_weight, "sample_weight", n_samples)
+    if (weights < 0).any():
+        raise InputError(
+            f"`sample_weight` must be nonnegative, got {int((weights < 0).sum())} negative entries. Give rows that "
+            "should not count the weight 0."
+        )
+    if not weights.any():
+        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+    return weights
+
+
+def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
+    """Return the factors s_m of the kernels as a positive float array; ones for None."""
+    if scale is None:
+        return np.ones(n_kernels)
+    factors = np.asarray(scale, dtype=np.float64)
+    if factors.shape != (n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
+        raise InputError(
+            f"`scale` must hold one positive factor per kernel (n_kernels={n_kernels}), got shape {factors.shape}. "
+            "A kernel that is zero on the training rows has no scale: drop it."
+        )
+    return factors
 
 
 def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float64]:

@@ -92,6 +92,16 @@ class Gram(ABC):
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()
 
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        """Some rows of the chosen kernels, from the first of these rows on: ``K_m[rows, rows.start:]``.
+
+        Shape (len(kernels), n_rows, n_samples - rows.start), C-contiguous and the caller's to change. Together the
+        panels of all rows hold every upper triangle once. `rows` has a start and a stop.
+        """
+        unit = np.zeros((rows.stop - rows.start, self.n_samples))
+        unit[:, rows] = np.eye(len(unit))
+        return np.ascontiguousarray(self.matvecs(unit, kernels)[:, :, rows.start :])
+
     def trace(self) -> Array:
         """Traces, shape (n_kernels,)."""
         return self.diagonal().sum(axis=1)

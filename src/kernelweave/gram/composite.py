@@ -90,6 +90,13 @@ class CompositeGram(Gram):
         if empty:
             out[:] = 0.0
 
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
+        for part, inside, here in self._split(idx):
+            out[here] = part.panel(rows, inside)
+        return out
+
     @property
     def ranks(self) -> Index:
         out = np.empty(self.n_kernels, dtype=np.int64)

@@ -113,6 +113,14 @@ class FactorGram(Gram):
         if not np.shares_memory(done, out):
             out[:] = done.T
 
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
+        for k, m in enumerate(idx):
+            own = self.rows[self.offsets[m] : self.offsets[m + 1], rows.start :]
+            np.matmul(own[:, : out.shape[1]].T, own, out=out[k])
+        return out
+
     def take(self, kernels: Index) -> FactorGram:
         idx = as_index(kernels, self.n_kernels)
         offsets = np.r_[0, np.cumsum(self.ranks[idx])]

@@ -58,6 +58,17 @@ class PackedGram(Gram):
         if not empty:
             out += target
 
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        first, n_rows = rows.start, rows.stop - rows.start
+        out = np.empty((len(idx), n_rows, self.n_samples - first))
+        start = packed_rows(self.n_samples)
+        for k in range(n_rows):
+            own = slice(start[first + k], start[first + k + 1])
+            out[:, k, k:] = self.packed[:, own] if kernels is None else self.packed[idx, own]
+            out[:, k + 1 :, k] = out[:, k, k + 1 : n_rows]
+        return out
+
     def take(self, kernels: Index) -> PackedGram:
         return PackedGram(self.packed[kernels], self.n_samples)
 

@@ -86,6 +86,13 @@ class TileGram(Gram):
             for m in np.flatnonzero(weights):
                 out[rows, columns] += weights[m] * self.block(int(m), rows, columns)
 
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = as_index(kernels, self.n_kernels)
+        out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
+        for k, m in enumerate(idx):
+            out[k] = self.block(int(m), rows, slice(rows.start, self.n_samples))
+        return out
+
     def take(self, kernels: Index) -> TileGram:
         idx = as_index(kernels, self.n_kernels)
         block = self.block

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelweave._checks import InputError, check_positive
 from kernelweave.learners.margin import MarginLearner, MarginProblem
-from kernelweave.solvers.alignment import align, easy_mkl
-from kernelweave.solvers.result import MKLResult
+from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
+from kernelweave.solvers.result import AlignFResult, EasyMKLResult, MKLResult, Status
 from kernelweave.solvers.svm_mkl import WarmStart
+
+
+def _machine_at(found: AlignFResult | EasyMKLResult, problem: MarginProblem, warm: WarmStart) -> MKLResult:
+    """The machine at weights that have a certificate of their own; its status tells when they are unfinished."""
+    result = problem.at(found.weights, warm)
+    # what truncated factors leave out is not seen by the machine either
+    if result.status.ok and found.status in (Status.MAX_ITER, Status.STALLED):
+        return replace(result, status=found.status)
+    return result
 
 
 class Align(MarginLearner):
@@ -33,7 +44,6 @@ class Align(MarginLearner):
     """
 
     max_iter = None
-    _optimize = False
 
     def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-8) -> None:
         self.C = C
@@ -42,9 +52,7 @@ class Align(MarginLearner):
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
         m = problem.machine
-        found = align(
-            problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight, optimize=self._optimize
-        )
+        found = solve_align(problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight)
         return problem.at(found.weights, warm)
 
 
@@ -58,11 +66,11 @@ class AlignF(Align):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-8
-        Relative duality gap of the machine.
+        Relative gap of the weights, and relative duality gap of the machine.
 
     Notes
     -----
-    O(n_kernels^2 n_samples^2) for the products of all pairs of kernels.
+    The products of all pairs of kernels cost n_kernels^2 n_samples^2 / 2, see `kernelweave.solve_alignf`.
 
     References
     ----------
@@ -75,7 +83,12 @@ class AlignF(Align):
     AlignF(C=10.0)
     """
 
-    _optimize = True
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
+        m = problem.machine
+        found = solve_alignf(
+            problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol
+        )
+        return _machine_at(found, problem, warm)
 
 
 class EasyMKL(MarginLearner):
@@ -88,7 +101,11 @@ class EasyMKL(MarginLearner):
     lam : float, default=0.1
         Regularisation of the row weights, above 0 and at most 1.
     tol : float, default=1e-8
-        Relative duality gap of both machines.
+        Relative duality gap of the row weights and of the machine.
+
+    Notes
+    -----
+    Kernels that do not tell the classes apart at all are refused, see `kernelweave.solve_easy_mkl`.
 
     References
     ----------
@@ -117,7 +134,7 @@ class EasyMKL(MarginLearner):
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
         m = problem.machine
-        found = easy_mkl(
+        found = solve_easy_mkl(
             problem.gram, m.y, self.lam, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol
         )
-        return problem.at(found.weights, warm)
+        return _machine_at(found, problem, warm)

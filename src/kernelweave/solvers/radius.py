@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known, check_positive, check_tol
+from kernelweave._checks import InputError, check_known, check_positive, check_scale, check_tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.do_radius import DoJoint, radii_of
@@ -145,10 +145,9 @@ def solve_radius(
         family = gram
     else:
         stack = as_gram(gram)  # type: ignore[arg-type]
-        factors = np.ones(stack.n_kernels) if scale is None else np.asarray(scale, dtype=np.float64)
-        if factors.shape != (stack.n_kernels,) or not (factors > 0).all():
-            raise InputError(f"`scale` must hold one positive factor per kernel ({stack.n_kernels}).")
-        family = WeightedSum(stack, factors, check_positive(ridge, "ridge", zero=True))
+        family = WeightedSum(
+            stack, check_scale(scale, stack.n_kernels), check_positive(ridge, "ridge", zero=True)
+        )
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
         raise InputError(

@@ -303,3 +303,83 @@ class RadiusResult(MKLResult):
     value: float = float("nan")
     radius2: float = float("nan")
     stationarity: float = float("nan")
+
+
+@dataclass(frozen=True)
+class AlignResult:
+    """Weights proportional to each kernel's own alignment.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,)
+        Nonnegative with sum 1.
+    alignments : array of shape (n_kernels,)
+        Centred alignment of each kernel with the targets, from 0 to 1; 0 for constant kernels.
+    """
+
+    weights: Array
+    alignments: Array
+
+
+@dataclass(frozen=True)
+class AlignFResult:
+    """Weights that maximise the alignment of the combination, with their certificate.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,)
+        Nonnegative with sum 1.
+    alignments : array of shape (n_kernels,)
+        Centred alignment of each kernel with the targets; 0 for constant kernels.
+    alignment : float
+        Alignment of ``sum_m weights[m] s_m K_m``. No combination has more than ``alignment + gap``.
+    gap : float
+        >= 0. It is the length of the positive part of the gradient of the quadratic program, for kernels and targets
+        scaled to length 1: its KKT residual.
+    rel_gap : float
+        ``gap / alignment``.
+    status : Status
+    n_iter : int
+        Linear systems of the active-set method.
+    """
+
+    weights: Array
+    alignments: Array
+    alignment: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class EasyMKLResult:
+    """Weights from the margin distribution of the summed kernel, with the certificate of its quadratic program.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,)
+        Nonnegative with sum 1.
+    dual_coef : array of shape (n_samples,)
+        ``y * gamma``: positive on one class with sum 1, negative on the other with sum -1.
+    primal : float
+        ``(1 - lam) gamma' Y K Y gamma + lam sum_i gamma_i^2 / sample_weight_i`` at this gamma.
+    dual : float
+        Lower bound of the optimal value.
+    gap : float
+        ``primal - dual`` >= 0.
+    rel_gap : float
+        ``gap / primal``.
+    status : Status
+    n_iter : int
+        SMO steps plus Newton systems.
+    """
+
+    weights: Array
+    dual_coef: Array
+    primal: float
+    dual: float
+    gap: float
+    rel_gap: float
+    status: Status
+    n_iter: int

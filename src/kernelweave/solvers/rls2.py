@@ -19,7 +19,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_alpha, check_known, check_targets, check_tol, check_weights
+from kernelweave._checks import (
+    InputError,
+    check_alpha,
+    check_known,
+    check_scale,
+    check_targets,
+    check_tol,
+    check_weights,
+)
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
@@ -101,15 +109,7 @@ def make_problem(
     targets, single = check_targets(y, stack.n_samples)
     weights = check_weights(sample_weight, stack.n_samples)
     noise = np.ones(stack.n_samples) if weights is None else 1.0 / weights
-    if scale is None:
-        factors = np.ones(stack.n_kernels)
-    else:
-        factors = np.asarray(scale, dtype=np.float64)
-        if factors.shape != (stack.n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
-            raise InputError(
-                f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), "
-                f"got shape {factors.shape}. A kernel that is zero on the training rows has no scale: drop it."
-            )
+    factors = check_scale(scale, stack.n_kernels)
     return Problem(stack, np.ascontiguousarray(targets.T), noise, factors), single
 
 

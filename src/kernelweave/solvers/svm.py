@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_finite, check_positive, check_tol
+from kernelweave._checks import InputError, check_positive, check_row_weights, check_tol, check_vector
 from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import UNBOUNDED, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import SVMResult, relative_gap
@@ -95,7 +95,7 @@ def solve_svc(
     True
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = _costs(C, sample_weight, len(matrix))
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
     labels = _labels(y, costs)
     lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
     problem = BoxProblem(matrix, np.zeros(len(matrix)), -labels, lower, upper)
@@ -184,7 +184,7 @@ def solve_l2svc(
     array([-0.4,  0.4])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = _costs(C, sample_weight, len(matrix))
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
     labels = _labels(y, costs)
     used = costs > 0
     most = np.where(used, UNBOUNDED, 0.0)
@@ -283,11 +283,9 @@ def solve_svr(
     array([-1.5,  0. ,  1.5])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = _costs(C, sample_weight, len(matrix))
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
     epsilon = check_positive(epsilon, "epsilon", zero=True)
-    targets = _vector(y, "y", len(matrix))
-    if not costs.any():
-        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+    targets = check_vector(y, "y", len(matrix))
     problem = BoxProblem(matrix, np.zeros(len(matrix)), -targets, -costs, costs, kink=epsilon)
 
     def certify(b: Array, product: Array, factor: float) -> Certificate:
@@ -333,35 +331,6 @@ def _solve(
         support=np.flatnonzero(found.b),
         infeasibility=problem.infeasibility(found.b),
     )
-
-
-def _vector(values: ArrayLike, name: str, n_samples: int) -> Array:
-    try:
-        vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers."
-        ) from None
-    if vector.shape != (n_samples,):
-        raise InputError(
-            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
-        )
-    check_finite(vector, name)
-    return vector
-
-
-def _costs(C: float, sample_weight: ArrayLike | None, n_samples: int) -> Array:
-    """C_i, zero for the rows that take no part."""
-    C = check_positive(C, "C")
-    if sample_weight is None:
-        return np.full(n_samples, C)
-    weights = _vector(sample_weight, "sample_weight", n_samples)
-    if (weights < 0).any():
-        raise InputError(
-            f"`sample_weight` must be nonnegative, got {int((weights < 0).sum())} negative entries. Give rows that "
-            "should not count the weight 0."
-        )
-    return C * weights
 
 
 def _labels(y: ArrayLike, costs: Array) -> Array:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known, check_positive, check_tol
+from kernelweave._checks import InputError, check_known, check_positive, check_scale, check_tol
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
@@ -261,12 +261,7 @@ def make_joint(
         raise InputError(
             f"`y` must have one entry per row of the kernels ({stack.n_samples}), got {np.shape(y)}."
         )
-    factors = np.ones(stack.n_kernels) if scale is None else np.asarray(scale, dtype=np.float64)
-    if factors.shape != (stack.n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
-        raise InputError(
-            f"`scale` must hold one positive factor per kernel (n_kernels={stack.n_kernels}), got shape "
-            f"{factors.shape}."
-        )
+    factors = check_scale(scale, stack.n_kernels)
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     machine = Machine(
         targets, check_positive(C, "C"), loss, check_positive(epsilon, "epsilon", zero=True), weights

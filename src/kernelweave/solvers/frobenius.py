@@ -1,0 +1,142 @@
+"""Frobenius products of weighted, centred kernels, in panels of rows or through factors.
+
+With sample weights w, ``p = w / sum(w)`` and ``K^c = (I - 1p') K (I - p1')``,
+
+    <K_k, K_l> = sum_ij w_i w_j K^c_k[i, j] K^c_l[i, j] ,
+
+which is what repeating the rows w times would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.gram import Gram
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Fewest entries of a panel. Smaller ones cost more in calls than they save in memory.
+PANEL = 2**18
+#: Share of its uncentred size below which nothing but rounding is left of a centred kernel.
+VANISHED = 1e-13
+
+
+def frobenius_norms(gram: Gram, row_weight: Array) -> Array:
+    """Frobenius norms of the centred kernels, shape (n_kernels,); exactly zero where a kernel is constant.
+
+    Costs n^2 / 2 products for each kernel, or ``rank^2 n`` where it is held as a factor of low rank.
+    """
+    low, full = _split(gram)
+    squares = np.empty(gram.n_kernels)
+    for m in low:
+        Z = _factors(gram, [m], row_weight)
+        # the products of the rows among themselves are fewer than those of the columns
+        squares[m] = np.sum(np.square(Z @ Z.T))
+    squares[full] = 0.0
+    for flat in _panels(gram, full, row_weight):
+        squares[full] += np.einsum("ml,ml->m", flat, flat)
+    return _without_constants(gram, row_weight, np.sqrt(squares))
+
+
+def frobenius_products(gram: Gram, row_weight: Array) -> Array:
+    """Frobenius products of all pairs of centred kernels, shape (n_kernels, n_kernels).
+
+    Pairs of kernels held as factors of low rank cost ``rank_k rank_l n``, all others n^2 / 2. Beside the result the
+    memory is that of at most two matrices. Rows and columns of constant kernels are exactly zero.
+    """
+    low, full = _split(gram)
+    out = np.zeros((gram.n_kernels, gram.n_kernels))
+    if len(low):
+        out[np.ix_(low, low)] = _products_of_factors(gram, low, row_weight)
+    if len(full):
+        everything = np.concatenate([full, low])
+        cross = np.zeros((len(full), len(everything)))
+        for flat in _panels(gram, everything, row_weight):
+            # without factors this is A A', half the work
+            cross += flat[: len(full)] @ flat.T
+        out[np.ix_(full, everything)] = cross
+        out[np.ix_(everything, full)] = cross.T
+    kept = _without_constants(gram, row_weight, np.sqrt(np.maximum(np.diag(out), 0.0))) > 0
+    out[~kept] = 0.0
+    out[:, ~kept] = 0.0
+    return out
+
+
+def _without_constants(gram: Gram, row_weight: Array, norms: Array) -> Array:
+    largest = gram.diagonal()[:, row_weight > 0].max(axis=1)
+    norms[norms <= VANISHED * row_weight.sum() * largest] = 0.0
+    return norms
+
+
+def _split(gram: Gram) -> tuple[Index, Index]:
+    """Kernels whose factors are cheaper than their entries, and the others."""
+    ranks = gram.ranks
+    low = (ranks >= 0) & (2 * np.square(ranks) <= gram.n_samples)
+    return np.flatnonzero(low), np.flatnonzero(~low)
+
+
+def _factors(gram: Gram, kernels: Index | list[int], row_weight: Array) -> Array:
+    """Centred factor rows of some kernels one after another, columns times the roots of the weights."""
+    parts = []
+    chosen = np.zeros(gram.n_kernels)
+    for m in kernels:
+        chosen[m] = 1.0
+        part = gram.factor(chosen)
+        assert part is not None  # ranks said so
+        parts.append(part)
+        chosen[m] = 0.0
+    Z = np.concatenate(parts)
+    return (Z - (Z @ (row_weight / row_weight.sum()))[:, None]) * np.sqrt(row_weight)
+
+
+def _products_of_factors(gram: Gram, low: Index, row_weight: Array) -> Array:
+    """``|Z_k Z_l'|^2`` for pairs of factors, in blocks of about n_samples rows."""
+    ranks = gram.ranks[low]
+    block = np.cumsum(ranks) // max(gram.n_samples, 1)
+    groups = [np.flatnonzero(block == b) for b in np.unique(block)]
+    out = np.zeros((len(low), len(low)))
+    for a, left in enumerate(groups):
+        Z = _factors(gram, low[left], row_weight)
+        for right in groups[a:]:
+            other = Z if right is left else _factors(gram, low[right], row_weight)
+            products = _sum_rows(np.square(Z @ other.T), ranks[left])
+            out[np.ix_(left, right)] = _sum_rows(products.T, ranks[right]).T
+            out[np.ix_(right, left)] = out[np.ix_(left, right)].T
+    return out
+
+
+def _sum_rows(values: Array, sizes: Index) -> Array:
+    """Sums of consecutive groups of rows; a group may be empty."""
+    out = np.zeros((len(sizes), values.shape[1]))
+    filled = sizes > 0
+    if filled.any():
+        out[filled] = np.add.reduceat(values, (np.cumsum(sizes) - sizes)[filled], axis=0)
+    return out
+
+
+def _panels(gram: Gram, kernels: Index, row_weight: Array) -> Iterator[Array]:
+    """Yield flat panels (len(kernels), entries): over all panels, products of rows are the Frobenius products."""
+    n = gram.n_samples
+    if not len(kernels):
+        return
+    total = float(row_weight.sum())
+    means = gram.matvecs(row_weight[None] / total, kernels)[:, 0]
+    # half of the grand mean goes to the row and half to the column
+    means -= 0.5 * (means @ row_weight)[:, None] / total
+    root = np.sqrt(row_weight)
+    step = max(1, max(PANEL, n * n // 2) // (len(kernels) * n))
+    chosen = None if np.array_equal(kernels, np.arange(gram.n_kernels)) else kernels
+    for first in range(0, n, step):
+        rows = slice(first, min(first + step, n))
+        panel = gram.panel(rows, chosen)
+        panel -= means[:, rows, None]
+        panel -= means[:, None, first:]
+        # the square at the diagonal is complete, what is right of it stands for its mirror image too
+        factor = np.outer(root[rows], root[first:])
+        factor[:, rows.stop - first :] *= np.sqrt(2.0)
+        panel *= factor
+        yield panel.reshape(len(kernels), -1)
