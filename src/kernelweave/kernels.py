@@ -953,7 +953,8 @@ class Elementwise(Kernel):
         for label in ("function", "derivative"):
             if not callable(getattr(self, label)):
                 raise InputError(
-                    f"`{label}` of Elementwise must be callable, got {getattr(self, label)!r}. Pass a function of arrays."
+                    f"`{label}` of Elementwise must be callable, got {getattr(self, label)!r}. Pass a function "
+                    "of arrays."
                 )
 
     def from_statistic(

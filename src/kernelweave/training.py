@@ -288,7 +288,13 @@ def decisions(
 
 
 def _add_deep(
-    source: Source, queries: Any, fitted: FittedNormalizer, block: Array, w: Array, c: Array, uppers: Sequence[Uppers]
+    source: Source,
+    queries: Any,
+    fitted: FittedNormalizer,
+    block: Array,
+    w: Array,
+    c: Array,
+    uppers: Sequence[Uppers],
 ) -> None:
     """Add the decision values of deep kernels to `block` (n_solutions, n_queries, n_outputs)."""
     for s, layers in enumerate(uppers):

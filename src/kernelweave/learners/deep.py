@@ -98,7 +98,9 @@ class _DeepLearner(MarginLearner):
                 f"`kernels` must be a list of kernels, a list of such lists (one per layer above the first) or None, "
                 f"got {kernels!r}."
             )
-        per_layer = kernels if not isinstance(kernels[0], Kernel) else [kernels] * (self.n_layers - 1)
+        per_layer: Sequence[Any] = (
+            kernels if not isinstance(kernels[0], Kernel) else [kernels] * (self.n_layers - 1)
+        )
         if len(per_layer) != self.n_layers - 1:
             raise InputError(
                 f"`kernels` must have one list for each of the {self.n_layers - 1} layers above the first, got "
@@ -107,15 +109,19 @@ class _DeepLearner(MarginLearner):
         for layer in per_layer:
             for kernel in layer:
                 if not isinstance(kernel, Kernel):
-                    raise InputError(f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}.")
+                    raise InputError(
+                        f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}."
+                    )
             if not len(layer):
-                raise InputError("`kernels` must hold at least one kernel for every layer, got an empty list.")
+                raise InputError(
+                    "`kernels` must hold at least one kernel for every layer, got an empty list."
+                )
         return tuple(tuple(kernel.layer() for kernel in layer) for layer in per_layer)
 
     def _losses(self, classification: bool) -> str:
         if self.loss == "squared":
             return "squared"
-        return super()._losses(classification) if not classification else "hinge"
+        return "hinge" if classification else "epsilon-insensitive"
 
     def start(self) -> WarmStart:
         return _DeepWarmStart()

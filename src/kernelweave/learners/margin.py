@@ -320,7 +320,9 @@ def _layer_weights(found: list[MKLResult]) -> Array:
     out = np.full((len(found), len(deep.layer_weights), width), np.nan)
     for block, result in zip(out, found, strict=True):
         # an output without any machine has no layers: equal weights stand for it
-        own = getattr(result, "layer_weights", ()) or [np.full(len(w), 1.0 / len(w)) for w in deep.layer_weights]
+        own = getattr(result, "layer_weights", ()) or [
+            np.full(len(w), 1.0 / len(w)) for w in deep.layer_weights
+        ]
         for row, w in zip(block, own, strict=True):
             row[: len(w)] = w
     return out[0] if len(out) == 1 else out

@@ -361,7 +361,8 @@ def _descend(
             best, best_loss, since_best = here, loss, 0
 
     record()
-    moves = {"backtracking": _Backtracking, "fixed": _Fixed, "adam": _Adam}[descent.step](descent)
+    kinds: dict[str, type[_Moves]] = {"backtracking": _Backtracking, "fixed": _Fixed, "adam": _Adam}
+    moves = kinds[descent.step](descent)
     status, idle, n = Status.UNFINISHED, 0, 0
     try:
         for n in range(1, descent.max_iter + 1):
@@ -384,7 +385,17 @@ def _descend(
     return best, status, n
 
 
-class _Backtracking:
+class _Moves:
+    """How one point leads to the next; None when there is nowhere to go."""
+
+    def __init__(self, descent: Descent) -> None:
+        raise NotImplementedError
+
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        raise NotImplementedError
+
+
+class _Backtracking(_Moves):
     """Projected gradient that never raises the criterion."""
 
     def __init__(self, descent: Descent) -> None:
@@ -400,7 +411,9 @@ class _Backtracking:
             weights = search.moved(here.weights, here.gradient, step)
             change = np.concatenate(weights) - w
             promised = -float(g @ change)
-            if promised <= 1e-14 * abs(here.value) or not np.abs(change).max() > 1e-12 * float(np.abs(w).max()):
+            if promised <= 1e-14 * abs(here.value) or not np.abs(change).max() > 1e-12 * float(
+                np.abs(w).max()
+            ):
                 return None
             there = search.at(weights)
             if here.value - there.value >= SUFFICIENT * promised:
@@ -412,7 +425,7 @@ class _Backtracking:
         return there
 
 
-class _Fixed:
+class _Fixed(_Moves):
     """The paper's update with a constant step; the literal one goes uphill."""
 
     def __init__(self, descent: Descent) -> None:
@@ -428,7 +441,7 @@ class _Fixed:
         return search.at(weights)
 
 
-class _Adam:
+class _Adam(_Moves):
     """Steps of about the same size for every weight, whatever the size of its derivative."""
 
     def __init__(self, descent: Descent) -> None:

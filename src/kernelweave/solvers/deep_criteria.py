@@ -107,7 +107,7 @@ class OutOfFold(Criterion):
         check_known(self.kind, MEASURES, "criterion")
         self._warm = [None] * len(self.folds)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         machine, n = self.machine, len(K)
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
         covered = np.concatenate(list(self.folds))
@@ -127,9 +127,7 @@ class OutOfFold(Criterion):
             found = own.solve(block, tol=self.tol, warm_start=self._warm[k])
             b = self._warm[k] = found.dual_coef
             cross = K[np.ix_(test, train)]
-            losses, slopes = measure(
-                self.kind, cross @ b + found.intercept, machine.y[test], machine.epsilon
-            )
+            losses, slopes = measure(self.kind, cross @ b + found.intercept, machine.y[test], machine.epsilon)
             value += float(share[test] @ losses)
             if gradient:
                 e = share[test] * slopes
@@ -165,7 +163,7 @@ class TrainingError(Criterion):
     literal: bool = False
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         rows, n = self.rows, len(K)
         own = _restricted(self.machine, rows)
         weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
@@ -202,7 +200,7 @@ class DualValue(Criterion):
     tol: float = 1e-8
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         own = _restricted(self.machine, self.rows)
         if _is_one_class(own):
             return 0.0, np.zeros_like(K)
@@ -249,7 +247,7 @@ class SpanBound(Criterion):
     smoothing: float = 1.0
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         rows, n = self.rows, len(K)
         own = _restricted(self.machine, rows)
         if _is_one_class(own):
@@ -320,9 +318,9 @@ class SpanBound(Criterion):
         row = np.zeros(len(y))
         row[bound] = -psi_bound * y[bound]
         if len(free):
-            by_size = psi_free * spans + (psi_free * size[free] - system.diagonal()) * self.smoothing / np.square(
-                size[free]
-            )
+            by_size = psi_free * spans + (
+                psi_free * size[free] - system.diagonal()
+            ) * self.smoothing / np.square(size[free])
             pull += np.sign(b[free]) * by_size
             row[free] -= _adjoint(own, K, free, pull, -float(psi_bound @ y[bound]))
         H += 0.5 * (np.outer(row, b) + np.outer(b, row))

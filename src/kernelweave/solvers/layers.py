@@ -218,7 +218,9 @@ class Angle(LayerFunction):
         sine = xp.sqrt((1.0 - c) * (1.0 + c))
         if self.degree == 0:
             # parallel rows have no derivative; the angle does not change there when both are scaled
-            slope = xp.where(sine > 0, 1.0 / xp.where(sine > 0, np.pi * sine, xp.ones_like(c)), xp.zeros_like(c))
+            slope = xp.where(
+                sine > 0, 1.0 / xp.where(sine > 0, np.pi * sine, xp.ones_like(c)), xp.zeros_like(c)
+            )
         elif self.degree == 1:
             slope = (np.pi - xp.acos(c)) / np.pi
         else:
@@ -334,7 +336,9 @@ class Layers:
         xp = namespace(kappa)
         out = [kappa]
         for layer, w in zip(self.functions, weights, strict=True):
-            out.append(_sum(xp, [float(v) * d for v, d in zip(w, self._unit(xp, layer, out[-1]), strict=True)]))
+            out.append(
+                _sum(xp, [float(v) * d for v, d in zip(w, self._unit(xp, layer, out[-1]), strict=True)])
+            )
         return out
 
     def _unit(self, xp: Any, layer: Sequence[LayerFunction], kappa: Any) -> list[Any]:

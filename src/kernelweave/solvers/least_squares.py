@@ -39,7 +39,7 @@ class Bordered:
         return lapack.dpotrs(self._factor, g, lower=1)[0]
 
     def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
-        """x and t for one right-hand side."""
+        """Return x and t for one right-hand side."""
         x = self._plain(g)
         t = (float(x.sum()) - s) / self._total
         return x - t * self._ones, t

@@ -25,7 +25,8 @@ class Status(enum.Enum):
         "(for example to mean diagonal 1)."
     )
     UNFINISHED = (
-        "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change the step."
+        "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change "
+        "the step."
     )
     STALLED = (
         "Rounding errors stop further progress: there is next to no regularisation beside the kernels, or they "
