@@ -193,13 +193,17 @@ class Part:
             self.gram.take(np.array([kernel])), self.y, self.block[own], self.diagonal[own], self.y_held
         )
 
-    def score(self, result: MarginResult) -> tuple[float, float]:
-        """Accuracy in percent and mean hinge loss on the held-out rows."""
+    def decision(self, result: MarginResult) -> Array:
+        """Decision values on the held-out rows."""
         K = np.tensordot(result.weights, self.block, 1)
         upper = result.uppers[0] if result.uppers else None
         if upper is not None:
             K = upper.cross(K, result.weights @ self.diagonal)
-        f = K @ result.dual_coef[:, 0] + result.intercept[0]
+        return K @ result.dual_coef[:, 0] + result.intercept[0]
+
+    def score(self, result: MarginResult) -> tuple[float, float]:
+        """Accuracy in percent and mean hinge loss on the held-out rows."""
+        f = self.decision(result)
         right = float(100 * np.mean((f > 0) == (self.y_held > 0)))
         return right, float(np.mean(np.maximum(0.0, 1.0 - self.y_held * f)))
 

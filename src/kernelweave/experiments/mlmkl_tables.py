@@ -282,7 +282,7 @@ def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
                 {
                     "method": method,
                     "eta": eta,
-                    "accuracy": float(np.nanmean([np.mean(v) for v in right.values()])),
+                    "accuracy": _mean([float(np.mean(v)) for v in right.values()]),
                     "fell": float(np.mean(change[done] < 0)) if done.any() else np.nan,
                     "rose": float(np.mean(change[done] > 0)) if done.any() else np.nan,
                     "steps": float(np.mean([r["steps"][k] for _, r in group])),
@@ -294,6 +294,12 @@ def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
     return pd.DataFrame(out, columns=columns)
 
 
+def _mean(values: list[float]) -> float:
+    """Mean of what is there, NaN of nothing."""
+    there = [v for v in values if not math.isnan(v)]
+    return float(np.mean(there)) if there else math.nan
+
+
 def _weights(rows: Rows) -> pd.DataFrame:
     """Mean share of each kernel in its layer, over the paper's twelve sets and all halves, for the chosen settings."""
     groups: dict[tuple[str, str], list[np.ndarray]] = {}
@@ -302,11 +308,13 @@ def _weights(rows: Rows) -> pd.DataFrame:
         if kept and "weights" in result and cell["dataset"] in TRAINING:
             w = np.array(result["weights"])
             size = w.sum(axis=1, keepdims=True)
+            # 2LMKL may give up all kernels: what is left is a constant
             shares = np.divide(w, size, out=np.full_like(w, np.nan), where=size > 0)
             groups.setdefault((str(cell["protocol"]), str(cell["method"])), []).append(shares)
     out = []
     for (protocol, method), shares in groups.items():
-        for layer, row in enumerate(np.nanmean(shares, axis=0)):
+        for layer, block in enumerate(np.stack(shares, axis=1)):
+            row = [_mean(column.tolist()) for column in block.T]
             named = dict(zip(("linear", "rbf", "polynomial 2", "polynomial 3"), row, strict=True))
             out.append({"protocol": protocol, "method": method, "layer": layer + 1, **named})
     columns = ["protocol", "method", "layer", "linear", "rbf", "polynomial 2", "polynomial 3"]
