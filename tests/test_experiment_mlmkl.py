@@ -346,8 +346,8 @@ def test_grid_has_every_method_where_it_belongs():
     found = {(c["protocol"], c["method"]) for c in cells}
     assert ("tuned", "mlmkl-literal-2") not in found
     assert ("literal", "rbf") not in found
-    assert len(found) == 16 + 14
-    assert len(cells) == 17 * 10 * 30
+    assert len(found) == 17 + 15
+    assert len(cells) == 17 * 10 * 32
     assert options.etas == tuple(10.0**-k for k in range(9))
     with pytest.raises(InputError, match="Unknown data set"):
         options.with_values(datasets=("heart",))

@@ -62,6 +62,7 @@ LABELS = {
     "mlmkl-literal-1": "MLMKL-literal-1",
     "mlmkl-literal-2": "MLMKL-literal-2",
     "mlmkl-literal-3": "MLMKL-literal-3",
+    "sm1mkl-half": "SM1MKL, cap 1/2",
     "average": "average kernel",
     "uniform-2": "uniform-2",
     "uniform-3": "uniform-3",
@@ -76,8 +77,9 @@ PROTOCOLS = ("literal", "tuned")
 
 #: C of all methods in the literal protocol.
 LITERAL_C = 10.0
-#: Cap of SM1MKL, 1 / (M - 3) in the demonstration of its author's code, for M = 4 kernels: the method is then L1 MKL.
-THETA = 1.0
+#: Caps of SM1MKL; the paper gives none. 1 is 1 / (M - 3), as in the demonstration of its author's code, for M = 4
+#: kernels: plain L1 MKL. A half lies between that and the average kernel.
+THETAS = {"sm1mkl": 1.0, "sm1mkl-half": 0.5}
 #: Learners of the methods with a step: their solutions depend on where they start.
 NOT_CONVEX = (learners.DMKL, learners.TwoLayerMKL, learners.MLMKL)
 #: Inner folds; the literal protocol holds out the first of them.
@@ -270,8 +272,8 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
         return learners.Uniform(tol=1e-6)
     if family == "l2mkl":
         return learners.LpMKL(p=2.0, tol=1e-4)
-    if family == "sm1mkl":
-        return learners.SoftMarginMKL(theta=THETA, tol=1e-4)
+    if family in THETAS:
+        return learners.SoftMarginMKL(theta=THETAS[family], tol=1e-4)
     if family == "uniform":
         return learners.DeepUniform(n_layers)
     literal = protocol == "literal"
