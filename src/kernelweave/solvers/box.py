@@ -98,7 +98,8 @@ def project(problem: BoxProblem, start: Array) -> Array | None:
 
 
 def snap(problem: BoxProblem, b: Array) -> Array:
-    """Coefficients with those on their bounds that only rounding keeps off: they are not free."""
+    """Coefficients with those on zero or on a bound that only rounding keeps off it."""
+    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
     b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
     return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
 
