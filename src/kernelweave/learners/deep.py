@@ -107,7 +107,7 @@ class _DeepLearner(MarginLearner):
                 f"{len(per_layer)}."
             )
         for layer in per_layer:
-            for kernel in layer:
+            for kernel in layer if isinstance(layer, Sequence) else [layer]:
                 if not isinstance(kernel, Kernel):
                     raise InputError(
                         f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}."

@@ -385,6 +385,11 @@ def _descend(
     return best, status, n
 
 
+def _is_empty(weights: Sequence[Array]) -> bool:
+    """Whether a layer has lost all its weights: nothing is left of the kernel then."""
+    return any(not w.any() for w in weights)
+
+
 class _Moves:
     """How one point leads to the next; None when there is nowhere to go."""
 
@@ -415,9 +420,10 @@ class _Backtracking(_Moves):
                 np.abs(w).max()
             ):
                 return None
-            there = search.at(weights)
-            if here.value - there.value >= SUFFICIENT * promised:
-                break
+            if not _is_empty(weights):
+                there = search.at(weights)
+                if here.value - there.value >= SUFFICIENT * promised:
+                    break
             step /= SHORTER
         bent = float(change @ (np.concatenate(there.gradient) - g))
         # where the criterion is not convex along the step, or hardly bent, do not jump further than four times as far
@@ -435,8 +441,7 @@ class _Fixed(_Moves):
         weights = search.moved(here.weights, here.gradient, self.step)
         if all((a == b).all() for a, b in zip(weights, here.weights, strict=True)):
             return None
-        if any(not w.any() for w in weights):
-            # a layer without any weight is no kernel
+        if _is_empty(weights):
             return None
         return search.at(weights)
 
@@ -461,7 +466,7 @@ class _Adam(_Moves):
             unbiased = v / (1.0 - 0.999**self.count)
             direction.append(m / (1.0 - 0.9**self.count) / (np.sqrt(unbiased) + 1e-12))
         weights = search.moved(here.weights, direction, self.eta)
-        if any(not w.any() for w in weights):
+        if _is_empty(weights):
             return None
         return search.at(weights)
 
