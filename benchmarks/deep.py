@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,9 @@ def turns(functions: dict[str, Callable[[], Any]], repeat: int) -> dict[str, flo
 def measure_pass(n: int, repeat: int) -> dict[str, Any]:
     """Three layers of four kernels, from the base triangles to the derivatives of all weights.
 
-    ``once`` reads and writes every array that the pass holds a single time; ``traffic`` reads and writes them as often as
-    the pass must: the base triangles for the sum and for the last derivative, every layer's kernel when it is made and
-    used, forwards and backwards. Both move contiguous triangles and compute nothing.
+    ``once`` reads and writes every array that the pass holds a single time; ``traffic`` reads and writes them as often
+    as the pass must: the base triangles for the sum and for the last derivative, every layer's kernel when it is made
+    and used, forwards and backwards. Both move contiguous triangles and compute nothing.
     """
     gram, _ = made_up(n)
     kernel = DeepKernel(gram, np.ones(4), Layers((PAPER,) * (DEPTH - 1)))
@@ -95,7 +96,7 @@ def measure_pass(n: int, repeat: int) -> dict[str, Any]:
         for row in base:
             row.sum()
         held[0].fill(1.0)
-        for below, above in zip(held[:-2], held[1:-1], strict=True):
+        for below, above in pairwise(held[:-1]):
             np.copyto(above, below)
         np.negative(held[-2], out=held[-2])  # the mirrored half
         for below in held[: DEPTH - 1]:

@@ -543,3 +543,21 @@ def test_baselines_of_the_paper_are_rows_of_the_same_table(cancer):
     l2 = kw.MKLClassifier(kw.banks.mlmkl(), LpMKL(2.0, 10.0), normalize="cosine").fit(X, y)
     assert sksvm.score(new, truth) < 0.75  # nearly the identity in 30 dimensions: the majority class
     assert l2.score(new, truth) > 0.93
+
+
+def test_steps_are_reported_and_a_stop_keeps_what_is_done(cancer):
+    X, y, new, truth = cancer
+    seen = []
+    model = kw.MKLClassifier(kw.banks.mlmkl(), MLMKL(2), normalize="cosine")
+
+    def report(text):
+        seen.append(text)
+        return len(seen) == 3
+
+    model._reporter = lambda n_steps, X, y: report
+    model._reported = lambda: None
+    with pytest.warns(UserWarning, match="interrupted: the weights are the best ones so far"):
+        model.fit(X, y)
+    assert model.status_ == "interrupted"
+    assert [text.split(":")[0] for text in seen[:3]] == ["step 1", "step 2", "step 3"]
+    assert model.score(new, truth) > 0.9

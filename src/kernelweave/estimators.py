@@ -266,7 +266,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
         if learner.requested() is None:
             return n_problems * learner.n_alphas * (learner.n_folds + 1)
-        return n_problems
+        # nobody knows how many steps a descent takes
+        return None if learner.iterates else n_problems
 
     def _solve(
         self,
@@ -282,7 +283,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         requested = learner.requested()
         if requested is not None:
             self.alpha_ = requested
-            solved = solve_task(task, setups, learner, self.alpha_)
+            solved = solve_task(task, setups, learner, self.alpha_, report)
+            if any(s.result.status is Status.INTERRUPTED for s in solved):
+                self._say_interrupted("the weights are the best ones so far")
             report(f"alpha {self.alpha_:.3g}")
             return solved
         alphas = shared_alphas(task, setups, learner.n_alphas, learner)

@@ -177,8 +177,11 @@ def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: L
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
 
 
-def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: float) -> list[Solved]:
-    """Solve every problem at one strength."""
+def solve_task(
+    task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
+) -> list[Solved]:
+    """Solve every problem at one strength; learners that take many steps report each."""
+    more = {"report": report} if learner.iterates else {}
     return [
         Solved(
             setup,
@@ -189,6 +192,7 @@ def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: flo
                 scale=setup.normalizer.scale,
                 sample_weight=task.sample_weight,
                 classification=task.classification,
+                **more,
             ),
         )
         for setup in setups

@@ -27,6 +27,8 @@ class Learner(BaseEstimator):
     own_intercept = False
     #: Whether the solution is the mean of a Gaussian process.
     bayesian = False
+    #: Whether a single strength takes many steps, which `solve` reports.
+    iterates = False
     #: Whether it can be used for regression.
     regression = True
 

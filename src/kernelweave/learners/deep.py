@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ class _DeepLearner(MarginLearner):
     normalize_layers: bool
     device: str | None
     loss = "auto"
+    iterates = True
 
     def check(self) -> None:
         super().check()
@@ -130,6 +131,13 @@ class _DeepLearner(MarginLearner):
         super().remember(warm, result)
         if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepResult):
             warm.layers = (result.weights, *(result.upper.weights if result.upper is not None else ()))
+
+    @staticmethod
+    def _tell(problem: MarginProblem) -> Callable[[int, float], object] | None:
+        report = problem.report
+        if report is None:
+            return None
+        return lambda step, value: report(f"step {step}: criterion {value:.4g}")
 
     def _kernel(self, problem: MarginProblem) -> DeepKernel:
         return DeepKernel(problem.gram, problem.scale, self.layers(), self.device)
@@ -278,7 +286,7 @@ class MLMKL(_DeepLearner):
         )  # fmt: skip
         return solve_deep(
             kernel, machine, self._criterion(problem, rows), descent, self._project(),
-            start=self._start(warm), validation=validation,
+            start=self._start(warm), validation=validation, callback=self._tell(problem),
         )  # fmt: skip
 
     def _project(self) -> Project:
@@ -396,7 +404,7 @@ class DMKL(_DeepLearner):
         )
         return solve_deep(
             self._kernel(problem), problem.machine, criterion, descent, _last_at_most_one,
-            start=self._start(warm),
+            start=self._start(warm), callback=self._tell(problem),
         )  # fmt: skip
 
 
@@ -486,6 +494,7 @@ class TwoLayerMKL(_DeepLearner):
         return solve_deep(
             self._kernel(problem), machine, criterion, descent, _orthant,
             start=self._start(warm), learnt=[True, False], penalty=[float(self.penalty), 0.0],
+            callback=self._tell(problem),
         )  # fmt: skip
 
 

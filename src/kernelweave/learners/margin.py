@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -160,8 +160,8 @@ class MarginLearner(Learner):
     def _losses(self, classification: bool) -> str:
         return self.loss if classification else "epsilon-insensitive"
 
-    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
-        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [])
+    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None):  # noqa: D102
+        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [], report)
 
     def path(  # noqa: D102
         self,
@@ -202,6 +202,7 @@ class MarginLearner(Learner):
         classification: bool,
         tol: float | None,
         warm: list[WarmStart],
+        report: Callable[[str], bool] | None = None,
     ) -> MarginResult:
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
@@ -219,7 +220,9 @@ class MarginLearner(Learner):
                 # a fold without one of the classes: every row is right without any kernel
                 found.append(_constant(column, gram.n_kernels))
                 continue
-            problem = MarginProblem(gram, machine, scale, self.tol if tol is None else max(tol, self.tol))
+            problem = MarginProblem(
+                gram, machine, scale, self.tol if tol is None else max(tol, self.tol), report
+            )
             result = self.learn(problem, start)
             self.remember(start, result)
             found.append(result)
@@ -228,12 +231,13 @@ class MarginLearner(Learner):
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """A stack with a machine, and the tolerance asked for."""
+    """A stack with a machine, the tolerance asked for, and who is told of steps within a fit."""
 
     gram: Gram
     machine: Machine
     scale: Array
     tol: float
+    report: Callable[[str], bool] | None = None
 
     def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> MKLResult:
         """Minimise the optimal value of the machine over a set of weights."""
