@@ -7,8 +7,8 @@ of D,
 
     gap = (gap of the machine on K(d)) + 1/2 (sigma(q) - <d, q>) .
 
-Methods: an active-set Newton method (the default), the reduced gradient of SimpleMKL as published, cutting planes (SILP),
-and the closed form of Lp-norm MKL.
+Methods: an active-set Newton method (the default), the reduced gradient of SimpleMKL as published, cutting planes
+(SILP), and the closed form of Lp-norm MKL.
 """
 
 from __future__ import annotations
@@ -294,7 +294,8 @@ def make_joint(
     check_finite(factors, "scale")
     if not (factors > 0).all():
         raise InputError(
-            f"`scale` must be positive, got {int((factors <= 0).sum())} factors <= 0. Drop kernels that should not count."
+            f"`scale` must be positive, got {int((factors <= 0).sum())} factors <= 0. Drop kernels that should not "
+            "count."
         )
     weights = None if sample_weight is None else _floats(sample_weight, "sample_weight")
     machine = Machine(
