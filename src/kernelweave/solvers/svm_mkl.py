@@ -477,7 +477,11 @@ def _step(q: Array, weights: Array, B: Array, watched: Index, cap: float, dampin
     # what the model lacks when no row is free
     H.flat[:: len(H) + 1] += damping * max(mean, level) + np.finfo(float).tiny
     # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
-    drive = 0.5 * (q - level) if cap < 1.0 else q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
+    drive = 0.5 * (q - level)
+    if cap >= 1.0:
+        # below the level the longer step is the plain one: the other vanishes with q, and a kernel that adds nothing
+        # would keep its weight
+        drive = np.where(q > level, q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0), drive)
     linear = -drive - H @ own
     x = own.copy()
     if cap < 1.0:
