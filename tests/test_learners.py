@@ -57,8 +57,6 @@ def expected_failures(estimator):
         }
     if estimator.learner == "dmkl":
         return {"check_sample_weight_equivalence_on_dense_data": "repeated rows span each other"}
-    if isinstance(estimator, kw.MKLClassifierCV):
-        return {"check_sample_weight_equivalence_on_dense_data": "folds of repeated rows are other folds"}
     return {}
 
 
