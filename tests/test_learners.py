@@ -18,6 +18,8 @@ from kernelweave.learners import LEARNERS, alignment
 
 MARGIN = [name for name in LEARNERS if name != "rls2"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
+#: Learners with weights of several layers.
+DEEP = ["mlmkl", "dmkl", "deep-uniform"]
 #: Learners whose gap certifies the weights too.
 CONVEX = ["simple", "silp", "lp", "soft-margin", "rkl", "do"]
 CHECKED = [
@@ -80,7 +82,9 @@ def test_two_classes(name, cancer):
     model = kw.MKLClassifier(bank, name, standardize=True).fit(train, y)
     assert model.score(test, truth) > 0.88
     assert pytest.approx(1.0) == model.C_
-    assert model.weights_.shape == (model.n_kernels_,)
+    layers = () if model.weights_.ndim == 1 else (len(model.layer_kernel_names_),)
+    assert model.weights_.shape == (*layers, model.n_kernels_)
+    assert (len(layers) == 1) == (name in DEEP)
     parts = model.kernel_contributions(test)
     np.testing.assert_allclose(parts.sum(axis=1) + model.intercept_, model.decision_function(test), atol=1e-8)
     if name in CONVEX:
@@ -92,7 +96,8 @@ def test_two_classes(name, cancer):
 def test_three_classes(name, wine):
     train, test, y, truth = wine
     model = kw.MKLClassifier(learner=name).fit(train, y)
-    assert model.weights_.shape == (3, model.n_kernels_)
+    layers = (len(model.layer_kernel_names_),) if name in DEEP else ()
+    assert model.weights_.shape == (3, *layers, model.n_kernels_)
     assert model.intercept_.shape == (3,)
     assert model.score(test, truth) > 0.85
 

@@ -193,7 +193,9 @@ def make_learner(spec: FitSpec) -> Any:
             "smoothing": spec.smoothing,
             "device": spec.device or None,
         }
-    return chosen(**{name: value for name, value in given.items() if name in known})
+    learner = chosen(**{name: value for name, value in given.items() if name in known})
+    learner.check()
+    return learner
 
 
 def make_cv(spec: FitSpec, task: str) -> Any:

@@ -225,7 +225,8 @@ class SpanBound(Criterion):
         S_p^2 = 1 / ((M + D)^-1)_pp - D_pp                   for free rows,
         S_p^2 = K_pp - v'(M + D)^-1 v ,  v = [K_Fp; 1]       for rows at their bound,
 
-    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``.
+    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``. Where no other row is
+    free there is nothing to span with, and S_p^2 is K_pp.
 
     Attributes
     ----------
@@ -279,7 +280,8 @@ class SpanBound(Criterion):
             A = K[np.ix_(free, free)]
             A.flat[:: len(free) + 1] += spread
             lifted = Bordered(A, lift=0.0)
-            B = lifted.inverse()
+            # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
+            B = lifted.inverse() if len(free) > 1 else 1.0 / A
             poles = B.diagonal().copy()
             spans = 1.0 / poles - spread
             argument[free] = size[free] * spans - 1.0
