@@ -14,6 +14,8 @@ import kernelweave as kw
 from kernelweave import inspection, plots
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
+from kernelweave.solvers.deep_criteria import SpanBound
+from kernelweave.solvers.machines import Machine
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 4))
@@ -190,6 +192,28 @@ def test_a_device_that_is_not_there_is_said():
     model = kw.MKLClassifier(BASE, MLMKL(device="no-such-device"))
     with pytest.raises(kw.InputError, match=r"needs torch|cannot be used"):
         model.fit(X, TWO)
+
+
+def test_the_span_of_a_single_free_row_is_finite_and_has_its_derivative():
+    """One support vector inside the box among rows at their bounds, where there is nothing to span it with."""
+    found = 0
+    for trial in range(60):
+        rng = np.random.default_rng(trial)
+        Z = rng.normal(size=(8, 2))
+        y = np.where(rng.random(8) > 0.5, 1.0, -1.0)
+        machine = Machine(y, 0.2, "hinge", 0.0, rng.uniform(0.5, 2, 8))
+        K = Z @ Z.T + 0.3 * np.eye(8)
+        if abs(y.sum()) == 8 or len(machine.free(machine.solve(K, tol=1e-12).dual_coef)) != 1:
+            continue
+        found += 1
+        value, H = SpanBound(machine, np.arange(8), tol=1e-12).at(K)
+        assert 0 < value < 1
+        D = rng.normal(size=(8, 8))
+        D += D.T
+        ends = [SpanBound(machine, np.arange(8), tol=1e-12).at(K + e * D, False)[0] for e in (1e-6, -1e-6)]
+        slope = float(((np.triu(H) + np.triu(H, 1).T) * D).sum())
+        assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
+    assert found >= 3
 
 
 # ---- inspection ------------------------------------------------------------------------------------
