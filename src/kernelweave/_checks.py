@@ -162,7 +162,9 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         raise InputError(f"`scale` must be numeric, one factor per kernel, got {scale!r:.50}.") from None
     if factors.shape != (n_kernels,):
-        raise InputError(f"`scale` must hold one factor per kernel, shape ({n_kernels},), got {factors.shape}.")
+        raise InputError(
+            f"`scale` must hold one factor per kernel, shape ({n_kernels},), got {factors.shape}."
+        )
     check_finite(factors, "scale")
     if not (factors > 0).all():
         raise InputError(

@@ -87,7 +87,7 @@ def parse_kernels(text: str) -> list[Any]:
     """Kernels separated by semicolons."""
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
-        raise InputError("`kernels` is empty. Name a bank, or kernels such as 'linear; rbf(gamma=0.1)'.")
+        raise InputError("No kernel is named. Give a bank, or kernels such as 'linear; rbf(gamma=0.1)'.")
     return [kernels.parse(part) for part in parts]
 
 
@@ -148,6 +148,17 @@ def parse_alphas(text: str) -> tuple[Any, int]:
         ) from None
 
 
+def parse_layers(text: str) -> Any:
+    """Kernels of the layers above the first: None, one list for all of them, or one list each."""
+    if not text.strip():
+        return None
+    try:
+        layers = [parse_kernels(part) for part in text.split("|")]
+    except InputError as error:
+        raise InputError(f"`layer_kernels`: {error}") from None
+    return layers if len(layers) > 1 else layers[0]
+
+
 def make_learner(spec: FitSpec) -> Any:
     """The learner of a spec."""
     chosen = learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]
@@ -164,7 +175,27 @@ def make_learner(spec: FitSpec) -> Any:
         "epsilon": spec.epsilon,
         "lam": spec.lam,
     }
-    return chosen(**{name: value for name, value in given.items() if name in known})
+    if "normalize_layers" in known:
+        given |= {
+            "n_layers": spec.n_layers,
+            "kernels": parse_layers(spec.layer_kernels),
+            "normalize_layers": spec.normalize_layers,
+            "criterion": spec.criterion,
+            "n_folds": spec.criterion_folds,
+            "loss": spec.loss,
+            "step": spec.step,
+            "eta": spec.eta,
+            "weight_set": spec.weight_set,
+            "validation_fraction": spec.validation_fraction,
+            "n_iter_no_change": spec.n_iter_no_change,
+            "literal": spec.literal,
+            "penalty": spec.penalty,
+            "smoothing": spec.smoothing,
+            "device": spec.device or None,
+        }
+    learner = chosen(**{name: value for name, value in given.items() if name in known})
+    learner.check()
+    return learner
 
 
 def make_cv(spec: FitSpec, task: str) -> Any:

@@ -43,7 +43,8 @@ def summarize(console: Any, model: Any) -> None:
     """Print weights, strength and certificate."""
     from rich.table import Table
 
-    from kernelweave.inspection import kernel_weights
+    from kernelweave.inspection import kernel_weights, layer_weights
+    from kernelweave.learners import Learner, resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
@@ -53,11 +54,19 @@ def summarize(console: Any, model: Any) -> None:
     console.print(table)
     if len(weights) > 12:
         console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
+    layers = layer_weights(model)
+    for depth in range(1, len(layers.names)):
+        means = layers.weights[depth].reshape(len(layers.names[depth]), -1).mean(axis=1)
+        parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
+        console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
     console.print(f"Held as: {model.gram_}.")
     console.print(
         f"{strength(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
     )
+    learner = resolve(model.learner)
+    if learner.certificate != Learner.certificate:
+        console.print(learner.certificate)
 
 
 def strength(model: Any) -> str:
@@ -146,7 +155,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     alphas, n_alphas = parse_alphas(spec.alphas)
-    outputs = [None] if model.weights_.ndim == 1 else [str(c) for c in model.classes_]
+    outputs = [None] if model._base_weights.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:
@@ -160,7 +169,13 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         )
         if output is not None:
             head.insert(0, "class", output)
-        frames.append(pd.concat([head, weights], axis=1))
+        layers = [
+            pd.DataFrame(w, columns=[f"layer {depth}: {name}" for name in names])
+            for depth, (names, w) in enumerate(
+                zip(model.layer_kernel_names_[1:], found.upper_weights, strict=True), start=2
+            )
+        ]
+        frames.append(pd.concat([head, weights, *layers], axis=1))
         wanted, done = wanted + n_alphas, done + len(found.alphas)
         display = RegularizationPathDisplay(
             found.alphas, found.df, found.weights, found.names, None, "kernel weight"

@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelweave.cli.fitting import Prepared, default_views, parse_alphas, parse_kernels
 from kernelweave.cli.spec import FitSpec
+from kernelweave.kernels import Kernel
 
 
 def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
@@ -82,9 +83,11 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
     body.append(f"model.fit(X.iloc[train], y[train]{extra})")
     body += [
         'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
-        "for name, weight in zip(model.kernel_names_, np.atleast_2d(model.weights_).mean(axis=0), strict=True):",
-        "    if weight > 0:",
-        '        print(f"{weight:.4f}  {name}")',
+        "layers = kw.inspection.layer_weights(model)",
+        "for names, weights in zip(layers.names, layers.weights, strict=True):",
+        "    for name, weight in zip(names, weights.reshape(len(names), -1).mean(axis=1), strict=True):",
+        "        if weight > 0:",
+        '            print(f"{weight:.4f}  {name}")',
         "if len(test):",
         '    print(f"held-out score {model.score(X.iloc[test], y[test]):.4f}")',
     ]
@@ -102,8 +105,17 @@ def _learner(spec: FitSpec) -> str:
     from kernelweave.cli.fitting import make_learner
 
     learner = make_learner(spec)
-    values = ", ".join(f"{name}={value!r}" for name, value in sorted(learner.get_params().items()))
+    values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
     return f"{type(learner).__name__}({values})"
+
+
+def _value(value: Any) -> str:
+    """A parameter as Python text; kernels are read from theirs."""
+    if isinstance(value, Kernel):
+        return f"kw.kernels.parse({repr(value)!r})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value)
 
 
 def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:

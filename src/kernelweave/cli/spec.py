@@ -22,7 +22,7 @@ class FitSpec(BaseModel):
         What the target is; "auto" takes text, yes/no and up to 10 distinct whole numbers for classes.
     method
         Learner: rls2, simple, silp, lp, soft-margin, uniform, best, align, alignf, easy, rkl,
-        kl-c, do.
+        kl-c, do; mlmkl, dmkl, 2lmkl and deep-uniform put layers of kernels on kernels.
     kernels
         A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by ";", such as
         "linear; rbf(gamma=0.1); poly(degree=2)".
@@ -43,6 +43,39 @@ class FitSpec(BaseModel):
         Regularisation of easy.
     epsilon
         Half width of the tube of regression with a margin.
+    n_layers
+        Layers of mlmkl, dmkl and deep-uniform, the first, of `kernels`, included.
+    layer_kernels
+        Kernels of the layers above, separated by ";", and "|" between layers that differ, such as
+        "arc_cosine(degree=0) | linear; rbf(gamma=1)". By default linear, rbf(gamma=1) and polynomials of degree 2
+        and 3.
+    normalize_layers
+        Give every kernel of these layers a diagonal of 1; without it values explode with depth.
+    criterion
+        What mlmkl minimises: the squared or logistic loss on rows that a machine has not seen, or the paper's error on
+        its own training rows.
+    criterion_folds
+        Folds of the criterion, inside every fit; `cv` are those that choose the strength.
+    loss
+        Machine of mlmkl and deep-uniform: auto for hinge or epsilon-insensitive, or squared.
+    step
+        How the weights of layers move: steps that never raise the criterion, the paper's fixed steps, or adaptive ones.
+    eta
+        Size of fixed and adaptive steps.
+    weight_set
+        Weights of mlmkl: without an upper bound, or with sum 1 in every layer.
+    validation_fraction
+        Rows that mlmkl sets aside to say which weights are the best and when to stop; at most 0.5.
+    n_iter_no_change
+        Steps without a better validation loss that end mlmkl.
+    literal
+        The update of mlmkl as it is printed, which goes uphill; for study only.
+    penalty
+        Weight of the sum of weights in 2lmkl.
+    smoothing
+        Of the span bound of dmkl.
+    device
+        Torch device for the layers, such as cuda; empty computes them here.
     cv
         Folds.
     rule
@@ -108,6 +141,21 @@ class FitSpec(BaseModel):
     variant: Literal["chapelle", "eq10"] = "chapelle"
     lam: float = Field(default=0.1, gt=0, le=1)
     epsilon: float = Field(default=0.1, ge=0)
+    n_layers: int = Field(default=2, ge=1)
+    layer_kernels: str = ""
+    normalize_layers: bool = True
+    criterion: Literal["out-of-fold", "logistic", "training"] = "out-of-fold"
+    criterion_folds: int = Field(default=3, ge=2)
+    loss: Literal["auto", "squared"] = "auto"
+    step: Literal["backtracking", "fixed", "adam"] = "backtracking"
+    eta: float = Field(default=0.1, gt=0)
+    weight_set: Literal["orthant", "simplex"] = "orthant"
+    validation_fraction: float = Field(default=0.0, ge=0)
+    n_iter_no_change: int = Field(default=10, ge=1)
+    literal: bool = False
+    penalty: float = Field(default=1.0, ge=0)
+    smoothing: float = Field(default=1.0, gt=0)
+    device: str = ""
     solver: str = "newton"
     tol: float = Field(default=0.0, ge=0, lt=1)
     delta: float = Field(default=1e-2, gt=0, lt=1)

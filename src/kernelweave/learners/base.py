@@ -31,6 +31,8 @@ class Learner(BaseEstimator):
     iterates = False
     #: Whether it can be used for regression.
     regression = True
+    #: What the gap says, for people.
+    certificate = "The objective is at most the gap above its optimum."
 
     def check(self) -> None:
         """Raise `InputError` for parameters that cannot be used."""
@@ -43,6 +45,10 @@ class Learner(BaseEstimator):
     def default_alphas(self, n_alphas: int) -> Array | None:
         """A descending grid that does not depend on the data, or None for one that does."""
         return None
+
+    def layer_names(self) -> list[list[str]]:
+        """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
+        return []
 
     def solve(
         self,

@@ -73,6 +73,10 @@ class _DeepLearner(MarginLearner):
     device: str | None
     loss = "auto"
     iterates = True
+    certificate = (
+        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
+        "was found: its objective is at most the gap above its optimum."
+    )
 
     def check(self) -> None:
         super().check()
@@ -90,7 +94,15 @@ class _DeepLearner(MarginLearner):
         """The functions above the base kernels."""
         return Layers(self._functions(), bool(self.normalize_layers))
 
+    def layer_names(self) -> list[list[str]]:
+        """Names of the kernels of every layer above the first."""
+        return [[kernel.label.removesuffix(" on all") for kernel in layer] for layer in self._per_layer()]
+
     def _functions(self) -> tuple[tuple[LayerFunction, ...], ...]:
+        return tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
+
+    def _per_layer(self) -> list[Sequence[Kernel]]:
+        """Kernels of every layer above the first, checked."""
         kernels = LAYER_KERNELS if self.kernels is None else self.kernels
         if isinstance(kernels, Kernel):
             kernels = [kernels]
@@ -117,7 +129,7 @@ class _DeepLearner(MarginLearner):
                 raise InputError(
                     "`kernels` must hold at least one kernel for every layer, got an empty list."
                 )
-        return tuple(tuple(kernel.layer() for kernel in layer) for layer in per_layer)
+        return list(per_layer)
 
     def _losses(self, classification: bool) -> str:
         if self.loss == "squared":
@@ -485,6 +497,10 @@ class TwoLayerMKL(_DeepLearner):
         # the normalised exponential is a Gaussian: no difference of large numbers
         return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
+    def layer_names(self) -> list[list[str]]:
+        """The exponential."""
+        return [["exp"]]
+
     def learn(self, problem, warm):  # noqa: D102
         machine = problem.machine
         criterion = DualValue(machine, np.arange(problem.gram.n_samples))
@@ -519,6 +535,10 @@ class DeepUniform(_DeepLearner):
     """
 
     max_iter = None
+    certificate = (
+        "The weights are equal and not learnt. Certified is the machine: its objective is at most the gap above its "
+        "optimum."
+    )
 
     def __init__(
         self,

@@ -29,7 +29,10 @@ C_RANGE = (1e-2, 1e3)
 
 @dataclass(frozen=True)
 class MarginResult:
-    """Solutions of all outputs at one strength; the fields are those of the solvers' results."""
+    """Solutions of all outputs at one strength; the fields are those of the solvers' results.
+
+    `history` is that of the first output, `histories` has all of them.
+    """
 
     weights: Array
     dual_coef: Array
@@ -42,6 +45,7 @@ class MarginResult:
     n_iter: int
     alpha: float
     history: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    histories: tuple[Mapping[str, Array], ...] = field(default=(), repr=False)
     radius2: Array | None = None
     stationarity: Array | None = None
     uppers: tuple[TrainedLayers | None, ...] = ()
@@ -313,6 +317,7 @@ def _join(found: list[MKLResult], alpha: float) -> MarginResult:
         n_iter=max(r.n_iter for r in found),
         alpha=alpha,
         history=found[0].history,
+        histories=tuple(r.history for r in found),
         **extra,
     )
 

@@ -28,6 +28,10 @@ CITATIONS = {
     "vector machines. Machine Learning 46, 2002.",
     "DoRadius": "H. Do, A. Kalousis, A. Woznica, M. Hilario. Margin and radius based multiple kernel learning. "
     "ECML PKDD 2009.",
+    "MLMKL": "I. Rebai, Y. BenAyed, W. Mahdi. Deep multilayer multiple kernel learning. "
+    "Neural Computing and Applications, 2015.",
+    "DMKL": "E. Strobl, S. Visweswaran. Deep multiple kernel learning. ICMLA 2013.",
+    "TwoLayerMKL": "J. Zhuang, I. W. Tsang, S. C. H. Hoi. Two-layer multiple kernel learning. AISTATS 2011.",
 }
 #: Rows of the weights table.
 MOST_KERNELS = 60
@@ -69,16 +73,29 @@ def close(figure: Any) -> None:
 def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
     from kernelweave import plots
 
-    figures: list[tuple[str, Any]] = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
+    deep = len(model.layer_kernel_names_) > 1
+    figures: list[tuple[str, Any]] = []
+    if deep:
+        figures.append(("Weights of every layer", plots.LayerWeightsDisplay.from_estimator(model)))
+    else:
+        figures.append(("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model)))
     if getattr(model, "cv_results_", None) is not None:
         figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
-    several = model.weights_.ndim == 2
-    axes = [("alpha", "Regularisation path")]
-    if not hasattr(model, "C_"):
-        axes.append(("df", "Path against degrees of freedom"))
-    for x, label in axes:
-        which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
-        figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
+    several = hasattr(model, "classes_") and len(model.classes_) > 2
+    which = f" ({model.classes_[0]} against the rest)" if several else ""
+    if deep:
+        # no path: its weights would be local solutions, each at the price of a fit
+        if "criterion" in model.history_[0]:
+            figures.append(("Descent of the criterion" + which, plots.DescentDisplay.from_estimator(model)))
+        figures.append(
+            ("Kernel matrices of every layer" + which, plots.KernelMatricesDisplay.from_estimator(model))
+        )
+    else:
+        axes = [("alpha", "Regularisation path")]
+        if not hasattr(model, "C_"):
+            axes.append(("df", "Path against degrees of freedom"))
+        for x, label in axes:
+            figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
     if X is not None:
         figures.append(
             ("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X))
@@ -166,11 +183,17 @@ def make_report(
     """
     from jinja2 import Environment, PackageLoader
 
-    from kernelweave.inspection import kernel_weights, view_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, view_weights
     from kernelweave.learners import resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
+    learner = resolve(model.learner)
+    layers = layer_weights(model)
+    upper = [
+        [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
+        for names, table in zip(layers.names[1:], layers.weights[1:], strict=True)
+    ]
     results = getattr(model, "cv_results_", None)
     chosen = None
     if results is not None:
@@ -196,11 +219,14 @@ def make_report(
             :MOST_KERNELS
         ],
         hidden=max(0, len(weights) - MOST_KERNELS),
+        upper=upper,
+        certificate=learner.certificate,
+        stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         views=views if 1 < len(views) < 60 else {},
         chosen=chosen,
         held=held,
         comparison=comparison,
         figures=_figures(model, held, X),
         environment=_environment(),
-        citation=CITATIONS.get(type(resolve(model.learner)).__name__, ""),
+        citation=CITATIONS.get(type(learner).__name__, ""),
     )

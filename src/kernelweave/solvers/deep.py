@@ -136,9 +136,16 @@ class DeepKernel:
 
 
 def _to_device(x: Array, device: str) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(f"device={device!r} needs torch. Install kernelweave[gpu], or use None.") from error
+    try:
+        return torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    except (RuntimeError, AssertionError) as error:
+        # torch without CUDA fails an assertion; unknown names and a full memory are runtime errors
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"The torch device {device!r} cannot be used: {reason}") from error
 
 
 def _from_device(x: Any) -> Array:

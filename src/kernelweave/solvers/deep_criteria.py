@@ -225,7 +225,8 @@ class SpanBound(Criterion):
         S_p^2 = 1 / ((M + D)^-1)_pp - D_pp                   for free rows,
         S_p^2 = K_pp - v'(M + D)^-1 v ,  v = [K_Fp; 1]       for rows at their bound,
 
-    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``.
+    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``. Where no other row is
+    free there is nothing to span with, and S_p^2 is K_pp.
 
     Attributes
     ----------
@@ -318,9 +319,9 @@ class Spans:
             A = K[np.ix_(free, free)]
             A.flat[:: len(free) + 1] += lift
             system = Bordered(A, lift=0.0)
-            inverse = system.inverse()
-            # a single free row has no others to span it: its own length stands for the distance
-            span2 = 1.0 / inverse.diagonal() - lift if len(free) > 1 else K[free, free]
+            # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
+            inverse = system.inverse() if len(free) > 1 else 1.0 / A
+            span2 = 1.0 / inverse.diagonal() - lift
             fall[free] = size[free] * span2 - 1.0
             right = K[np.ix_(bound, free)]
             for p, g in enumerate(right):
@@ -337,13 +338,9 @@ class Spans:
         size = np.abs(b)
         by_free, by_bound = slope[free], slope[bound]
         H = np.zeros_like(K)
-        alone = len(free) == 1
         by_span = by_free * size[free]
         # derivative by M + D on the free rows
-        poles = np.ones(1) if alone else self.inverse.diagonal()
-        system = (self.inverse * (by_span / np.square(poles))) @ self.inverse.T
-        if alone:
-            H[free, free] += by_span
+        system = (self.inverse * (by_span / np.square(self.inverse.diagonal()))) @ self.inverse.T
         by_coefficient = np.zeros(len(free))
         if len(bound):
             reach = by_bound * size[bound]
@@ -357,8 +354,7 @@ class Spans:
         row = np.zeros(len(y))
         row[bound] = -by_bound * y[bound]
         if len(free):
-            by_lift = system.diagonal() - (0.0 if alone else by_span)
-            through_lift = -by_lift * self.smoothing / np.square(size[free])
+            through_lift = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
             by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_lift)
             row[free] -= _adjoint(self.machine, K, free, by_coefficient, -float(by_bound @ y[bound]))
         H += 0.5 * (np.outer(row, b) + np.outer(b, row))
