@@ -460,3 +460,19 @@ def test_check_can_be_skipped(rng):
     np.testing.assert_array_equal(
         kw.solve_svc(K, y, 1.0, check=False).dual_coef, kw.solve_svc(K, y, 1.0).dual_coef
     )
+
+
+def test_warm_starts_leave_no_row_next_to_its_bound(rng):
+    """A row inside its margin is at its bound exactly: rounding must not make it look free."""
+    for _ in range(10):
+        X = rng.normal(size=(80, 3))
+        y = np.where(X[:, 0] + rng.normal(size=80) > 0, 1.0, -1.0)
+        K = np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))
+        warm = None
+        for size in (1.0, 0.5, 0.25, 0.125, 0.0625):
+            found = kw.solve_svc(size * K, y, 1.0, tol=1e-8, warm_start=warm)
+            warm = found.dual_coef
+            inside = y * (size * K @ warm + found.intercept) < 1.0 - 1e-6
+            assert found.status.ok
+            assert (np.abs(warm[inside]) == 1.0).all()
+            assert abs(warm.sum()) < 1e-12

@@ -250,12 +250,212 @@ def rkl(tables: Tables) -> dict[str, str]:
     return out
 
 
+SOURCES = {
+    "printed": "printed",
+    "literal": "literal, step by held-out rows",
+    "literal, optimistic": "literal, step by test accuracy",
+    "tuned": "tuned",
+    "tuned, optimistic": "tuned, layers by test accuracy",
+}
+
+
+def mlmkl(tables: Tables) -> dict[str, str]:
+    from kernelweave.experiments.mlmkl import PAPER, TRAINING
+    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED, SELECTIONS
+
+    results = tables["results"].set_index(["selection", "dataset", "method"])
+    main = [name for name in TRAINING if name in set(tables["results"]["dataset"])]
+    others = [name for name in dict.fromkeys(tables["results"]["dataset"]) if name not in TRAINING]
+    out = {}
+    own = [m for m in NAMES if m not in PAPER]
+    for selection in SELECTIONS:
+        here = set(results.loc[selection].index.get_level_values("method"))
+        for part, columns in (("", list(PAPER)), ("-added", own)):
+            columns = [m for m in columns if m in here]
+            rows = []
+            for name in [*main, *others]:
+                found = [
+                    results.loc[selection, name, m] if (selection, name, m) in results.index else None
+                    for m in columns
+                ]
+                top = max(row["accuracy"] for row in found if row is not None)
+                cells = [
+                    "" if row is None else bold(spread(row["accuracy"], row["std"], 1), row["accuracy"], top)
+                    for row in found
+                ]
+                rows.append([name, *cells])
+            rows.append(["mean of twelve", *(f"{mean_of(results, selection, main, m):.2f}" for m in columns)])
+            key = selection.replace(", ", "-") + part
+            out[key] = markdown(["data set", *(NAMES[m] for m in columns)], rows)
+    out["printed"] = markdown(
+        ["data set", *(NAMES[m] for m in PAPER)],
+        [
+            *([name, *(f"{a:.1f} ({s:.1f})" for a, s in row.values())] for name, row in PRINTED.items()),
+            [
+                "mean of twelve",
+                *(f"{sum(r[m][0] for r in PRINTED.values()) / len(PRINTED):.2f}" for m in PAPER),
+            ],
+        ],
+    )
+    out["means"] = _mlmkl_means(results, main)
+    out["beside"] = _mlmkl_beside(results, main)
+    out |= _mlmkl_ranks(tables["ranks"]) | _mlmkl_contrasts(tables["contrasts"])
+    out |= _mlmkl_steps(tables["steps"]) | _mlmkl_copies(results)
+    weights = tables["weights"]
+    kinds = ["linear", "rbf", "polynomial 2", "polynomial 3"]
+    out["weights"] = markdown(
+        ["protocol", "method", "layer", *kinds],
+        [
+            [r["protocol"], NAMES[r["method"]], r["layer"], *(f"{r[k]:.2f}" for k in kinds)]
+            for _, r in weights.iterrows()
+        ],
+    )
+    return out
+
+
+def bold(text: str, value: float, best: float) -> str:
+    return f"**{text}**" if value >= best - 1e-9 else text
+
+
+def mean_of(results: pd.DataFrame, selection: str, names: list[str], method: str) -> float:
+    return float(results.loc[[(selection, name, method) for name in names], "accuracy"].mean())
+
+
+def _mlmkl_means(results: pd.DataFrame, main: list[str]) -> str:
+    """Mean accuracy over the paper's sets under every way of choosing."""
+    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED, SELECTIONS
+
+    rows = []
+    for method, label in NAMES.items():
+        printed = [PRINTED[name][method][0] for name in main if method in PRINTED[name]]
+        cells = [f"{sum(printed) / len(printed):.2f}" if printed else ""]
+        for selection in SELECTIONS:
+            there = all((selection, name, method) in results.index for name in main)
+            cells.append(f"{mean_of(results, selection, main, method):.2f}" if there else "")
+        rows.append([label, *cells])
+    return markdown(["mean accuracy of twelve sets", *SOURCES.values()], rows)
+
+
+def _mlmkl_beside(results: pd.DataFrame, main: list[str]) -> str:
+    """Ours beside the paper's, for the columns of its Table 2 and the single kernel."""
+    from kernelweave.experiments.mlmkl_tables import NAMES
+
+    columns = ["sksvm", "l2mkl", "sm1mkl", "2lmkl", "dmkl-3", "mlmkl-1", "mlmkl-3"]
+    rows = []
+    for name in main:
+        cells = []
+        for method in columns:
+            values = [
+                results.loc[s, name, method]["accuracy"] for s in ("literal", "literal, optimistic", "tuned")
+            ]
+            printed = results.loc["literal", name, method]["printed"]
+            cells.append(f"{printed:.1f} / " + " / ".join(f"{v:.1f}" for v in values))
+        rows.append([name, *cells])
+    return markdown(["printed / literal / optimistic / tuned", *(NAMES[m] for m in columns)], rows)
+
+
+def _mlmkl_ranks(ranks: pd.DataFrame) -> dict[str, str]:
+    from kernelweave.experiments.mlmkl_tables import COLUMNS, NAMES
+
+    parts = {key: part.set_index("method") for key, part in ranks.groupby(["source", "columns"], sort=False)}
+    out = {}
+    for group, columns in COLUMNS.items():
+        rows = []
+        for source, label in SOURCES.items():
+            part = parts[source, group]
+            first = part.iloc[0]
+            rows.append(
+                [label, *(f"{part.loc[m, 'rank']:.2f}" for m in columns), f"{first['critical']:.2f}",
+                 f"{first['statistic']:.1f}", f"{first['p']:.1g}"]
+            )  # fmt: skip
+        header = ["average ranks", *(NAMES[m] for m in columns), "critical difference", "Friedman", "p"]
+        out[f"ranks-{group.replace(' ', '')}"] = markdown(header, rows)
+    own = [parts[source, "all"] for source in SOURCES if source != "printed"]
+    rows = [
+        [label, *(f"{part.loc[method, 'rank']:.2f}" if method in part.index else "" for part in own)]
+        for method, label in NAMES.items()
+    ]
+    rows.append(["critical difference", *(f"{part['critical'].iloc[0]:.2f}" for part in own)])
+    rows.append(["p (Friedman)", *(f"{part['p'].iloc[0]:.1g}" for part in own)])
+    labels = [label for source, label in SOURCES.items() if source != "printed"]
+    out["ranks-all"] = markdown(["average rank among all columns", *labels], rows)
+    return out
+
+
+def _mlmkl_contrasts(contrasts: pd.DataFrame) -> dict[str, str]:
+    from kernelweave.experiments.mlmkl_tables import NAMES, PAIRS
+
+    by = contrasts.set_index(["source", "left", "right"])
+    rows = []
+    for left, right in PAIRS:
+        cells = []
+        for source in SOURCES:
+            if (source, left, right) not in by.index:
+                cells.append("")
+                continue
+            r = by.loc[(source, left, right)]
+            p = "" if pd.isna(r["p"]) else f", p {r['p']:.2g}"
+            cells.append(f"{r['difference']:+.2f} ({int(r['better'])}:{int(r['worse'])}{p})")
+        rows.append([f"{NAMES[left]} – {NAMES[right]}", *cells])
+    return {"contrasts": markdown(["mean difference (better:worse, p)", *SOURCES.values()], rows)}
+
+
+def _mlmkl_steps(steps: pd.DataFrame) -> dict[str, str]:
+    from kernelweave.experiments.mlmkl_tables import NAMES
+
+    etas = sorted(set(steps["eta"]), reverse=True)
+    by = steps.set_index(["method", "eta"])
+    methods = list(dict.fromkeys(steps["method"]))
+    header = ["step", *(f"{eta:g}" for eta in etas)]
+    return {
+        "steps-accuracy": markdown(
+            header, [[NAMES[m], *(f"{by.loc[(m, e), 'accuracy']:.1f}" for e in etas)] for m in methods]
+        ),
+        "steps-fell": markdown(
+            header,
+            [
+                [
+                    NAMES[m],
+                    *(
+                        f"{100 * by.loc[(m, e), 'fell']:.0f} / {100 * by.loc[(m, e), 'rose']:.0f}"
+                        for e in etas
+                    ),
+                ]
+                for m in methods
+                if m.startswith("mlmkl")
+            ],
+        ),
+        "steps-chosen": markdown(
+            header, [[NAMES[m], *(f"{100 * by.loc[(m, e), 'chosen']:.0f}" for e in etas)] for m in methods]
+        ),
+    }
+
+
+def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
+    """Versions of one data set beside each other."""
+    from kernelweave.experiments.mlmkl import VERSIONS
+    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED
+
+    columns = ["sksvm", "l2mkl", "sm1mkl", "dmkl-3", "mlmkl-3"]
+    there = set(results.index.get_level_values("dataset"))
+    rows = []
+    for original in dict.fromkeys(VERSIONS.values()):
+        rows.append([f"{original}, printed", *(f"{PRINTED[original][m][0]:.1f}" for m in columns), ""])
+        for name in [original, *(v for v, o in VERSIONS.items() if o == original)]:
+            if name in there:
+                own = [results.loc["literal", name, m]["accuracy"] for m in columns]
+                best = results.loc["tuned", name, "rbf"]["accuracy"]
+                rows.append([name, *(f"{v:.1f}" for v in own), f"{best:.1f}"])
+    return {"copies": markdown(["literal protocol", *(NAMES[m] for m in columns), "tuned RBF"], rows)}
+
+
 MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-uci": uci,
     "rls2-strings": strings,
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
     "rkl": rkl,
+    "mlmkl": mlmkl,
 }
 
 

@@ -50,7 +50,15 @@ def _ridge_path(K: Array, y: Array, train: Rows, test: Rows, alphas: Array, b: f
     return (rotated / (np.maximum(values, 0.0) + alphas[:, None])) @ left.T + b
 
 
-def tuned_rbf(X: Array, y: Array, X_test: Array, folds: Folds, seed: int, regression: bool) -> Answer:
+def tuned_rbf(
+    X: Array,
+    y: Array,
+    X_test: Array,
+    folds: Folds,
+    seed: int,
+    regression: bool,
+    penalties: Sequence[float] = PENALTIES,
+) -> Answer:
     """SVC or KernelRidge with one RBF kernel on standardised columns, both parameters by inner folds."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.kernel_ridge import KernelRidge
@@ -67,7 +75,7 @@ def tuned_rbf(X: Array, y: Array, X_test: Array, folds: Folds, seed: int, regres
         grid = {f"{name}__alpha": list(RIDGES), f"{name}__gamma": gammas}
     else:
         model = make_pipeline(StandardScaler(), SVC(cache_size=100))
-        grid = {"svc__C": list(PENALTIES), "svc__gamma": gammas}
+        grid = {"svc__C": list(penalties), "svc__gamma": gammas}
     scoring = "neg_mean_squared_error" if regression else "accuracy"
     search = GridSearchCV(model, grid, cv=list(folds), scoring=scoring).fit(X, y)
     chosen = {key.rpartition("__")[2]: float(value) for key, value in search.best_params_.items()}

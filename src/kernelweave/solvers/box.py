@@ -97,6 +97,12 @@ def project(problem: BoxProblem, start: Array) -> Array | None:
     return b * (problem.total / size) if size > 0 else None
 
 
+def snap(problem: BoxProblem, b: Array) -> Array:
+    """Coefficients with those on their bounds that only rounding keeps off: they are not free."""
+    b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
+    return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
+
+
 def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     """The best point on the ray through b: a solution for another strength is often of the right shape."""
     product = g - problem.linear
@@ -108,7 +114,7 @@ def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
     factor = min(-slope / curvature, float(room.min()))
-    return np.clip(factor * b, problem.lower, problem.upper), problem.linear + factor * product
+    return snap(problem, np.clip(factor * b, problem.lower, problem.upper)), problem.linear + factor * product
 
 
 def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_tol: float = 1e-8) -> Array:

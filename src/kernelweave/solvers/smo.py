@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave._loops import core
-from kernelweave.solvers.box import BoxProblem, derivatives, rescale, rounding
+from kernelweave.solvers.box import BoxProblem, derivatives, rescale, rounding, snap
 from kernelweave.solvers.polish import polish
 from kernelweave.solvers.result import Status
 
@@ -100,16 +100,16 @@ def solve_box(
         _continue(run)
     run.rounds(None)
 
-    product = np.zeros(n)
-    core.add_rows(problem.K, run.best_b, product)
-    if float(run.best_b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(run.best_b)):
+    b, product = snap(problem, run.best_b), np.zeros(n)
+    core.add_rows(problem.K, b, product)
+    if float(b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(b)):
         raise NotPSDError(_indefinite())
-    final = certify(run.best_b, product, 1.0)
+    final = certify(b, product, 1.0)
     if final.gap <= tol * abs(final.primal):
         status = Status.CONVERGED
     else:
         status = Status.MAX_ITER if run.steps >= limit else Status.STALLED
-    return Outcome(run.best_b, product, final, status, run.steps + run.systems)
+    return Outcome(b, product, final, status, run.steps + run.systems)
 
 
 class _Run:

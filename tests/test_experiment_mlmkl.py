@@ -1,0 +1,377 @@
+"""The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave import InputError, datasets, experiments
+from kernelweave._loops import HAS_EXTENSION
+from kernelweave.experiments import ranks
+from kernelweave.experiments.runner import run_cells
+from kernelweave.experiments.store import Store
+
+pd = pytest.importorskip("pandas")
+mlmkl = pytest.importorskip("kernelweave.experiments.mlmkl")
+mlmkl_tables = pytest.importorskip("kernelweave.experiments.mlmkl_tables")
+
+#: The published table of two methods' quantiles at 5 %, q / sqrt(2) for 2 to 10 methods (Demsar 2006, table 5).
+QUANTILES = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
+
+
+def need(*names):
+    for name in names:
+        if not datasets.is_here(name):
+            pytest.skip(f"needs the data set {name}")
+
+
+# ---- ranks ----------------------------------------------------------------------------------------
+
+
+def test_critical_differences_are_the_published_ones():
+    for k, q in enumerate(QUANTILES, start=2):
+        ours = ranks.critical_difference(k, 12)
+        assert ours == pytest.approx(q * np.sqrt(k * (k + 1) / 72.0), abs=1e-3 * np.sqrt(k * (k + 1) / 72.0))
+    # 3.164 sqrt(110 / 72)
+    assert ranks.critical_difference(10, 12) == pytest.approx(3.911, abs=1e-3)
+    assert ranks.critical_difference(10, 12, level=0.1) < ranks.critical_difference(10, 12)
+
+
+def test_friedman_by_hand(rng):
+    # ranks by rows: 1 2 3, 1 3 2, 2 1 3, 1 2 3 -> averages 5/4, 8/4, 11/4
+    scores = np.array([[9, 8, 7], [9, 7, 8], [8, 9, 7], [9, 8, 7]], dtype=float)
+    found = ranks.rank(scores)
+    np.testing.assert_allclose(found.ranks, [1.25, 2.0, 2.75])
+    assert found.statistic == pytest.approx(
+        12 * 4 / (3 * 4) * (1.25**2 + 2.0**2 + 2.75**2) - 3 * 4 * 4, rel=1e-12
+    )
+    assert found.p == pytest.approx(
+        np.exp(-found.statistic / 2), rel=1e-12
+    )  # chi-squared, two degrees of freedom
+    assert found.n_sets == 4
+    with pytest.raises(InputError, match="at least three methods"):
+        ranks.rank(scores[:, :2])
+    shuffled = ranks.rank(rng.permutation(scores))
+    np.testing.assert_allclose(shuffled.ranks, found.ranks)
+
+
+def test_ties_share_or_take_the_smallest_rank():
+    scores = np.array([[3.0, 3.0, 1.0]])
+    np.testing.assert_array_equal(ranks.average_ranks(scores), [1.5, 1.5, 3.0])
+    np.testing.assert_array_equal(ranks.average_ranks(scores, "min"), [1.0, 1.0, 3.0])
+
+
+def test_cliques_are_the_largest_runs_within_the_difference():
+    assert ranks.cliques([1.0, 1.5, 2.4, 4.0], 1.0) == [(0, 1), (1, 2)]
+    assert ranks.cliques([1.0, 1.5, 2.0], 1.0) == [(0, 2)]
+    assert ranks.cliques([1.0, 3.0, 5.0], 1.0) == []
+
+
+def test_picture_of_the_critical_difference():
+    figure = ranks.critical_difference_figure({"a": 1.2, "b": 2.9, "c": 2.1, "d": 3.8}, 1.1, "title")
+    ax = figure.axes[0]
+    told = [text.get_text().split() for text in ax.texts]
+    assert ["a", "1.20"] in told
+    assert ["3.80", "d"] in told
+    assert ["CD", "1.10"] in told
+    thick = [line for line in ax.lines if line.get_linewidth() == 2.5]
+    assert len(thick) == 3  # a-c, c-b, b-d
+    figure.canvas.draw()
+
+
+# ---- what the paper printed -----------------------------------------------------------------------
+
+
+def test_printed_ranks_come_from_the_printed_table():
+    """Equal values all get the smallest rank there; 2.666... is printed as 2.66."""
+    for group, printed in mlmkl_tables.PRINTED_RANKS.items():
+        columns = mlmkl_tables.COLUMNS[group]
+        table = [[row[m][0] for m in columns] for row in mlmkl_tables.PRINTED.values()]
+        np.testing.assert_allclose(ranks.average_ranks(table, "min"), printed, atol=0.0067)
+
+
+def test_printed_table_as_audited():
+    """A third layer improves ten of the twelve sets; where it does, by 0.89 (MLMKL) and 0.34 (DMKL) on average."""
+    printed = mlmkl_tables.PRINTED
+    assert list(printed) == list(mlmkl.TRAINING)
+    for family, mean, largest in (("mlmkl", 0.89, 3.41), ("dmkl", 0.34, 1.36)):
+        gain = np.array([row[f"{family}-3"][0] - row[f"{family}-2"][0] for row in printed.values()])
+        assert (gain > 0).sum() == 10
+        assert gain[gain > 0].mean() == pytest.approx(mean, abs=0.005)
+        assert gain.max() == pytest.approx(largest)
+    assert printed["tictactoe"]["2lmkl"] == (91.79, 1.41)
+    assert printed["musk1"]["dmkl-1"] == (83.90, 9.65)
+    assert printed["sonar"]["sksvm"] == (50.29, 2.79)
+
+
+# ---- data -----------------------------------------------------------------------------------------
+
+
+def test_data_sets_have_the_shapes_of_table_1():
+    columns = {"tictactoe": 9, "credit": 15, "postoperative": 8, "ilpd": 10, "australian": 14, "monk3": 6}
+    need(*columns)
+    tests = {
+        "tictactoe": 479,
+        "credit": 326,
+        "postoperative": 44,
+        "ilpd": 289,
+        "australian": 345,
+        "monk3": 216,
+    }
+    for name, count in columns.items():
+        X, y = mlmkl.table(name)
+        assert X.shape[1] == count
+        assert len(y) - mlmkl.TRAINING[name] == tests[name]
+        assert set(y) == {-1.0, 1.0}
+    X, _ = mlmkl.table("tictactoe")
+    assert set(np.unique(X)) == {0.0, 1.0, 2.0}
+    assert mlmkl.table("tictactoe_indicators")[0].shape == (958, 27)
+    # the ward against home and intensive care
+    assert (mlmkl.table("postoperative")[1] > 0).sum() == 62
+
+
+def test_halves_are_random_and_hold_both_classes():
+    y = np.r_[np.ones(17), -np.ones(3)]
+    seen = set()
+    for split in range(20):
+        train, test = mlmkl.halves(y, 10, 0, split)
+        np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(20))
+        assert len(train) == 10
+        assert len(set(y[train])) == len(set(y[test])) == 2
+        np.testing.assert_array_equal(mlmkl.halves(y, 10, 0, split)[0], train)
+        seen.add(tuple(train))
+    assert len(seen) == 20
+
+
+def small_problem(rng, n=70):
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    train, test = mlmkl.halves(y, n // 2, 0, 0)
+    return X, y, train, test
+
+
+@pytest.mark.filterwarnings("ignore:.*stopped after 5 iterations")
+@pytest.mark.parametrize("method", ["l2mkl", "uniform-3", "mlmkl-2", "dmkl-3", "2lmkl"])
+def test_decision_values_are_those_of_the_estimator(method, rng):
+    """Kernels of all rows at once and cross-kernels by hand, against the classifier on plain columns."""
+    X, y, train, test = small_problem(rng)
+    split = mlmkl.make_split(X, y, train, test, 0)
+    part = split.outer()
+    learner = mlmkl.make_learner(method, "tuned", 0.1, mlmkl.MLMKLOptions(), len(train))
+    if method == "l2mkl":
+        learner.tol = 1e-8
+    elif method != "uniform-3":
+        learner.max_iter = 5
+    found = mlmkl.fit(learner, part, (2.0,))[0]
+    learner.C = 2.0
+    model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine", standardize=False)
+    model.fit(split.X[train], y[train])
+    np.testing.assert_allclose(part.decision(found), model.decision_function(split.X[test]), atol=1e-5)
+
+
+# ---- how things are chosen ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["average", "mlmkl-2", "mlmkl-literal-2", "dmkl-1", "2lmkl", "rbf"])
+def test_choices_never_see_test_rows(method, rng):
+    X, y, train, test = small_problem(rng)
+    options = mlmkl.MLMKLOptions(etas=(1.0, 0.01), Cs=(0.1, 10.0), steps=4)
+    other_X, other_y = X.copy(), y.copy()
+    other_X[test] = rng.normal(size=(len(test), 3)) * 5.0
+    other_y[test] = -y[test]
+    one, two = mlmkl.make_split(X, y, train, test, 0), mlmkl.make_split(other_X, other_y, train, test, 0)
+    ways = {"literal": mlmkl.run_literal, "tuned": mlmkl.run_tuned}
+    for protocol, run in ways.items():
+        if not mlmkl.belongs(method, protocol):
+            continue
+        if method == "rbf":
+            first, second = mlmkl.run_rbf(one, options), mlmkl.run_rbf(two, options)
+            assert first["gamma"] == second["gamma"]
+        else:
+            first, second = run(method, one, options), run(method, two, options)
+            for key in ("inner", "loss", "weights"):
+                np.testing.assert_allclose(first[key], second[key], rtol=1e-9, err_msg=key)
+        assert first["chosen"] == second["chosen"]
+        assert first["test"][first["chosen"]] != second["test"][first["chosen"]]
+
+
+def test_best_takes_the_smaller_loss_among_equals():
+    assert mlmkl.best(np.array([70.0, 75.0, 75.0]), np.array([0.1, 0.6, 0.5])) == 2
+    assert mlmkl.best(np.array([np.nan, 60.0]), np.array([np.nan, 0.9])) == 1
+
+
+def test_steps_that_break_are_never_chosen(rng, monkeypatch):
+    X, y, train, test = small_problem(rng)
+    split = mlmkl.make_split(X, y, train, test, 0)
+    options = mlmkl.MLMKLOptions(etas=(1.0, 0.01), steps=3)
+    fit = mlmkl.fit
+
+    def breaking(learner, part, Cs):
+        if getattr(learner, "eta", None) == 1.0:
+            raise InputError("too large to go on")
+        return fit(learner, part, Cs)
+
+    monkeypatch.setattr(mlmkl, "fit", breaking)
+    found = mlmkl.run_literal("mlmkl-2", split, options)
+    assert found["chosen"] == 1
+    assert np.isnan(found["test"][0])
+    rows = [
+        ({"dataset": "sonar", "split": 0, "protocol": "literal", "method": "mlmkl-2"}, found | {"cpu": 0.1})
+    ]
+    tables = mlmkl_tables.tables(rows, options)
+    assert set(tables["results"]["chosen"]) == {"0.01"}
+    assert tables["steps"]["failed"].tolist() == [1, 0]
+
+
+# ---- the experiment -------------------------------------------------------------------------------
+
+SETS = ("postoperative", "sonar")
+METHODS = (
+    tuple(mlmkl.LABELS) if HAS_EXTENSION else ("l2mkl", "average", "mlmkl-1", "mlmkl-2", "mlmkl-3", "rbf")
+)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    need(*SETS)
+    experiment = experiments.get("mlmkl")
+    options = experiment.defaults.with_values(
+        datasets=SETS, methods=METHODS, splits=2, etas=(0.1, 0.001), Cs=(1.0, 10.0), steps=4
+    )
+    with Store(tmp_path_factory.mktemp("mlmkl")) as store:
+        ended = run_cells(experiment, options, store)
+        assert ended.n_failed == 0, store.failures()
+        rows = store.rows(experiment.cells(options))
+    return experiment, options, rows
+
+
+def test_small_tables(small):
+    experiment, options, rows = small
+    tables = experiment.tables(rows, options)
+    assert set(tables) == set(experiment.published)
+    results = tables["results"]
+    assert set(results["selection"]) == set(mlmkl_tables.SELECTIONS)
+    assert results["accuracy"].between(30, 100).all()
+    assert (results["splits"] == 2).all()
+    by = results.set_index(["selection", "dataset", "method"])
+    printed = mlmkl_tables.PRINTED
+    assert by.loc[("tuned", "sonar", "mlmkl-3"), "printed"] == printed["sonar"]["mlmkl-3"][0]
+    assert np.isnan(by.loc[("tuned", "sonar", "average"), "printed"])
+    told = tables["ranks"].set_index(["source", "columns", "method"])
+    assert told.loc[("printed", "table 3", "mlmkl-3"), "rank_min"] == pytest.approx(20 / 12)
+    assert told.loc[("printed", "table 2", "dmkl-3"), "printed"] == 2.33
+    sums = tables["ranks"].groupby(["source", "columns"])["rank"].agg(["sum", "size"])
+    np.testing.assert_allclose(sums["sum"], sums["size"] * (sums["size"] + 1) / 2)
+    drawn = dict(experiment.figures(tables))
+    assert {"cd_printed", "cd_tuned", "steps"} <= set(drawn)
+
+
+def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(small):
+    experiment, options, rows = small
+    results = experiment.tables(rows, options)["results"].set_index(["selection", "dataset", "method"])
+    for name in SETS:
+        own = [
+            r for c, r in rows if (c["dataset"], c["protocol"], c["method"]) == (name, "literal", "mlmkl-2")
+        ]
+        tested = np.array([r["test"] for r in own])
+        honest = np.mean([r["test"][r["chosen"]] for r in own])
+        assert results.loc[("literal", name, "mlmkl-2"), "accuracy"] == pytest.approx(honest, abs=1e-3)
+        best = tested.mean(axis=0).max()
+        found = results.loc[("literal, optimistic", name, "mlmkl-2"), "accuracy"]
+        assert found == pytest.approx(best, abs=1e-3)
+        # numbers of layers
+        depths = mlmkl_tables.DEPTHS["mlmkl-best"]
+        for protocol in mlmkl.PROTOCOLS:
+            single = [results.loc[(f"{protocol}, optimistic", name, m), "accuracy"] for m in depths]
+            found = results.loc[(f"{protocol}, optimistic", name, "mlmkl-best"), "accuracy"]
+            assert found == pytest.approx(max(single), abs=1e-3)
+            picked = []
+            for split in range(2):
+                cells = [{"dataset": name, "split": split, "protocol": protocol, "method": m} for m in depths]
+                three = [next(r for c, r in rows if c == cell) for cell in cells]
+                at = [(r["inner"][r["chosen"]], -r["loss"][r["chosen"]]) for r in three]
+                top = three[int(max(range(3), key=lambda k: at[k]))]
+                picked.append(top["test"][top["chosen"]])
+            found = results.loc[(protocol, name, "mlmkl-best"), "accuracy"]
+            assert found == pytest.approx(np.mean(picked), abs=1e-3)
+    # methods without anything to choose are the same in both columns; the tuned machine is in all four
+    for selection in mlmkl_tables.SELECTIONS:
+        assert (selection, "sonar", "rbf") in results.index
+    a, b = (results.loc[(s, "sonar", "l2mkl"), "accuracy"] for s in ("literal", "literal, optimistic"))
+    assert a == b
+
+
+def test_killed_runs_resume_to_identical_tables(small, tmp_path):
+    experiment, options, rows = small
+    few = options.with_values(
+        datasets=("postoperative",), methods=("average", "mlmkl-1", "mlmkl-2", "mlmkl-3")
+    )
+    done = experiment.run
+    count = 0
+
+    def dying(cell, options):
+        nonlocal count
+        count += 1
+        if count == 7:
+            raise KeyboardInterrupt
+        return done(cell, options)
+
+    experiment.run = dying
+    try:
+        with Store(tmp_path) as store:
+            store.settle(few.as_dict(), resume=False)
+            ended = run_cells(experiment, few, store)
+            assert (ended.interrupted, ended.n_done) == (True, 6)
+        with Store(tmp_path) as store:
+            store.settle(few.as_dict(), resume=True)
+            ended = run_cells(experiment, few, store)
+            assert ended.n_done == ended.n_cells == 16
+            resumed = store.rows(experiment.cells(few))
+    finally:
+        del experiment.run
+    once = [(c, r) for c, r in rows if c in experiment.cells(few)]
+    one, two = experiment.tables(once, few), experiment.tables(resumed, few)
+    for name in one:
+        left, right = (t[name].drop(columns="seconds", errors="ignore") for t in (one, two))
+        pd.testing.assert_frame_equal(left, right)
+
+
+def test_grid_has_every_method_where_it_belongs():
+    experiment = experiments.get("mlmkl")
+    options = experiment.defaults
+    cells = experiment.cells(options)
+    found = {(c["protocol"], c["method"]) for c in cells}
+    assert ("tuned", "mlmkl-literal-2") not in found
+    assert ("literal", "rbf") not in found
+    assert len(found) == 17 + 15
+    assert len(cells) == 17 * 10 * 32
+    assert options.etas == tuple(10.0**-k for k in range(9))
+    with pytest.raises(InputError, match="Unknown data set"):
+        options.with_values(datasets=("heart",))
+    with pytest.raises(InputError, match="None of the methods"):
+        options.with_values(methods=("rbf",), protocols=("literal",))
+
+
+def test_command(tmp_path):
+    need("postoperative")
+    command = [sys.executable, "-m", "kernelweave.cli", "reproduce", "mlmkl", "--datasets", "postoperative"]
+    command += [
+        "--methods",
+        "l2mkl",
+        "average",
+        "uniform-2",
+        "--splits",
+        "2",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "12 of 12 cells are finished" in done.stdout
+    assert (tmp_path / "tables" / "ranks.csv").exists()
+    assert (tmp_path / "figures" / "cd_printed.svg").exists()
