@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
-from kernelweave.cli.spec import FitSpec
+from kernelweave.runs.spec import FitSpec
 
 app = App(
     name="kernelweave",
@@ -44,7 +44,7 @@ def _fail(message: str) -> int:
 
 def _final_spec(spec: FitSpec, file: Path | None) -> FitSpec:
     """Settings of a file, overridden by those given on the command line."""
-    from kernelweave.cli.spec import check_spec, read_spec
+    from kernelweave.runs.spec import check_spec, read_spec
 
     if file is None:
         return spec

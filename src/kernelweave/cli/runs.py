@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave.cli.console import FitProgress, Steps, make_console
-from kernelweave.cli.fitting import (
+from kernelweave.runs.fitting import (
     Prepared,
     features_of,
     fit_model,
@@ -22,9 +22,9 @@ from kernelweave.cli.fitting import (
     scores,
     split,
 )
-from kernelweave.cli.folders import make_folder, write_text, writing
-from kernelweave.cli.spec import FitSpec
-from kernelweave.cli.tables import check_target, describe, need_column, read_table
+from kernelweave.runs.folders import make_folder, write_text, writing
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.tables import check_target, describe, need_column, read_table
 
 
 def say_found(console: Any, table: Any, prepared: Prepared, name: str) -> None:
@@ -69,7 +69,7 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
     import tomli_w
 
-    from kernelweave.cli.scripts import script
+    from kernelweave.runs.scripts import script
     from kernelweave.persistence import save
     from kernelweave.reports import Held, make_report
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelweave.cli.fitting import Prepared, default_views, parse_alphas, parse_kernels
-from kernelweave.cli.spec import FitSpec
+from kernelweave.runs.fitting import Prepared, default_views, parse_alphas, parse_kernels
+from kernelweave.runs.spec import FitSpec
 
 
 def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
@@ -99,7 +99,7 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
 
 
 def _learner(spec: FitSpec) -> str:
-    from kernelweave.cli.fitting import make_learner
+    from kernelweave.runs.fitting import make_learner
 
     learner = make_learner(spec)
     values = ", ".join(f"{name}={value!r}" for name, value in sorted(learner.get_params().items()))
@@ -116,7 +116,7 @@ def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
         return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{shapes}])"]
     if name == "default":
         return ["kernels = None  # the default bank"]
-    from kernelweave.cli.fitting import BANKS
+    from kernelweave.runs.fitting import BANKS
 
     if name in BANKS:
         return [f"kernels = kw.banks.get({name!r}, X.shape[1])"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from kernelweave import banks, kernels, learners
 from kernelweave._checks import InputError, check_known
-from kernelweave.cli.spec import FitSpec, expand_views, read_views
-from kernelweave.cli.tables import check_target, detect_task, need_column
+from kernelweave.runs.spec import FitSpec, expand_views, read_views
+from kernelweave.runs.tables import check_target, detect_task, need_column
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 
