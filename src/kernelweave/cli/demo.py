@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave.cli.console import FitProgress, make_console
+from kernelweave.cli.runs import summarize
 from kernelweave.runs.fitting import default_views, predictions, scores
 from kernelweave.runs.folders import make_folder, write_text, writing
-from kernelweave.cli.runs import summarize
 
 VIEWS = ("mean", "error", "worst")
 
