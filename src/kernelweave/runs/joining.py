@@ -83,8 +83,8 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
 
     if not key:
         raise InputError("Which column names the rows of the tables? Give the key, such as --key patient.")
-    for name, table in tables.items():
-        values = need_column(table, key, f"the key of table {name!r}")
+    keys = {name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items()}
+    for name, values in keys.items():
         if values.isna().any():
             raise InputError(
                 f"Table {name!r}: the key {key!r} is missing in {int(values.isna().sum())} rows."
