@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Held", "close", "make_report", "svg"]
+__all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
 CITATIONS = {
     "RLS2": "F. Dinuzzo. Kernel machines with two layers and multiple kernel learning. arXiv 1001.2709, 2010.",
@@ -42,6 +42,15 @@ class Held:
     predictions: Any
 
 
+@dataclass
+class Picture:
+    """A figure with a name for files and a title for people."""
+
+    name: str
+    title: str
+    figure: Any
+
+
 def svg(figure: Any) -> str:
     """A matplotlib figure as an SVG element."""
     import matplotlib as mpl
@@ -55,7 +64,6 @@ def svg(figure: Any) -> str:
 def _inline(figure: Any) -> str:
     """The SVG element alone, without the XML header and document type, which name other hosts."""
     text = svg(figure)
-    close(figure)
     return text[text.index("<svg") :]
 
 
@@ -66,27 +74,52 @@ def close(figure: Any) -> None:
     plt.close(figure)
 
 
-def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
-    from kernelweave import plots
+def draw_pictures(
+    model: Any, held: Held | None = None, X: Any = None, path: Any = None, *, with_path: bool = True
+) -> list[Picture]:
+    """Draw everything that a report shows.
 
-    figures: list[tuple[str, Any]] = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
+    Parameters
+    ----------
+    model : fitted estimator
+    held : Held, optional
+        Held-out rows.
+    X : table, optional
+        Rows for the contributions of kernels.
+    path : Path, optional
+        Where it has been solved already; otherwise it is solved again.
+    with_path : bool, default=True
+        Draw the path.
+
+    Returns
+    -------
+    list of Picture
+        Their figures stay open: see `close`.
+    """
+    from kernelweave import inspection, plots
+
+    drawn = [Picture("weights", "Kernel weights", plots.KernelWeightsDisplay.from_estimator(model).figure_)]
     if getattr(model, "cv_results_", None) is not None:
-        figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
+        figure = plots.CVCurveDisplay.from_estimator(model).figure_
+        drawn.append(Picture("choice", "Choice of the strength", figure))
     several = model.weights_.ndim == 2
-    axes = [("alpha", "Regularisation path")]
+    axes = [("alpha", "path", "Regularisation path")]
     if not hasattr(model, "C_"):
-        axes.append(("df", "Path against degrees of freedom"))
-    for x, label in axes:
+        axes.append(("df", "path-df", "Path against degrees of freedom"))
+    if with_path and path is None:
+        path = inspection.regularization_path(model)
+    for x, name, title in axes if with_path else ():
         which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
-        figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
-    if X is not None:
-        figures.append(
-            ("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X))
+        display = plots.RegularizationPathDisplay(
+            path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight"
         )
-    out = [(title, _inline(display.figure_)) for title, display in figures]
+        drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
+    if X is not None:
+        figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
+        drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
-        out.append(("Held-out rows", _inline(_held_figure(model, held))))
-    return out
+        drawn.append(Picture("held-out", "Held-out rows", _held_figure(model, held)))
+    return drawn
 
 
 def _held_figure(model: Any, held: Held) -> Any:
@@ -142,6 +175,7 @@ def make_report(
     held: Held | None = None,
     X: Any = None,
     comparison: dict[str, float] | None = None,
+    pictures: list[Picture] | None = None,
 ) -> str:
     """Return a report as one HTML page.
 
@@ -159,6 +193,8 @@ def make_report(
         Rows for the contributions of kernels.
     comparison : dict of str to float, optional
         Held-out accuracy of this and other models.
+    pictures : list of Picture, optional
+        Default: those of `draw_pictures`.
 
     Returns
     -------
@@ -182,6 +218,10 @@ def make_report(
             "folds": [float(fold[model.best_index_]) for fold in folds],
         }
     views = view_weights(model)
+    drawn = draw_pictures(model, held, X) if pictures is None else pictures
+    figures = [(picture.title, _inline(picture.figure)) for picture in drawn]
+    for picture in drawn if pictures is None else ():
+        close(picture.figure)
     environment = Environment(
         loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -200,7 +240,7 @@ def make_report(
         chosen=chosen,
         held=held,
         comparison=comparison,
-        figures=_figures(model, held, X),
+        figures=figures,
         environment=_environment(),
         citation=CITATIONS.get(type(resolve(model.learner)).__name__, ""),
     )

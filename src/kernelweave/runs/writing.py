@@ -38,6 +38,7 @@ def write_run(
     held: Any,
     nested: str = "",
     title: str = "",
+    pictures: Any = None,
 ) -> None:
     """Write everything a run leaves behind.
 
@@ -60,6 +61,8 @@ def write_run(
         One line about outer folds.
     title : str
         Of the report; default the first file and the target.
+    pictures : list of Picture, optional
+        For the report, where they have been drawn already.
     """
     import tomli_w
 
@@ -93,5 +96,6 @@ def write_run(
             settings=settings,
             held=held,
             X=prepared.X.iloc[train],
+            pictures=pictures,
         )
         write_text(folder / "report.html", report)
