@@ -63,7 +63,8 @@ def describe_api(schema: dict[str, Any]) -> str:
             gives: dict[str, Any] = next(
                 (r for code, r in route["responses"].items() if code.startswith("2")), {}
             )
-            answer = next(iter(gives.get("content", {}).values()), {}).get("schema", {})
+            contents = list(gives.get("content", {}).values())
+            answer = contents[0].get("schema", {}) if contents else {}
             tags.setdefault(str((route.get("tags") or ["other"])[0]), []).append({
                 "id": route["operationId"], "verb": verb.upper(), "path": path, "takes": takes,
                 "about": route.get("description", route.get("summary", "")), "gives": _kind(answer) if answer else "",
