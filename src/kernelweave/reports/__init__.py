@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import platform
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class Picture:
     title: str
     figure: Any
 
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an SVG file."""
+        return svg(self.figure)
+
 
 def svg(figure: Any) -> str:
     """A matplotlib figure as an SVG element."""
@@ -61,9 +67,8 @@ def svg(figure: Any) -> str:
     return text.getvalue()
 
 
-def _inline(figure: Any) -> str:
+def _inline(text: str) -> str:
     """The SVG element alone, without the XML header and document type, which name other hosts."""
-    text = svg(figure)
     return text[text.index("<svg") :]
 
 
@@ -219,7 +224,7 @@ def make_report(
         }
     views = view_weights(model)
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
-    figures = [(picture.title, _inline(picture.figure)) for picture in drawn]
+    figures = [(picture.title, _inline(picture.svg)) for picture in drawn]
     for picture in drawn if pictures is None else ():
         close(picture.figure)
     environment = Environment(

@@ -12,6 +12,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
 from kernelweave.runs.tables import check_target, detect_task, need_column
+from kernelweave.solvers.path import check_alphas
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Strengths on a path.
@@ -215,7 +216,11 @@ def default_views(views: dict[str, list[str]]) -> list[Any]:
 
 def parse_alphas(text: str) -> tuple[Any, int]:
     """Return (explicit strengths or None, number of automatic ones)."""
-    text = text.strip()
+    alphas, number = _read_alphas(text.strip())
+    return None if alphas is None else check_alphas(alphas), number
+
+
+def _read_alphas(text: str) -> tuple[Any, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from kernelweave.runs.fitting import (
     Prepared,
     describe_cv,
     features_of,
+    make_cv,
     make_model,
     predictions,
     prepare,
@@ -65,6 +67,8 @@ DRAFT = "current"
 FEW_ROWS = 200
 #: Kernels of a comparison.
 MOST_COMPARED = 25
+#: Rows that kernels are tried on before a run.
+TRIED = 20
 
 
 class Studio:
@@ -232,10 +236,12 @@ class Studio:
 
     def check(self, data: Data, spec: FitSpec) -> Checked:
         """Would a run work? Raises `InputError` if not."""
+        import numpy as np
         from sklearn.metrics import get_scorer_names
 
         from kernelweave import learners
         from kernelweave._errors import check_known
+        from kernelweave.assembly import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
 
@@ -243,17 +249,27 @@ class Studio:
         model = make_model(spec, prepared)
         train, test = split(prepared, spec)
         learner = learners.resolve(model.learner)
+        if not np.isfinite(memory_budget(spec.max_memory)):
+            raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
+        _try_splits(spec, prepared, train)
         if prepared.task == "regression" and not learner.regression:
             raise InputError(f"{type(learner).__name__} is for classification.")
         if spec.scoring:
             check_known(spec.scoring, get_scorer_names(), "scoring")
         resolve(model.normalize)
-        as_table(prepared.X.iloc[:50])
         missing = prepared.X.isna().any(axis=1)
         if missing.any():
             raise InputError(
                 f"{int(missing.sum())} rows have missing values. Leave them out (missing = drop), or drop the columns."
             )
+        few = as_table(prepared.X.iloc[train[:TRIED]])
+        for kernel in model.kernels or ():
+            with np.errstate(all="ignore"):
+                fine = np.isfinite(kernel(few)).all()
+            if not fine:
+                raise InputError(
+                    f"Kernel {kernel.label!r} overflows on these rows. Choose smaller parameters."
+                )
         kind, arguments = describe_cv(spec, prepared.task)
         n_classes = len(set(prepared.y.tolist())) if prepared.task == "classification" else 1
         return Checked(
@@ -445,6 +461,22 @@ class Studio:
         """Keep what is being put together."""
         self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
         return draft
+
+
+def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
+    """Ask for the first fold, inner and outer: a splitter that cannot divide the rows says so."""
+    if spec.nested == 1:
+        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
+    groups = None if prepared.groups is None else prepared.groups[train]
+    for number in (spec.cv, spec.nested):
+        if number:
+            splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # rare classes are for the run to mention
+                try:
+                    next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
+                except ValueError as error:
+                    raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
 
 
 def _differences(runs: list[Run]) -> list[Difference]:

@@ -136,6 +136,12 @@ class Store:
         """Ask a run to stop."""
         self._change("UPDATE run SET cancelled = coalesce(cancelled, ?) WHERE id = ?", time.time(), run_id)
 
+    def wait_for(self, run_id: str) -> None:
+        """A run that is stopping writes down what it has: the time that it gets for that begins now."""
+        self._change(
+            "UPDATE run SET cancelled = ? WHERE id = ? AND cancelled IS NOT NULL", time.time(), run_id
+        )
+
     def is_cancelled(self, run_id: str) -> bool:
         """Whether a run has been asked to stop, or is gone."""
         found = self._rows("SELECT cancelled FROM run WHERE id = ?", run_id)

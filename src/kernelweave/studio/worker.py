@@ -108,6 +108,7 @@ class _Run:
             fit_model(model, prepared, train, progress)
             self._remark(caught)
         kept = progress.stopped
+        self.store.wait_for(self.run_id)
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)
         found = [] if kept else self._paths(model, progress)
@@ -120,6 +121,7 @@ class _Run:
                 self.remarks.append("Stopped during nested cross-validation.")
             self._keep_nested(outer)
         progress.end("writing")
+        self.store.wait_for(self.run_id)
         results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
@@ -223,7 +225,7 @@ class _Run:
             self.store.add_metric(self.run_id, f"{name}, nested", float(values.mean()), spread)
 
     def _pictures(self, model: Any, held: Any, X: Any, found: list[Any]) -> list[Any]:
-        from kernelweave.reports import draw_pictures, svg
+        from kernelweave.reports import draw_pictures
 
         try:
             pictures = draw_pictures(model, held, X, found[0] if found else None, with_path=bool(found))
@@ -233,7 +235,7 @@ class _Run:
             return []
         (self.folder / "figures").mkdir(exist_ok=True)
         for picture in pictures:
-            (self.folder / "figures" / f"{picture.name}.svg").write_text(svg(picture.figure), encoding="utf8")
+            (self.folder / "figures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf8")
             picture.figure.savefig(
                 self.folder / "figures" / f"{picture.name}.pdf", metadata={"CreationDate": None}
             )
