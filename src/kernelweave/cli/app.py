@@ -335,7 +335,7 @@ def studio(
     expose
         Allow a host that other machines can reach; a token must be set in KERNELWEAVE_STUDIO_TOKEN.
     max_upload
-        Largest upload in MiB.
+        Largest upload in megabytes.
     at_once
         Runs at the same time.
     seed
@@ -353,7 +353,7 @@ def studio(
         port=port,
         browser=browser,
         exposed=expose,
-        upload=max_upload * 2**20,
+        upload=max_upload * 1_000_000,
         at_once=at_once,
     )
 

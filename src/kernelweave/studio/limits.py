@@ -23,7 +23,7 @@ class Limits:
         Bytes of any other request.
     """
 
-    upload: int = 200 * 2**20
+    upload: int = 200_000_000
     unpacked: int = 2**30
     cells: int = 100_000_000
     columns: int = 100_000
