@@ -2,47 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kernelweave.cli.fitting import Prepared, default_views, parse_alphas, parse_kernels
-from kernelweave.cli.spec import FitSpec
 from kernelweave.kernels import Kernel
+from kernelweave.runs.fitting import (
+    BANKS,
+    HELD_OUT,
+    Prepared,
+    default_views,
+    describe_cv,
+    kernels_by_view,
+    make_learner,
+    needed_columns,
+    parse_alphas,
+    parse_kernels,
+)
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec
 
 
-def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
-    """Return a script that fits the model of a run again and prints its held-out score."""
+def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, str]) -> str:
+    """Return a script that fits the model of a run again and prints its held-out score.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    data : Joined
+        What was read.
+    prepared : Prepared
+        What was learnt from.
+    paths : mapping of str to str
+        The table files by name.
+
+    Returns
+    -------
+    str
+    """
     classification = prepared.task == "classification"
     estimator = "MKLClassifierCV" if classification else "MKLRegressorCV"
-    splitter = "GroupKFold" if spec.group else ("StratifiedKFold" if classification else "KFold")
-    imports = [splitter]
+    splitter, arguments = describe_cv(spec, prepared.task)
+    imports = {splitter}
     lines = [
-        "# Written by kernelweave fit: this script makes the same model again.",
+        "# Written by kernelweave: this script makes the same model again.",
         "import numpy as np",
         "",
     ]
-    reader = "read_parquet" if ".parquet" in table_path or ".pq" in table_path else "read_csv"
-    tabs = ', sep="\\t"' if reader == "read_csv" and (".tsv" in table_path or ".tab" in table_path) else ""
-    body = [
-        f"table = pd.{reader}({table_path!r}{tabs})",
-        "table.columns = [str(c) for c in table.columns]",
+    body = [*_reading_lines(data, paths, spec.key), "table.columns = [str(c) for c in table.columns]"]
+    columns = list(prepared.X.columns)
+    if spec.missing == "drop":
+        body.append(f"table = table.dropna(subset={needed_columns(spec, columns)!r})")
+    body += [
         f"y = table[{spec.target!r}].to_numpy({'' if classification else 'dtype=float'})",
-        f"X = table[{list(prepared.X.columns)!r}]",
+        f"X = table[{columns!r}]",
     ]
     if spec.weights:
         body.append(f"weights = table[{spec.weights!r}].to_numpy(dtype=float)")
     if spec.group:
         body.append(f"groups = table[{spec.group!r}].to_numpy()")
     body.append("rows = np.arange(len(y))")
-    if spec.test_size == 0:
+    if spec.holdout:
+        body.append(f"held = table[{spec.holdout!r}].astype(str).str.lower().isin({HELD_OUT!r}).to_numpy()")
+        body.append("train, test = rows[~held], rows[held]")
+    elif spec.test_size == 0:
         body.append("train, test = rows, rows[:0]")
     elif spec.group:
-        imports.append("GroupShuffleSplit")
+        imports.add("GroupShuffleSplit")
         body.append(
             f"train, test = next(GroupShuffleSplit(1, test_size={spec.test_size}, random_state={spec.seed})"
             ".split(rows, groups=groups))"
         )
     else:
-        imports.append("train_test_split")
+        imports.add("train_test_split")
         stratify = "y" if classification else "None"
         body.append(
             f"train, test = train_test_split(rows, test_size={spec.test_size}, random_state={spec.seed}, "
@@ -53,11 +84,7 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
     body += _kernel_lines(spec, prepared)
     alphas, n_alphas = parse_alphas(spec.alphas)
     body.append(f"learner = kw.learners.{_learner(spec)}")
-    cv = (
-        f"GroupKFold({spec.cv})"
-        if spec.group
-        else f"{splitter}({spec.cv}, shuffle=True, random_state={spec.seed})"
-    )
+    cv = f"{splitter}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
     settings = {
         "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
         "n_alphas": repr(n_alphas),
@@ -101,9 +128,34 @@ def script(spec: FitSpec, prepared: Prepared, table_path: str) -> str:
     return "\n".join([*lines, *body]) + "\n"
 
 
-def _learner(spec: FitSpec) -> str:
-    from kernelweave.cli.fitting import make_learner
+def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
+    if len(paths) == 1:
+        return _read_lines("table", next(iter(paths.values())))
+    lines = ["tables = []"]
+    for name, path in paths.items():
+        lines += _read_lines("part", path)
+        if data.renamed[name]:
+            lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
+        lines.append(f"tables.append(part.set_index({key!r}))")
+    return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
 
+
+def _read_lines(variable: str, path: str) -> list[str]:
+    if ".parquet" in path or ".pq" in path:
+        return [f"{variable} = pd.read_parquet({path!r})"]
+    if path.endswith(".npz"):
+        return [
+            "columns = {}",
+            f"for name, values in np.load({path!r}).items():",
+            "    several = {f'{name}.{j}': column for j, column in enumerate(values.T)}",
+            "    columns |= {name: values} if values.ndim == 1 else several",
+            f"{variable} = pd.DataFrame(columns)",
+        ]
+    tabs = ', sep="\\t"' if ".tsv" in path or ".tab" in path else ""
+    return [f"{variable} = pd.read_csv({path!r}{tabs})"]
+
+
+def _learner(spec: FitSpec) -> str:
     learner = make_learner(spec)
     values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
     return f"{type(learner).__name__}({values})"
@@ -119,17 +171,28 @@ def _value(value: Any) -> str:
 
 
 def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
-    name = spec.kernels.strip().lower().replace("-", "_")
     if prepared.views:
-        bank: list[Any] = default_views(prepared.views) if name == "default" else []
-        if bank:
-            return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in bank), "]"]
-        shapes = ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(spec.kernels))
-        return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{shapes}])"]
+        asked = kernels_by_view(spec, prepared.views)
+        texts = list(dict.fromkeys(text.strip() for text in asked.values()))
+        if len(texts) == 1 and texts[0].lower() != "default":
+            return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{_parsed(texts[0])}])"]
+        lines = ["kernels = ["]
+        for view, columns in prepared.views.items():
+            if asked[view].strip().lower() == "default":
+                lines += [f"    kw.kernels.parse({repr(k)!r})," for k in default_views({view: columns})]
+            else:
+                lines.append(
+                    f"    *kw.banks.views({ ({view: columns})!r}, kernels=[{_parsed(asked[view])}]),"
+                )
+        return [*lines, "]"]
+    text = str(spec.kernels)
+    name = text.strip().lower().replace("-", "_")
     if name == "default":
         return ["kernels = None  # the default bank"]
-    from kernelweave.cli.fitting import BANKS
-
     if name in BANKS:
         return [f"kernels = kw.banks.get({name!r}, X.shape[1])"]
-    return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(spec.kernels)), "]"]
+    return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(text)), "]"]
+
+
+def _parsed(text: str) -> str:
+    return ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(text))
