@@ -12,9 +12,11 @@ from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
 from kernelweave import inspection, plots
+from kernelweave.gram.stack import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
-from kernelweave.solvers.deep_criteria import SpanBound
+from kernelweave.solvers.deep import DeepKernel, Descent, solve_deep
+from kernelweave.solvers.deep_criteria import Criterion, SpanBound
 from kernelweave.solvers.machines import Machine
 
 RNG = np.random.default_rng(3)
@@ -214,6 +216,27 @@ def test_the_span_of_a_single_free_row_is_finite_and_has_its_derivative():
         slope = float(((np.triu(H) + np.triu(H, 1).T) * D).sum())
         assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
     assert found >= 3
+
+
+class Trace(Criterion):
+    """The mean diagonal: smallest for the kernel that vanishes."""
+
+    def at(self, K, gradient=True):
+        return float(np.trace(K)) / len(K), np.eye(len(K)) / len(K)
+
+
+@pytest.mark.parametrize("step", ["backtracking", "fixed", "adam"])
+def test_a_step_that_leaves_no_kernel_is_not_taken(step):
+    stack = np.stack([k(X) for k in BASE], axis=-1)
+    kernel = DeepKernel(as_gram(stack), np.ones(3), MLMKL().layers())
+    machine = Machine(np.where(Y > 0, 1.0, -1.0), 1.0, "hinge", 0.0, None)
+    found = solve_deep(
+        kernel, machine, Trace(), Descent(step, 0.2, max_iter=20), lambda ws: [np.maximum(w, 0) for w in ws]
+    )
+    assert found.value < found.history["criterion"][0]
+    assert all(w.any() for w in found.layer_weights)
+    assert np.isfinite(found.history["criterion"]).all()
+    assert found.dual_coef.any()
 
 
 # ---- inspection ------------------------------------------------------------------------------------

@@ -234,6 +234,9 @@ class _Search:
 
     def at(self, weights: list[Array]) -> _Point:
         K = self.kernel.forward(weights)
+        if not K.diagonal().any():
+            # a step that leaves a layer without weights: no kernel, so worse than any other
+            return _Point([w.copy() for w in weights], math.inf, [np.zeros_like(w) for w in weights])
         value, H = self.criterion.at(K)
         value += sum(p * float(w.sum()) for p, w in zip(self.penalty, weights, strict=True))
         if H is None:
