@@ -184,7 +184,7 @@ class FitSpec(BaseModel):
     step: Literal["backtracking", "fixed", "adam"] = "backtracking"
     eta: Number = Field(default=0.1, gt=0, le=1e100)
     weight_set: Literal["orthant", "simplex"] = "orthant"
-    validation_fraction: Number = Field(default=0.0, ge=0, le=0.5)
+    validation_fraction: Number = Field(default=0.0, ge=0, le=1)
     n_iter_no_change: int = Field(default=10, ge=1, le=1_000_000_000)
     literal: bool = False
     penalty: Number = Field(default=1.0, ge=0, le=1e100)
