@@ -10,6 +10,7 @@ import pytest
 import kernelweave as kw
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
+from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.solvers.svm_mkl import WarmStart, solve_svm_mkl
 from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Orthant, Simplex, Sphere
@@ -794,6 +795,13 @@ def test_a_start_on_a_kernel_of_zeros_is_left(loss, rng):
     result = solve(gram, y, 1.0, loss=loss, tol=1e-6, warm_start=start)
     check(result, gram, y, 1.0, loss=loss, tol=1e-6)
     assert result.primal == pytest.approx(cold.primal, rel=2e-6)
+
+
+def test_the_curvature_on_a_kernel_of_zeros_ends(rng):
+    # rows between the bounds, and no lift in units of the kernel that would make it positive
+    y = np.tile([1.0, -1.0], 4)
+    found = Machine(y, 1.0).curvature(np.zeros((8, 8)), 0.5 * y, rng.normal(size=(3, 8)))
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
 
 
 def test_two_rows(rng):
