@@ -189,15 +189,15 @@ class _DataPage:
     async def about(self) -> None:
         data = self.desk.data
         if data is None:
-            with card():
-                with empty(
+            with (
+                card(),
+                empty(
                     "table_view", "No table is chosen yet. To try things out, take a set that ships along:"
-                ):
-                    with ui.element("div").classes("kw-row").style("justify-content: center"):
-                        for table_id, name in EXAMPLES.items():
-                            ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props(
-                                "outline"
-                            )
+                ),
+                ui.element("div").classes("kw-row").style("justify-content: center"),
+            ):
+                for table_id, name in EXAMPLES.items():
+                    ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
         joined = await run.io_bound(self.desk.joined)
         if joined is None or joined.problem:
@@ -262,7 +262,7 @@ class _DataPage:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
         options = [c for c in joined.columns if c not in (key, spec.target)]
-        with card("Other roles", "Columns that are not learnt from."):
+        with card("Other roles", "Columns that are not learnt from."), ui.element("div").classes("kw-fields"):
             for name, label, hint in (
                 ("group", "Groups", "Rows of a group stay together in folds"),
                 ("holdout", "Held-out rows", "A column that says test, yes or 1"),

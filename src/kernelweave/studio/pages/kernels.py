@@ -86,11 +86,21 @@ class _KernelsPage:
             with card("Kernels before learning") as aside:
                 with aside:
                     ui.button("Look again", icon="refresh", on_click=self.preview.refresh).props("flat dense")
-                await self.preview()
+                # the page is there first
+                self.place = stack()
+                with self.place:
+                    ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
+                ui.timer(0.05, self.first_look, once=True)
             with ui.element("div").classes("kw-end"):
                 ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method")).props(
                     "unelevated"
                 )
+
+    async def first_look(self) -> None:
+        """Compute the preview once the page is shown."""
+        self.place.clear()
+        with self.place:
+            await self.preview()
 
     def change(self, **values: Any) -> None:
         """Keep settings and show them."""

@@ -38,7 +38,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
     ui.page_title(f"{title} · kernelweave studio")
     ui.colors(primary="#0063a0", negative="#b23f00", positive="#00735a", warning="#9a5b00", info="#0063a0")
     with ui.element("div").classes("kw-frame"):
-        with ui.element("header").classes("kw-side"):
+        with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
             ui.link("Skip to the content", "#content").classes("kw-skip")
             with ui.link(target="/").classes("kw-brand").props('aria-label="kernelweave studio: data"'):
                 ui.html(LOGO, sanitize=False)
