@@ -5,14 +5,14 @@ NiceGUI evaluates entries whose key begins with a colon. These are constants her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from nicegui import ui
 
 from kernelweave.studio.pages.shell import text
-from kernelweave.studio.pages.theme import COLOURS, DASHES
+from kernelweave.studio.pages.theme import DASHES, N_COLOURS
 
 #: Lines with a colour of their own; the others are thin and grey.
 MOST_LINES = 8
@@ -52,7 +52,7 @@ def base(**parts: Any) -> dict[str, Any]:
     """What all charts share."""
     options: dict[str, Any] = {
         "animation": False,
-        "color": list(COLOURS),
+        ":color": f"[{', '.join(colour(k) for k in range(N_COLOURS))}]",
         "textStyle": {"fontFamily": "Roboto, Helvetica Neue, Arial, sans-serif", ":color": "kw('ink')"},
         "grid": {"left": 8, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
         "tooltip": {
@@ -89,7 +89,9 @@ def axis(
         found["data"] = list(category)
         found["splitLine"] = {"show": False}
     if log:
-        found["axisLabel"][":formatter"] = "(v) => v.toExponential(0).replace('e+', 'e')"
+        found["axisLabel"][":formatter"] = (
+            "(v) => v >= 0.001 && v <= 10000 ? String(Number(v.toPrecision(3))) : v.toExponential(0).replace('e+', 'e')"
+        )
         found["minorSplitLine"] = {"show": False}
     found.update(more)
     return found
@@ -103,7 +105,7 @@ def legend(names: Sequence[str], **more: Any) -> dict[str, Any]:
         "top": 0,
         "left": 0,
         "itemWidth": 22,
-        "itemHeight": 8,
+        "itemHeight": 14,
         "textStyle": {":color": "kw('soft')", "fontSize": 11, "width": 190, "overflow": "truncate"},
         "pageTextStyle": {":color": "kw('soft')"},
         ":pageIconColor": "kw('accent')",
@@ -111,13 +113,14 @@ def legend(names: Sequence[str], **more: Any) -> dict[str, Any]:
     }
 
 
+def colour(rank: int) -> str:
+    """What gives the colour of a rank in the browser."""
+    return f"kw('c{rank % N_COLOURS + 1}')"
+
+
 def line_style(rank: int) -> dict[str, Any]:
     """Colour and dashes of a line by its rank."""
-    return {
-        "color": COLOURS[rank % len(COLOURS)],
-        "type": DASHES[(rank // len(COLOURS)) % len(DASHES)],
-        "width": 2,
-    }
+    return {":color": colour(rank), "type": DASHES[(rank // N_COLOURS) % len(DASHES)], "width": 2}
 
 
 def marker(value: float, label: str) -> dict[str, Any]:
@@ -127,7 +130,7 @@ def marker(value: float, label: str) -> dict[str, Any]:
         "symbol": "none",
         "data": [{"xAxis": value}],
         "lineStyle": {":color": "kw('soft')", "type": [4, 3], "width": 1.5},
-        "label": {"formatter": label, ":color": "kw('soft')", "fontSize": 11, "position": "insideEndTop"},
+        "label": {"formatter": label, ":color": "kw('soft')", "fontSize": 11, "position": "end", "rotate": 0},
     }
 
 
@@ -151,7 +154,7 @@ def path_chart(
         series.append({
             "name": names[j], "type": "line", "data": points, "showSymbol": False, "symbol": "circle", "symbolSize": 6,
             "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
-            "itemStyle": {"color": COLOURS[rank % len(COLOURS)]} if ranked else {":color": "kw('faint')"},
+            "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
             "z": 3 if ranked else 2, "emphasis": {"focus": "series"},
         })  # fmt: skip
     at = x[cursor]
@@ -189,10 +192,11 @@ def live_chart(kernels: Sequence[str], points: Sequence[Any]) -> dict[str, Any]:
     for rank, m in enumerate(order):
         ranked = rank < MOST_LINES
         series.append({
-            "name": kernels[m] if m < len(kernels) else f"kernel {m}", "type": "line", "symbolSize": 4, "showSymbol": len(points) < 3,
+            "name": kernels[m] if m < len(kernels) else f"kernel {m}", "type": "line", "symbolSize": 4,
+            "showSymbol": len(points) < 3,
             "data": [[p.alpha, p.weights.get(m, 0.0)] for p in points],
             "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
-            "itemStyle": {"color": COLOURS[rank % len(COLOURS)]} if ranked else {":color": "kw('faint')"},
+            "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
         })  # fmt: skip
     names = [str(s["name"]) for s in series[:MOST_LINES]]
     return base(
@@ -207,7 +211,6 @@ def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, A
     """Mean scores over folds with a band of one standard error."""
     series: list[dict[str, Any]] = []
     for rank, (name, curve) in enumerate(curves):
-        colour = COLOURS[rank % len(COLOURS)]
         points = [
             (a, m, e or 0.0)
             for a, m, e in zip(curve.alphas, curve.mean, curve.error, strict=True)
@@ -230,11 +233,11 @@ def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, A
         )
         series.append({
             **hidden, "name": f"band {rank}", "data": band, "stackStrategy": "all", "tooltip": {"show": False},
-            "areaStyle": {"color": colour, "opacity": 0.18},
+            "areaStyle": {":color": colour(rank), "opacity": 0.18},
         })  # fmt: skip
         series.append({
             "name": name, "type": "line", "data": [[a, m] for a, m, _ in points], "symbolSize": 5, "symbol": "circle",
-            "lineStyle": line_style(rank), "itemStyle": {"color": colour}, "z": 4,
+            "lineStyle": line_style(rank), "itemStyle": {":color": colour(rank)}, "z": 4,
             "markLine": marker(curve.alphas[curve.chosen], "chosen" if len(curves) == 1 else ""),
         })  # fmt: skip
     shown = [s["name"] for s in series if not str(s["name"]).startswith(("low ", "band "))]
@@ -255,7 +258,7 @@ def bars_chart(
     series = [
         {
             "name": output, "type": "bar", "data": [round(row[k], 6) for row in values][::-1], "barMaxWidth": 16,
-            "itemStyle": {"color": COLOURS[k % len(COLOURS)], "borderRadius": [0, 3, 3, 0]},
+            "itemStyle": {":color": colour(k), "borderRadius": [0, 3, 3, 0]},
         }
         for k, output in enumerate(outputs)
     ]  # fmt: skip
@@ -274,9 +277,9 @@ def contributions_chart(kernels: Sequence[str], values: Sequence[float], interce
     numbers = [intercept, *values, intercept + sum(values)]
     labels = axis("", category=names[::-1])
     labels["axisLabel"] |= {"width": 220, "overflow": "truncate", "interval": 0}
-    colours = ["#7F7F7F", *(COLOURS[0] if v >= 0 else COLOURS[4] for v in values), "#7F7F7F"]
+    colours = [colour(7), *(colour(0) if v >= 0 else colour(4) for v in values), colour(7)]
     data = [
-        {"value": round(v, 6), "itemStyle": {"color": c, "borderRadius": 2}}
+        {"value": round(v, 6), "itemStyle": {":color": c, "borderRadius": 2}}
         for v, c in zip(numbers, colours, strict=True)
     ][::-1]
     options = base(
@@ -297,9 +300,10 @@ def receiver_chart(receivers: Sequence[Any], *, precision: bool) -> dict[str, An
         )
         area = receiver.average_precision if precision else receiver.auc
         series.append({
-            "name": f"{receiver.output} ({area:.3f})", "type": "line", "step": "end" if not precision else False, "symbol": "none",
+            "name": f"{receiver.output} ({area:.3f})", "type": "line", "step": False if precision else "end",
+            "symbol": "none",
             "data": [[round(a, 5), round(b, 5)] for a, b in points], "lineStyle": line_style(rank),
-            "itemStyle": {"color": COLOURS[rank % len(COLOURS)]},
+            "itemStyle": {":color": colour(rank)},
         })  # fmt: skip
     if not precision:
         series.append({
@@ -325,7 +329,7 @@ def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residu
         low, high = min(*truth, *predicted), max(*truth, *predicted)
         ends = [[low, low], [high, high]]
     series = [
-        {"type": "scatter", "data": points, "symbolSize": 7, "itemStyle": {"color": COLOURS[0], "opacity": 0.7}},
+        {"type": "scatter", "data": points, "symbolSize": 7, "itemStyle": {":color": colour(0), "opacity": 0.7}},
         {
             "type": "line", "data": ends, "symbol": "none", "silent": True,
             "lineStyle": {":color": "kw('soft')", "width": 1, "type": [4, 3]},
@@ -341,7 +345,7 @@ def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residu
 
 
 def convergence_chart(
-    histories: Sequence[tuple[str, dict[str, Sequence[float | None]]]], key: str
+    histories: Sequence[tuple[str, Mapping[str, Sequence[float | None]]]], key: str
 ) -> dict[str, Any]:
     """A quantity at every iteration."""
     series = []
@@ -352,7 +356,7 @@ def convergence_chart(
         positive &= all(v > 0 for _, v in points)
         series.append({
             "name": name or key, "type": "line", "data": points, "symbolSize": 4, "lineStyle": line_style(rank),
-            "itemStyle": {"color": COLOURS[rank % len(COLOURS)]},
+            "itemStyle": {":color": colour(rank)},
         })  # fmt: skip
     log = positive and key in ("rel_gap", "stationarity", "residual")
     options = base(
@@ -377,7 +381,8 @@ def heat_chart(
         xAxis=across,
         yAxis=axis("", category=rows),
         visualMap={
-            "min": 0, "max": most or 1.0, "orient": "horizontal", "left": 0, "top": 0, "itemHeight": 110, "calculable": False,
+            "min": 0, "max": most or 1.0, "orient": "horizontal", "left": 0, "top": 0, "itemHeight": 110,
+            "calculable": False,
             "inRange": {"color": ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"]},
             "textStyle": {":color": "kw('soft')"},
         },
@@ -397,18 +402,21 @@ def dots_chart(
     for k, (value, spread) in enumerate(list(values)[::-1]):
         if value is None:
             continue
-        colour = COLOURS[(len(values) - 1 - k) % len(COLOURS)]
-        points.append({"value": [value, k], "itemStyle": {"color": colour}})
+        here = {":color": colour(len(values) - 1 - k)}
+        points.append({"value": [value, k], "itemStyle": here})
         if spread:
             lines.append(
                 [
-                    {"coord": [value - spread, k], "lineStyle": {"color": colour}},
+                    {"coord": [value - spread, k], "lineStyle": here},
                     {"coord": [value + spread, k]},
                 ]
             )
     series = [{
         "type": "scatter", "data": points, "symbolSize": 11,
-        "markLine": {"silent": True, "symbol": "none", "lineStyle": {"width": 2.5, "type": "solid"}, "label": {"show": False}, "data": lines},
+        "markLine": {
+            "silent": True, "symbol": "none", "lineStyle": {"width": 2.5, "type": "solid"}, "label": {"show": False},
+            "data": lines,
+        },
     }]  # fmt: skip
     options = base(xAxis=axis(unit, scale=True), yAxis=labels, series=series)
     options["grid"]["top"] = 8

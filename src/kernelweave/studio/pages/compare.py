@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from nicegui import run as background
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
 from kernelweave.studio.pages.understand import finished
-from kernelweave.studio.schema import Comparison
+from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
 
 MOST_RUNS = 8
@@ -28,6 +28,16 @@ def add(studio: Studio) -> None:
         await _ComparePage(studio, runs).build()
 
 
+def alike(runs: list[Run]) -> list[str]:
+    """The newest run, and those before it that predict the same column of the same tables."""
+    same = [
+        r
+        for r in runs
+        if r.request.data == runs[0].request.data and r.request.spec.target == runs[0].request.spec.target
+    ]
+    return [run.id for run in (same if len(same) > 1 else runs)[:3]]
+
+
 class _ComparePage:
     def __init__(self, studio: Studio, runs: str) -> None:
         self.studio = studio
@@ -36,7 +46,7 @@ class _ComparePage:
     async def build(self) -> None:
         runs = finished(self.studio)
         known = {run.id: run.name for run in runs}
-        self.chosen = [name for name in self.chosen if name in known] or [run.id for run in runs[:2]]
+        self.chosen = [name for name in self.chosen if name in known] or alike(runs)
         lead = "Scores with their spread, weights, and the settings that differ."
         with page(self.studio, "/compare", "Compare", lead):
             if not runs:
@@ -55,7 +65,7 @@ class _ComparePage:
                     lambda: ui.navigate.to(f"/compare?runs={','.join(pick.value)}") if pick.value else None,
                 )
             try:
-                found = await background.io_bound(self.studio.compare, self.chosen)
+                found = await offload(self.studio.compare, self.chosen)
             except InputError as error:
                 note(str(error), "bad")
                 return

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nicegui import run, ui
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.methods import SCORERS, methods, settings
@@ -28,7 +29,7 @@ from kernelweave.studio.service import Studio
 WORDS = {
     "cv": "Folds",
     "repeats": "Repetitions",
-    "nested": "Outer folds of nested cross-validation",
+    "nested": "Nested: outer folds",
     "test_size": "Share of rows held out",
     "seed": "Seed",
     "jobs": "Folds in parallel",
@@ -67,7 +68,9 @@ class _MethodPage:
         self.known = {setting.name: setting for setting in settings()}
 
     async def build(self) -> None:
-        lead = "How kernel weights are found, over which strengths of regularisation, and on which rows they are judged."
+        lead = (
+            "How kernel weights are found, over which strengths of regularisation, and how they are judged."
+        )
         with page(self.studio, "/method", "Method and validation", lead):
             if self.desk.data is None or not self.desk.spec.target:
                 with card(), empty("tune", "Choose a table and a target first."):
@@ -75,11 +78,10 @@ class _MethodPage:
                         "outline"
                     )
                 return
-            with stack("kw-wide"):
-                self.learners()
-                with stack("kw-stack").style("gap: 1.15rem"):
-                    self.path()
-            self.validation()
+            self.learners()
+            with stack("kw-narrow"):
+                self.path()
+                self.validation()
             self.computing()
             await self.start()
 
@@ -111,7 +113,8 @@ class _MethodPage:
         option.props["aria-checked"] = "true" if chosen else "false"
         with option:
             text(method.title, "b")
-            text(method.summary.split(":")[0], "span")
+            head, _, rest = method.summary.partition(": ")
+            text(rest if head == method.title else head, "span")
 
         def choose() -> None:
             if self.set(method=method.name, solver="newton"):
@@ -217,7 +220,7 @@ class _MethodPage:
                 number.props("outlined dense debounce=400")
                 number.on_value_change(lambda event: event.value and self.set(alphas=str(int(event.value))))
             elif kind == "range":
-                fields = []
+                fields: list[Any] = []
 
                 def join() -> None:
                     values = [field.value for field in fields]
@@ -273,7 +276,7 @@ class _MethodPage:
                     on_change=lambda event: self.set(scoring=event.value),
                 ).props("outlined dense options-dense")
                 self.field(self.known["seed"])
-            with ui.element("div").classes("kw-row").style("gap: 1.6rem"):
+            with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
                     self.field(self.known["stratify"]).set_text("Keep the shares of classes in every fold")
                     self.field(self.known["balanced"]).set_text(
@@ -338,7 +341,7 @@ class _MethodPage:
         with card("Ready?"):
             problem = ""
             try:
-                found = await run.io_bound(self.studio.check, data, spec)
+                found = await offload(self.studio.check, data, spec)
             except InputError as error:
                 problem = str(error)
                 note(problem, "bad")
@@ -369,7 +372,7 @@ class _MethodPage:
                 async def go() -> None:
                     keep()
                     try:
-                        started = await run.io_bound(
+                        started = await offload(
                             self.studio.add_run,
                             RunRequest(name=self.desk.draft.name, data=data, spec=self.desk.spec),
                         )

@@ -189,7 +189,7 @@ class _RunsPage:
                     )
                 self.detail[f"said {run.id}"] = text(progress_line(run)).classes("kw-hint")
             else:
-                first = run.metrics[-1] if run.metrics else None
+                first = run.metrics[0] if run.metrics else None
                 parts = [time.strftime("%d %b %H:%M", time.localtime(run.created))]
                 if first is not None:
                     parts.append(f"{first.name} {score(first.value, first.spread)}")
@@ -273,7 +273,7 @@ class _RunsPage:
             found = run.summary
             text(
                 f"{found.n_active} of {found.n_kernels} kernels have a weight. {found.strength}, relative gap "
-                f"{found.rel_gap or 0:.1e}, {found.status}. {progress_line(run)}."
+                f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
             ).classes("kw-hint")
         with ui.element("div").classes("kw-row"):
             if run.summary is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nicegui import run as background
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
@@ -82,7 +82,7 @@ class _UnderstandPage:
                 choose_run(runs, self.run_id, "/understand")
             run = next(run for run in runs if run.id == self.run_id)
             try:
-                results = await background.io_bound(self.studio.results, run.id)
+                results = await offload(self.studio.results, run.id)
             except InputError as error:
                 note(str(error), "bad")
                 return
@@ -226,7 +226,7 @@ class _UnderstandPage:
             truth = held.columns.index("truth")
             guess = held.columns.index("prediction")
             pairs = [
-                (float(r[truth]), float(r[guess]))
+                (float(r[truth] or 0.0), float(r[guess] or 0.0))
                 for r in held.rows
                 if r[truth] is not None and r[guess] is not None
             ]
@@ -244,7 +244,7 @@ class _UnderstandPage:
                     )
         with card("Predictions of held-out rows"):
             columns = held.columns
-            rows = [list(row) for row in held.rows]
+            rows = [[round_off(value) for value in row] for row in held.rows]
             if results.task == "classification":
                 truth, guess = columns.index("truth"), columns.index("prediction")
                 columns = ["right", *columns]
@@ -254,28 +254,28 @@ class _UnderstandPage:
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
         """The confusion matrix as a table that can be read aloud."""
         most = max((v for row in counts for v in row), default=1) or 1
-        with ui.element("div").classes("kw-scroll").props("tabindex=0"):
-            with (
-                ui.element("table")
-                .classes("kw-confusion")
-                .props('aria-label="Confusion matrix: rows true, columns predicted"')
-            ):
-                with ui.element("thead"), ui.element("tr"):
-                    text("true \\ predicted", "th")
-                    for name in classes:
-                        text(name, "th").props("scope=col")
-                with ui.element("tbody"):
-                    for i, row in enumerate(counts):
-                        with ui.element("tr"):
-                            text(classes[i], "th").props("scope=row").style("text-align: right")
-                            for j, value in enumerate(row):
-                                colour = "var(--accent)" if i == j else "var(--bad)"
-                                share = 8 + 72 * value / most if value else 0
-                                dark = share > 45
-                                text(value, "td").style(
-                                    f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); "
-                                    f"color: {'var(--on-accent)' if dark else 'var(--ink)'}"
-                                )
+        with (
+            ui.element("div").classes("kw-scroll").props("tabindex=0"),
+            ui.element("table")
+            .classes("kw-confusion")
+            .props('aria-label="Confusion matrix: rows true, columns predicted"'),
+        ):
+            with ui.element("thead"), ui.element("tr"):
+                text("true \\ predicted", "th")
+                for name in classes:
+                    text(name, "th").props("scope=col")
+            with ui.element("tbody"):
+                for i, row in enumerate(counts):
+                    with ui.element("tr"):
+                        text(classes[i], "th").props("scope=row").style("text-align: right")
+                        for j, value in enumerate(row):
+                            colour = "var(--accent)" if i == j else "var(--bad)"
+                            share = 8 + 72 * value / most if value else 0
+                            dark = share > 45
+                            text(value, "td").style(
+                                f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); "
+                                f"color: {'var(--on-accent)' if dark else 'var(--ink)'}"
+                            )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
         text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} went wrong.").classes("kw-hint")
 
@@ -302,12 +302,14 @@ class _UnderstandPage:
                     stat(f"{found.gap or 0:.1e}", "gap")
                     stat(f"{found.rel_gap or 0:.1e}", "relative gap")
                 text(
-                    f"The objective is at most {found.gap or 0:.2e} above its optimum. Status: {found.status}, {plural(found.n_iter, 'iteration')}."
+                    f"The objective is at most {found.gap or 0:.2e} above its optimum. Status: {found.status}, "
+                    f"{plural(found.n_iter, 'iteration')}."
                 )
                 if found.stationarity:
                     worst = max(v for v in found.stationarity if v is not None)
                     text(
-                        f"A local solution: a step could still gain {worst:.1e} of the criterion, and the gap is that of the machine."
+                        f"A local solution: a step could still gain {worst:.1e} of the criterion, and the gap is that "
+                        "of the machine."
                     ).classes("kw-hint")
                 text(f"Kernels were held as: {found.held_as}.").classes("kw-hint")
                 if found.citation:
@@ -337,6 +339,11 @@ class _UnderstandPage:
         )
         pick.props("outlined dense options-dense")
         draw(first)
+
+
+def round_off(value: Any) -> Any:
+    """A cell with the digits that people read."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 class PathCard:
@@ -433,6 +440,7 @@ class PathCard:
 
     @ui.refreshable_method
     def at_cursor(self) -> None:
+        """The model at the cursor."""
         path, k = self.path, self.cursor
         with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
             with ui.element("div").classes("kw-row"):
@@ -458,7 +466,7 @@ class PathCard:
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
                 text(
-                    f"and {plural(rest, 'more kernel', 'more kernels')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
+                    f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
                 ).classes("kw-hint")
             if not values:
                 text("No kernel has a weight here.").classes("kw-hint")
@@ -561,6 +569,7 @@ class ContributionsCard:
         labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
         across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
         across["axisLabel"] |= {"show": False}
+        across["nameGap"] = 12
         options = charts.base(
             xAxis=across,
             yAxis=labels,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from nicegui import run as background
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.shell import (
@@ -23,7 +23,7 @@ from kernelweave.studio.pages.shell import (
     stat,
     text,
 )
-from kernelweave.studio.pages.understand import choose_run, finished
+from kernelweave.studio.pages.understand import choose_run, finished, round_off
 from kernelweave.studio.schema import Data, Predicted, Run
 from kernelweave.studio.service import Studio
 
@@ -129,7 +129,7 @@ class _UsePage:
                     return
                 data = Data(tables=chosen, key=run.request.data.key if len(chosen) > 1 else "")
                 try:
-                    self.predicted = await background.io_bound(self.studio.predict, run.id, data)
+                    self.predicted = await offload(self.studio.predict, run.id, data)
                 except InputError as error:
                     said(error)
                     return
@@ -152,7 +152,9 @@ class _UsePage:
                     stat(score(value), name)
             if not found.scores:
                 text("The table has no known target, so there is no score.").classes("kw-hint")
-            big_table(found.columns, found.rows, label="New predictions")
+            big_table(
+                found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
+            )
             if found.n_rows > len(found.rows):
                 text(
                     f"The first {len(found.rows)} of {plural(found.n_rows, 'row')}; the file has all."
