@@ -399,6 +399,8 @@ def dots_chart(
     labels = axis("", category=list(names)[::-1])
     labels["axisLabel"] |= {"width": 200, "overflow": "truncate", "interval": 0}
     points, lines = [], []
+    ends = [v + sign * (s or 0.0) for v, s in values if v is not None for sign in (-1, 1)]
+    pad = 0.08 * (max(ends) - min(ends)) or 0.05
     for k, (value, spread) in enumerate(list(values)[::-1]):
         if value is None:
             continue
@@ -418,6 +420,10 @@ def dots_chart(
             "data": lines,
         },
     }]  # fmt: skip
-    options = base(xAxis=axis(unit, scale=True), yAxis=labels, series=series)
+    options = base(
+        xAxis=axis(unit, min=float(f"{min(ends) - pad:.3g}"), max=float(f"{max(ends) + pad:.3g}")),
+        yAxis=labels,
+        series=series,
+    )
     options["grid"]["top"] = 8
     return options

@@ -29,13 +29,15 @@ def add(studio: Studio) -> None:
 
 
 def alike(runs: list[Run]) -> list[str]:
-    """The newest run, and those before it that predict the same column of the same tables."""
-    same = [
-        r
-        for r in runs
-        if r.request.data == runs[0].request.data and r.request.spec.target == runs[0].request.spec.target
-    ]
-    return [run.id for run in (same if len(same) > 1 else runs)[:3]]
+    """The newest runs that predict the same column of the same tables."""
+    for first in runs:
+        asked = first.request
+        same = [
+            r for r in runs if r.request.data == asked.data and r.request.spec.target == asked.spec.target
+        ]
+        if len(same) > 1:
+            return [run.id for run in same[:4]]
+    return [run.id for run in runs[:1]]
 
 
 class _ComparePage:

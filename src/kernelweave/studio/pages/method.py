@@ -101,7 +101,7 @@ class _MethodPage:
     def learners(self) -> None:
         spec = self.desk.spec
         known = {method.name: method for method in methods()}
-        with card("Learner"), stack("kw-two").style("gap: 1.4rem"):
+        with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
                 for method in known.values():
                     self.learner_option(method, method.name == spec.method)
