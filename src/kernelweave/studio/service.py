@@ -443,7 +443,7 @@ class Studio:
             metrics=list(metrics),
             kernels=kernels,
             weights=[[share.get(name, 0.0) for share in shares] for name in kernels],
-            differences=_differences(runs),
+            differences=_differences(runs, {ref.id: ref.name for ref in self.tables()}),
             curves=curves,
         )
 
@@ -479,9 +479,12 @@ def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
                     raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
 
 
-def _differences(runs: list[Run]) -> list[Difference]:
+def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
     found = []
-    settings = [{"tables": run.request.data.tables, **run.request.spec.model_dump()} for run in runs]
+    settings = []
+    for run in runs:
+        tables = ", ".join(names.get(table, table) for table in run.request.data.tables)
+        settings.append({"tables": tables, **run.request.spec.model_dump()})
     for name in settings[0] if settings else ():
         values = [s[name] for s in settings]
         if any(value != values[0] for value in values):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from nicegui import ui
 
-from kernelweave.studio.pages import data, kernels, shell
+from kernelweave.studio.pages import compare, data, kernels, method, runs, shell, understand, use
 from kernelweave.studio.pages.theme import FAVICON
 from kernelweave.studio.service import Studio
 
@@ -21,7 +21,7 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
     studio : Studio
     """
     shell.head()
-    for module in (data, kernels):
+    for module in (data, kernels, method, runs, understand, compare, use):
         module.add(studio)
     ui.run_with(
         app,

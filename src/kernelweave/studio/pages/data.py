@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nicegui import run, ui
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import names_in
@@ -25,7 +26,7 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Joining, Table
+from kernelweave.studio.schema import Data, Joining, Table
 from kernelweave.studio.service import Studio
 
 #: Columns and rows that are shown at once.
@@ -110,21 +111,19 @@ class _DataPage:
     async def _choose(self, tables: list[str], key: str) -> None:
         try:
             for table_id in tables:
-                await run.io_bound(self.studio.catalogue.read, table_id)
+                await offload(self.studio.catalogue.read, table_id)
         except InputError as error:
             said(error)
             return
         if len(tables) > 1 and not key:
-            shared = await run.io_bound(lambda: self.studio.join(self.desk_data(tables)).keys)
+            shared = await offload(lambda: self.studio.join(self.desk_data(tables)).keys)
             key = shared[0] if shared else ""
-        await run.io_bound(self.desk.set_tables, tables, key)
+        await offload(self.desk.set_tables, tables, key)
         await self.renew()
 
     @staticmethod
     def desk_data(tables: list[str]) -> Any:
         """Tables without a key yet."""
-        from kernelweave.studio.schema import Data
-
         return Data(tables=tables)
 
     def _joining(self, joined: Joining | None) -> None:
@@ -189,27 +188,27 @@ class _DataPage:
     async def about(self) -> None:
         data = self.desk.data
         if data is None:
-            with card():
-                with empty(
+            with (
+                card(),
+                empty(
                     "table_view", "No table is chosen yet. To try things out, take a set that ships along:"
-                ):
-                    with ui.element("div").classes("kw-row").style("justify-content: center"):
-                        for table_id, name in EXAMPLES.items():
-                            ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props(
-                                "outline"
-                            )
+                ),
+                ui.element("div").classes("kw-row").style("justify-content: center"),
+            ):
+                for table_id, name in EXAMPLES.items():
+                    ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
-        joined = await run.io_bound(self.desk.joined)
+        joined = await offload(self.desk.joined)
         if joined is None or joined.problem:
             if joined is not None and len(data.tables) == 1:
                 note(joined.problem, "bad")
             return
         with stack("kw-two"):
-            await self._target(joined)
+            await self._target(data, joined)
             self._roles(joined)
         for table_id in data.tables:
             try:
-                described = await run.io_bound(self.studio.table, table_id)
+                described = await offload(self.studio.table, table_id)
                 await self._preview(described)
             except InputError as error:
                 note(str(error), "bad")
@@ -218,11 +217,10 @@ class _DataPage:
                 "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
             ).props("unelevated")
 
-    async def _target(self, joined: Joining) -> None:
+    async def _target(self, data: Data, joined: Joining) -> None:
         spec = self.desk.spec
         with card("Target"):
-            key = self.desk.data.key if self.desk.data else ""
-            options = [c for c in joined.columns if c != key]
+            options = [c for c in joined.columns if c != data.key]
             value = spec.target if spec.target in options else None
             pick = ui.select(options, value=value, label="Column to predict", with_input=len(options) > 12)
             pick.props("outlined dense options-dense")
@@ -231,7 +229,7 @@ class _DataPage:
                 text("Without a target there is nothing to learn.").classes("kw-hint")
                 return
             try:
-                found = await run.io_bound(self.studio.target, self.desk.data, value, spec.task)
+                found = await offload(self.studio.target, data, value, spec.task)
             except InputError as error:
                 note(str(error), "bad")
                 return
@@ -262,7 +260,7 @@ class _DataPage:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
         options = [c for c in joined.columns if c not in (key, spec.target)]
-        with card("Other roles", "Columns that are not learnt from."):
+        with card("Other roles", "Columns that are not learnt from."), ui.element("div").classes("kw-fields"):
             for name, label, hint in (
                 ("group", "Groups", "Rows of a group stay together in folds"),
                 ("holdout", "Held-out rows", "A column that says test, yes or 1"),
@@ -316,15 +314,15 @@ class _DataPage:
                 with ui.tab_panel(first).style("padding: 0"):
                     await self._columns(table)
                 with ui.tab_panel(second).style("padding: 0"):
-                    rows = await run.io_bound(self.studio.rows, table.id, 0, SHOWN_ROWS, 0, WIDEST)
+                    rows = await offload(self.studio.rows, table.id, 0, SHOWN_ROWS, 0, WIDEST)
                     big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
                     if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
                         text(
-                            f"The first {min(SHOWN_ROWS, table.n_rows)} rows and {min(WIDEST, table.n_columns)} columns."
+                            f"{min(SHOWN_ROWS, table.n_rows)} rows, {min(WIDEST, table.n_columns)} columns are shown."
                         ).classes("kw-hint")
 
     async def _columns(self, table: Table) -> None:
-        found = await run.io_bound(self.studio.columns, table.id, 0, SHOWN_COLUMNS, "")
+        found = await offload(self.studio.columns, table.id, 0, SHOWN_COLUMNS, "")
         rows = [
             [
                 column.name,

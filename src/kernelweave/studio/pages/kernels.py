@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nicegui import run, ui
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.methods import settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
-    bar,
     card,
     empty,
     guarded,
@@ -72,9 +72,9 @@ class _KernelsPage:
         self.joined: Joining | None = None
 
     async def build(self) -> None:
-        lead = "Views are groups of columns that belong together. Every view gets its kernels, and learning weighs them."
+        lead = "Views are groups of columns that belong together. Each gets its kernels, and learning weighs them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
-            self.joined = await run.io_bound(self.desk.joined)
+            self.joined = await offload(self.desk.joined)
             if self.joined is None or self.joined.problem or not self.desk.spec.target:
                 with card(), empty("grid_view", "Choose a table and a target first."):
                     ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props(
@@ -86,11 +86,21 @@ class _KernelsPage:
             with card("Kernels before learning") as aside:
                 with aside:
                     ui.button("Look again", icon="refresh", on_click=self.preview.refresh).props("flat dense")
-                await self.preview()
+                # the page is there first
+                self.place = stack()
+                with self.place:
+                    ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
+                ui.timer(0.05, self.first_look, once=True)
             with ui.element("div").classes("kw-end"):
                 ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method")).props(
                     "unelevated"
                 )
+
+    async def first_look(self) -> None:
+        """Compute the preview once the page is shown."""
+        self.place.clear()
+        with self.place:
+            await self.preview()
 
     def change(self, **values: Any) -> None:
         """Keep settings and show them."""
@@ -404,7 +414,7 @@ class _KernelsPage:
     async def preview(self) -> None:
         assert self.desk.data is not None
         try:
-            found: KernelPreviews = await run.io_bound(
+            found: KernelPreviews = await offload(
                 self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS
             )
         except InputError as error:
@@ -419,10 +429,9 @@ class _KernelsPage:
                 "More than the memory that kernels may take: they are recomputed by tiles, which is slower.",
                 "warn",
             )
-        bar("share of the memory", found.memory / found.budget, f"{100 * found.memory / found.budget:.1f} %")
         text(
-            f"Gram matrices of {found.n_sampled} rows sorted by the target, light where rows are alike. Alignment with the "
-            "target is from −1 to 1; best first."
+            f"Gram matrices of {found.n_sampled} rows sorted by the target, light where rows are alike. Alignment with "
+            "the target is from −1 to 1; best first."
         ).classes("kw-hint")
         with ui.element("div").classes("kw-thumbs"):
             for kernel in found.kernels[:THUMBNAILS]:

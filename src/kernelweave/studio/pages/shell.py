@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
@@ -34,11 +35,10 @@ LOOKS = {
 def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
     """A page with navigation and a heading; gives the place beside the heading."""
     look = studio.store.draft(APPEARANCE) or "auto"
-    dark = ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
+    ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
     ui.page_title(f"{title} · kernelweave studio")
-    ui.colors(primary="#0063a0", negative="#b23f00", positive="#00735a", warning="#9a5b00", info="#0063a0")
     with ui.element("div").classes("kw-frame"):
-        with ui.element("header").classes("kw-side"):
+        with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
             ui.link("Skip to the content", "#content").classes("kw-skip")
             with ui.link(target="/").classes("kw-brand").props('aria-label="kernelweave studio: data"'):
                 ui.html(LOGO, sanitize=False)
@@ -75,20 +75,15 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
                         text(lead, "p").classes("kw-lead")
                 aside = ui.element("div").classes("kw-end")
             yield aside
-    del dark
+    # on narrow screens the steps are a row that may be longer than the screen
+    ui.run_javascript(
+        "document.querySelector('.kw-nav [aria-current]')?.scrollIntoView({inline: 'center', block: 'nearest'})"
+    )
 
 
 def text(content: Any, tag: str = "div") -> Any:
     """Text in an element; never markup."""
-    return ui.label(str(content)) if tag == "div" else _Text(tag, str(content))
-
-
-class _Text(ui.element):
-    """An element with text in it."""
-
-    def __init__(self, tag: str, content: str) -> None:
-        super().__init__(tag)
-        self._text = content
+    return ui.label(str(content)) if tag == "div" else TextElement(tag=tag, text=str(content))
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Okabe and Ito's palette, which colour-blind readers can tell apart; black is replaced by the colour of text.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C6BB1", "#7F7F7F")
+#: Colours of charts, --c1, --c2, ... in the style sheet: Okabe and Ito's palette, which colour-blind readers can tell
+#: apart, without yellow and black, which vanish on one of the grounds; a violet and a grey fill the row.
+N_COLOURS = 8
 #: The second sign beside colour: dashes of lines.
 DASHES: tuple[str | list[int], ...] = ("solid", [6, 3], [2, 2], [8, 3, 2, 3])
 
