@@ -2,6 +2,7 @@
 # Python files need no second installation) and the tools of the target. Nothing outside this folder is touched.
 #
 #   make demo     a model, its path and a report on a real table, under a minute after installation
+#   make studio   the studio in the browser
 #   make test     the test suite
 #   make setup    everything for development
 #
@@ -33,7 +34,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo test test-noext lint format types layers docs wheel bench clean
+.PHONY: help setup demo studio test test-noext lint format types layers docs wheel bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -75,6 +76,9 @@ setup: $(STAMPS)/package
 
 demo: $(STAMPS)/package
 	$(BIN)/kernelweave demo $(ARGS)
+
+studio: $(STAMPS)/group-studio
+	$(BIN)/kernelweave studio $(ARGS)
 
 test: $(STAMPS)/group-test
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

@@ -1,4 +1,4 @@
-"""Measure and write JSON: ``python -m benchmarks.run paths|linear|himalaya|auto|margin|imports|all``."""
+"""Measure and write JSON: ``python -m benchmarks.run paths|linear|himalaya|auto|margin|deep|imports|all``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import numpy as np
 
 import kernelweave as kw
 from benchmarks import cases, rivals
+from benchmarks.deep import measure_deep
 from benchmarks.margin import measure_margin
 
 HERE = Path(__file__).resolve().parent
@@ -354,7 +355,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what",
-        choices=["paths", "linear", "himalaya", "auto", "margin", "imports", "all", "linear-child"],
+        choices=["paths", "linear", "himalaya", "auto", "margin", "deep", "imports", "all", "linear-child"],
         default="all",
         nargs="?",
     )
@@ -373,6 +374,7 @@ def main(argv: list[str] | None = None) -> None:
         "himalaya": lambda: measure_himalaya(min(3, arguments.repeat)),
         "auto": lambda: measure_auto(arguments.only or list(cases.AUTO_CASES)),
         "margin": lambda: measure_margin(arguments.repeat),
+        "deep": lambda: measure_deep(arguments.repeat),
         "imports": lambda: measure_imports(arguments.repeat),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -134,3 +134,92 @@ def svm_value(K, y, coef, costs, loss, kinks=(0.0,)):
     reach = 2 + np.abs(f).max() + np.abs(y).max()
     smooth = minimize_scalar(value, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-13}).fun
     return min(smooth, *(value(t) for kink in kinks for t in y - f + kink))
+
+
+def _support_of(kind, value, forms):
+    """``max <d, forms>`` over the simplex (value None), the capped simplex (cap) or the ball (p), by enumeration."""
+    if kind == "lp":
+        r = value / (value - 1)
+        return float(np.linalg.norm(forms, r))
+    if kind == "simplex":
+        return float(forms.max())
+    # fill the largest up to the cap
+    rest, total = 1.0, 0.0
+    for form in np.sort(forms)[::-1]:
+        total += min(value, rest) * form
+        rest = max(0.0, rest - value)
+    return total
+
+
+def _feasible(b, lower, upper):
+    """A point of the box with sum zero that is close to b: the side that is too heavy is made lighter."""
+    b = np.clip(b, lower, upper)
+    up, down = b[b > 0].sum(), -b[b < 0].sum()
+    level = min(up, down)
+    return np.where(b > 0, b * (level / up if up else 0.0), b * (level / down if down else 0.0))
+
+
+def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", epsilon=0.1, scale=None):
+    """Lower bound of the optimal value of margin kernel learning from its dual, by CVXPY with Clarabel.
+
+    ``max_b reward(b) - 1/2 sigma(q)`` with ``q_m = s_m b'K_m b``: the weights appear only as multipliers of
+    ``q_m <= tau`` (simplex), of ``q_m <= tau + zeta_m`` with ``cap sum zeta`` in the objective (capped simplex), or
+    not at all (the norm of the q with the exponent p / (p - 1)). The value returned is that of a point that is
+    feasible to rounding, so it is a bound whatever the tolerance of the cone solver.
+    """
+    s = np.ones(gram.shape[2]) if scale is None else scale
+    stack = gram * s
+    factors = [factor_of(stack[:, :, m]) for m in range(len(s)) if stack[:, :, m].any()]
+    used = costs > 0
+    most = costs if loss != "squared-hinge" else np.where(used, np.inf, 0.0)
+    tube = loss == "epsilon-insensitive"
+    lower = -most if tube else np.where(y > 0, 0.0, -most)
+    upper = most if tube else np.where(y > 0, most, 0.0)
+    ridge = np.divide(1.0, costs, out=np.zeros(len(y)), where=used) * (loss == "squared-hinge")
+
+    def reward_and_bend(b):
+        forms = np.array([max(0.0, b @ stack[:, :, m] @ b) for m in range(len(s))])
+        reward = float(y @ b) - (epsilon * float(np.abs(b).sum()) if tube else 0.0)
+        return reward, _support_of(kind, value, forms) + float(ridge @ np.square(b))
+
+    best = -np.inf
+    # the cone solver wants variables of order one: y / K at first, what was found afterwards
+    size = max(float(np.linalg.norm(F)) for F in factors)
+    unit = min(float(costs.max()), float(np.abs(y).max()) * len(y) / size**2)
+    for _ in range(3):
+        b = _dual_point(factors, len(s), y, lower, upper, ridge, kind, value, epsilon * tube, unit, size)
+        b = _feasible(b, lower, upper)
+        reward, bend = reward_and_bend(b)
+        # the best multiple that stays in the box
+        room = np.divide(np.where(b > 0, upper, -lower), np.abs(b), out=np.full(len(b), np.inf), where=b != 0)
+        t = min(reward / bend if bend > 0 else 1.0, float(room.min()))
+        before, best = best, max(best, t * reward - 0.5 * t * t * bend)
+        if not b.any() or best - before <= 1e-9 * abs(best):
+            break
+        unit = float(np.abs(b).max())
+        size = max(float(np.linalg.norm(F @ b)) for F in factors) / unit
+    return best
+
+
+def _dual_point(factors, n_kernels, y, lower, upper, ridge, kind, value, epsilon, unit, size):
+    """Coefficients that solve the dual, computed as ``unit * a`` and with the forms in units of ``(unit size)^2``."""
+    import cvxpy as cp
+
+    a = cp.Variable(len(y))
+    up, down = np.isfinite(upper), np.isfinite(lower)
+    limits = [cp.sum(a) == 0, a[up] <= upper[up] / unit, a[down] >= lower[down] / unit]
+    roots = cp.Variable(len(factors), nonneg=True)
+    limits += [cp.norm(F @ a, 2) / size <= roots[m] for m, F in enumerate(factors)]
+    if kind == "simplex":
+        level = cp.Variable()
+        limits += [roots <= level]
+        support = cp.square(level)
+    elif kind == "capped":
+        tau, zeta = cp.Variable(), cp.Variable(n_kernels, nonneg=True)
+        limits += [cp.square(roots) <= tau + zeta[: len(factors)], tau + zeta >= 0]
+        support = tau + value * cp.sum(zeta)
+    else:
+        support = cp.square(cp.pnorm(roots, 2 * value / (value - 1)))
+    reward = y @ a - epsilon * cp.norm1(a) - 0.5 * unit * cp.sum_squares(cp.multiply(np.sqrt(ridge), a))
+    _conic(cp.Problem(cp.Maximize(reward - 0.5 * unit * size**2 * support), limits))
+    return unit * np.asarray(a.value)

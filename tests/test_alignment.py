@@ -454,8 +454,8 @@ def test_refusals(method, rng):
         with pytest.raises(kw.InputError, match=message):
             method(*arguments)
     for options, message in (
-        ({"scale": np.ones(2)}, "`scale` must hold"),
-        ({"scale": np.zeros(gram.shape[2])}, "`scale` must hold"),
+        ({"scale": np.ones(2)}, "`scale` must hold one factor"),
+        ({"scale": np.zeros(gram.shape[2])}, "`scale` must be positive"),
         ({"sample_weight": np.ones(29)}, "`sample_weight` must have"),
         ({"sample_weight": -np.ones(30)}, "`sample_weight` must be nonnegative"),
         ({"sample_weight": np.zeros(30)}, "`sample_weight` must leave"),

@@ -25,3 +25,15 @@ def test_paths_on_a_tiny_case(tmp_path, monkeypatch):
         solvers["kernelweave"]["worst_gap_recomputed"], abs=1e-9
     )
     sys.modules.pop("benchmarks.run", None)
+
+
+def test_deep_passes_on_few_rows(monkeypatch):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    deep = importlib.import_module("benchmarks.deep")
+    record = deep.measure_pass(40, 1)
+    assert record["ratio_to_traffic"] == pytest.approx(record["pass"] / record["traffic"])
+    assert record["pass"] > 0
+    fit = deep.measure_fit(40)
+    assert fit["training"]["n_iter"] == fit["out-of-fold"]["n_iter"] == 10

@@ -54,9 +54,41 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
 
 
-@pytest.mark.parametrize("case", ["classes", "weights and groups", "views", "banks"])
-def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
+@pytest.fixture
+def two_tables(diabetes, tmp_path):
+    """Halves of the columns, in another order, with rows and a cell that only one of them has."""
+    frame = pd.read_csv(diabetes, sep="\t").assign(patient=[f"p{k:03d}" for k in range(120)])
+    frame["held"] = np.where(np.arange(120) % 5 == 0, "Test", "train")
+    body = frame[["patient", "age", "sex", "bmi", "bp", "weight"]].sample(frac=1, random_state=0)
+    body.iloc[3, 3] = np.nan
+    body.iloc[:110].to_csv(tmp_path / "body.csv", index=False)
+    serum = frame[["s1", "s2", "s3", "weight", "patient", "held", "target"]]
+    serum.iloc[8:].to_parquet(tmp_path / "serum.parquet", index=False)
+    return tmp_path / "body.csv", tmp_path / "serum.parquet"
+
+
+CASES = [
+    "classes",
+    "weights and groups",
+    "views",
+    "banks",
+    "two tables",
+    "random splits",
+    "gene sets",
+    "arrays",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_path):
     out = tmp_path / "run"
+    (tmp_path / "sets.gmt").write_text("BODY\tsome text\tage\tnot here\tbp\nSERUM\t\ts1\ts2\nNONE\t\tx\n")
+    (tmp_path / "spec.toml").write_text(
+        'holdout = "held"\nmissing = "drop"\ndrop = ["body.weight", "serum.weight"]\n'
+        '[kernels]\nserum = "linear; rbf(gamma=0.3)"\n'
+    )
+    frame = pd.read_csv(diabetes, sep="\t")
+    np.savez(tmp_path / "a.npz", body=frame[["age", "bp"]], s=frame[["s1", "s2"]], target=frame["target"])
     (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
     arguments = {
         "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
@@ -78,6 +110,13 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
             "--no-intercept",
         ],
         "banks": [str(diabetes), "--kernels", "linear-features", "--test-size", "0", "--alphas", "0.1:100:5"],
+        "two tables": [
+            *(str(two_tables[0]), "--join", str(two_tables[1]), "--key", "patient"),
+            *("--spec", str(tmp_path / "spec.toml")),
+        ],
+        "random splits": [str(wine), "--splits", "random", "--repeats", "2", "--no-stratify"],
+        "gene sets": [str(diabetes), "--views", str(tmp_path / "sets.gmt"), "--repeats", "2"],
+        "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],
     }[case]
     table, rest = arguments[0], arguments[1:]
     fast = FAST[2:] if "--alphas" in rest else FAST
@@ -93,6 +132,35 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
         np.testing.assert_allclose(new, given, rtol=1e-10)
     else:
         assert (new == given).all()
+
+
+def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
+    body, serum = map(str, two_tables)
+    out = tmp_path / "run"
+    fit = ["fit", body, "--join", serum, "--target", "target", "--out", str(out), *FAST]
+    assert main(fit) == 2
+    assert "key" in capsys.readouterr().err
+    assert main([*fit, "--key", "age"]) == 2
+    assert "There is no column 'age' for the key" in capsys.readouterr().err
+    assert main([*fit, "--key", "patient", "--drop", "held", "--missing", "drop", "--nested", "3"]) == 0
+    text = capsys.readouterr().out
+    # 120 patients, of which one table has 110 and the other 112; one of the rows left has no blood pressure
+    assert "Table body lacks 10 rows" in text or "Table body lacks 9 rows" in text
+    assert "Table serum lacks" in text
+    assert "Left out 1 rows with missing values." in text
+    assert "View body: 5 columns." in text
+    assert "Nested cross-validation (3 folds): R^2" in text
+    assert "Nested cross-validation" in (out / "report.html").read_text()
+
+
+def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
+    frame = pd.read_csv(wine)
+    frame["target"] = frame["target"].map({"barolo": "=1+1", "grignolino": "@x", "barbera": "-3"})
+    frame.to_csv(wine, index=False)
+    assert main(["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]) == 0
+    held = pd.read_csv(tmp_path / "run" / "predictions.csv", dtype=str)
+    assert set(held["truth"]) == {"'=1+1", "'@x", "-3"}
+    assert not any(name.startswith(("=", "@")) for name in held.columns)
 
 
 def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
@@ -331,12 +399,12 @@ def test_a_folder_that_cannot_be_written(wine, tmp_path, capsys):
 def test_a_full_disk_leaves_nothing_behind(wine, tmp_path, capsys, monkeypatch):
     import errno
 
-    from kernelweave.cli import runs
+    from kernelweave.runs import writing
 
     def full(path, text):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(runs, "write_text", full)
+    monkeypatch.setattr(writing, "write_text", full)
     assert main(["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]) == 2
     assert "disk is full" in capsys.readouterr().err
 

@@ -264,7 +264,7 @@ def test_refusals(problem):
         ({"kind": "kl-c", "step": "newton"}, "step='newton' is for"),
         ({"kind": "kl-c", "loss": "epsilon-insensitive"}, "for classification"),
         ({"start": np.zeros(stack.shape[2])}, "not all zero"),
-        ({"scale": np.zeros(stack.shape[2])}, "one positive factor"),
+        ({"scale": np.zeros(stack.shape[2])}, "`scale` must be positive"),
         ({"ridge": -1.0}, "ridge"),
     ]:
         with pytest.raises(InputError, match=message):

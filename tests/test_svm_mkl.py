@@ -1,327 +1,957 @@
-"""Margin MKL over sets of weights: optimal values, certificates, agreement of the methods, limits."""
+"""Margin kernel learning: independent optima, certificates, invariances, limits, hard cases, refusals."""
 
-import cvxpy as cp
+import dataclasses
+import itertools
+import warnings
+
 import numpy as np
 import pytest
 
-from kernelweave import InputError, solve_svc, solve_svm_mkl, solve_svr
-from kernelweave._loops import core, numpy_core
+import kernelweave as kw
+from kernelweave._loops import HAS_EXTENSION, core, numpy_core
+from kernelweave.gram import FactorGram, PackedGram, as_gram
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
+from kernelweave.solvers.svm_mkl import WarmStart, solve_svm_mkl
 from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Orthant, Simplex, Sphere
+from oracles import mkl_by_conic, svm_value
+from problems import make_problem
 
-N = 36
-
-
-@pytest.fixture
-def stack(rng):
-    X = rng.normal(size=(N, 4))
-    squared = np.square(X[:, None] - X[None]).sum(axis=-1)
-    smooth = np.stack([np.exp(-gamma * squared) for gamma in (0.05, 0.5)], axis=-1)
-    K = np.concatenate([smooth, X[:, None, :2] * X[None, :, :2]], axis=2)
-    return K * N / np.einsum("iim->m", K), X
-
-
-def targets(X, rng, loss):
-    if loss == "epsilon-insensitive":
-        return np.sin(X[:, 0]) + 0.3 * X[:, 1] ** 2 + 0.05 * rng.normal(size=len(X))
-    return np.sign(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) + 0.2)
+HINGE, SQUARED, TUBE = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
+EPSILON = 0.1
+#: methods that solve the simplex
+ON_SIMPLEX = ("newton", "cutting-plane", "reduced-gradient")
+VALUES = {
+    HINGE: lambda y, f: np.maximum(0.0, 1.0 - y * f),
+    SQUARED: lambda y, f: 0.5 * np.square(np.maximum(0.0, 1.0 - y * f)),
+    TUBE: lambda y, f: np.maximum(0.0, np.abs(y - f) - EPSILON),
+}
+KINKS = (0.0, -EPSILON, EPSILON)
 
 
-def conic(stack, y, C, loss, epsilon=0.1, p=None, cap=None, weight=None):
-    """The optimal value from the dual: max_b reward(b) - 1/2 sigma(q(b))."""
-    n, m = len(y), stack.shape[2]
-    cost = C * (np.ones(n) if weight is None else weight)
-    b = cp.Variable(n)
-    q = []
-    for k in range(m):
-        values, vectors = np.linalg.eigh(stack[:, :, k])
-        keep = values > 1e-12 * values[-1]
-        q.append(cp.sum_squares((vectors[:, keep] * np.sqrt(values[keep])).T @ b))
-    q = cp.hstack(q)
-    constraints = [cp.sum(b) == 0]
-    reward = y @ b
-    if loss == "epsilon-insensitive":
-        constraints += [cp.abs(b) <= cost]
-        reward -= epsilon * cp.norm1(b)
+def some(*values):
+    """All of them, or the first without the compiled core, where a solution takes several times as long."""
+    return values if HAS_EXTENSION else values[:1]
+
+
+def make_data(kind, rng, n=26):
+    """A stack with mean diagonal one, labels and targets."""
+    gram, t = make_problem(kind, rng)
+    gram, t = gram[:n, :n] * len(t), t[:n]
+    return gram, np.where(t > np.median(t), 1.0, -1.0), t
+
+
+def pick(loss, y, t):
+    return t if loss == TUBE else y
+
+
+def solve(gram, y, C, weight_set="simplex", **options):
+    if options.get("method") == "closed-form":
+        # the alternation is slow where a kernel loses its weight: measured up to 550 rounds for a gap of 1e-5
+        options.setdefault("max_iter", 3000)
+    return solve_svm_mkl(gram, y, C, weight_set, **options)
+
+
+def machine_on(K, y, C, loss, **options):
+    if loss == TUBE:
+        return solve_svr(K, y, C, EPSILON, **options)
+    return (solve_svc if loss == HINGE else solve_l2svc)(K, y, C, **options)
+
+
+def oracle(gram, y, costs, weight_set="simplex", **options):
+    costs = np.full(len(y), float(costs)) if np.ndim(costs) == 0 else costs
+    if isinstance(weight_set, CappedSimplex):
+        return mkl_by_conic(gram, y, costs, "capped", weight_set.cap, **options)
+    if isinstance(weight_set, LpBall):
+        return mkl_by_conic(gram, y, costs, "lp", weight_set.p, **options)
+    return mkl_by_conic(gram, y, costs, **options)
+
+
+def check(result, gram, y, costs, weight_set="simplex", *, loss=HINGE, tol=None, scale=None):
+    """What every result promises, recomputed without the solver."""
+    s = np.ones(gram.shape[2]) if scale is None else scale
+    costs = np.full(len(y), float(costs)) if np.ndim(costs) == 0 else costs
+    d, b = result.weights, result.dual_coef
+    assert (d >= 0).all()
+    if isinstance(weight_set, LpBall):
+        assert np.linalg.norm(d, weight_set.p) <= 1 + 1e-12
     else:
-        constraints += [cp.multiply(y, b) >= 0]
-        if loss == "hinge":
-            constraints += [cp.multiply(y, b) <= cost]
-        else:
-            reward -= 0.5 * cp.sum_squares(b / np.sqrt(cost))
-    if p is not None:
-        sigma = cp.pnorm(q, p / (p - 1))
-    elif cap is not None:
-        tau, zeta = cp.Variable(), cp.Variable(m)
-        constraints += [zeta >= 0, q <= tau + zeta]
-        sigma = tau + cap * cp.sum(zeta)
-    else:
-        sigma = cp.max(q)
-    task = cp.Problem(cp.Maximize(reward - 0.5 * sigma), constraints)
-    task.solve(solver=cp.CLARABEL)
-    return float(task.value)
+        assert d.sum() == pytest.approx(1, abs=1e-12)
+        assert d.max() <= getattr(weight_set, "cap", 1.0) * (1 + 1e-12)
+    # the dual problem
+    assert abs(b.sum()) <= 1e-12 * max(1.0, np.abs(b).sum())
+    assert not b[costs == 0].any()
+    if loss != TUBE:
+        assert (y * b >= 0).all()
+    if loss != SQUARED:
+        assert (np.abs(b) <= costs * (1 + 1e-14)).all()
+    # upper bound: the objective at these weights, coefficients and intercept
+    K = gram @ (d * s)
+    primal = 0.5 * b @ K @ b + costs @ VALUES[loss](y, K @ b + result.intercept)
+    assert result.primal == pytest.approx(primal, rel=1e-8, abs=1e-12)
+    assert result.primal <= svm_value(K, y, b, costs, VALUES[loss], KINKS) * (1 + 1e-8) + 1e-12
+    assert result.gap >= 0
+    assert result.primal == pytest.approx(result.dual + result.gap, rel=1e-13)
+    assert result.rel_gap == pytest.approx(result.gap / result.primal, rel=1e-12) or result.gap == 0
+    if tol is not None:
+        assert result.status is kw.Status.CONVERGED
+        assert result.rel_gap <= tol
+    lengths = {len(values) for values in result.history.values()}
+    assert lengths == {result.n_iter}
+    assert set(result.history) == {"objective", "rel_gap", "n_active"}
+    assert result.n_machines >= 1
 
 
-LOSSES = ["hinge", "squared-hinge", "epsilon-insensitive"]
+def agree(result, lower, tol, slack=2e-8):
+    """The optimum lies between the bound of the cone solver and every primal value, and above every dual value.
+
+    Measured over all cases here: the bound is within 4e-9 of the optimum, slack leaves a factor of five.
+    """
+    assert result.primal >= lower * (1 - 1e-10)
+    assert result.primal <= lower * (1 + tol + slack)
+    assert result.dual <= lower * (1 + slack)
 
 
-@pytest.mark.parametrize("C", [1e-3, 0.1, 1.0, 100.0, 1e4])
+# ---- independent optima ----------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("loss", LOSSES)
-def test_simplex_reaches_the_conic_optimum(stack, rng, loss, C):
-    K, X = stack
-    y = targets(X, rng, loss)
-    optimum = conic(K, y, C, loss)
-    found = solve_svm_mkl(K, y, C, loss=loss, tol=1e-8)
-    # the cone solver's own tolerance is 1e-8
-    assert found.primal == pytest.approx(optimum, rel=1e-5)
-    assert found.rel_gap <= 1e-8
-    assert found.status.ok
+@pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed"])
+def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
+    gram, y, t = make_data(kind, rng)
+    y = pick(loss, y, t)
+    costs = {"dense": (1.0, 1e-3, 1e4), "mixed": (1.0, 1e-2, 1e2)}.get(kind, (1e3, 1e-1))
+    for C in some(*costs):
+        lower = oracle(gram, y, C, loss=loss)
+        for method in ON_SIMPLEX if kind == "mixed" and C == 1 else ON_SIMPLEX[:2]:
+            # measured for the reduced gradient: up to 1.4e-4 after 500 line searches
+            tol = 1e-3 if method == "reduced-gradient" else 1e-6
+            result = solve(gram, y, C, loss=loss, method=method, tol=tol)
+            check(result, gram, y, C, loss=loss, tol=tol)
+            agree(result, lower, tol)
 
 
-# at p = 4 and C = 100 the cone solver itself calls its answer inaccurate; the agreement is to 1e-6 all the same
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate:UserWarning")
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0])
-@pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
-def test_lp_reaches_the_conic_optimum(stack, rng, loss, p, C):
-    K, X = stack
-    y = targets(X, rng, loss)
-    found = solve_svm_mkl(K, y, C, LpBall(p), loss=loss, tol=1e-7)
-    assert found.primal == pytest.approx(conic(K, y, C, loss, p=p), rel=1e-5)
-    assert found.status.ok
-    assert np.sum(found.weights**p) == pytest.approx(1.0)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0], ids=["4/3", "2", "4"])
+def test_values_of_the_cone_solver_on_balls(p, loss, rng):
+    for kind, C in some(("mixed", 1.0), ("dense", 1e-3), ("dense", 1.0), ("dense", 1e4)):
+        gram, y, t = make_data(kind, rng)
+        y = pick(loss, y, t)
+        result = solve(gram, y, C, LpBall(p), loss=loss, tol=1e-6)
+        check(result, gram, y, C, LpBall(p), loss=loss, tol=1e-6)
+        agree(result, oracle(gram, y, C, LpBall(p), loss=loss), 1e-6)
+        # the ball is left at no point of its inside: every kernel adds to the margin
+        assert np.linalg.norm(result.weights, p) == pytest.approx(1, rel=1e-9)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("cap", [0.25, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
-def test_capped_simplex_reaches_the_conic_optimum(stack, rng, loss, cap, C):
-    K, X = stack
-    y = targets(X, rng, loss)
-    found = solve_svm_mkl(K, y, C, CappedSimplex(cap), loss=loss, tol=1e-7)
-    assert found.primal == pytest.approx(conic(K, y, C, loss, cap=cap), rel=1e-5)
-    assert found.status.ok
-    assert found.weights.max() <= cap + 1e-12
-    assert found.weights.sum() == pytest.approx(1.0)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("share", [1.5, 2.0, 4.0, 7.5])
+def test_values_of_the_cone_solver_on_capped_simplices(share, loss, rng):
+    for kind, C in some(("dense", 1.0), ("low rank", 1e-2), ("mixed", 1e2)):
+        gram, y, t = make_data(kind, rng)
+        y = pick(loss, y, t)
+        cap = CappedSimplex(min(1.0, share / gram.shape[2]))
+        lower = oracle(gram, y, C, cap, loss=loss)
+        result = solve(gram, y, C, cap, loss=loss, tol=1e-6)
+        check(result, gram, y, C, cap, loss=loss, tol=1e-6)
+        agree(result, lower, 1e-6)
+        # the alternation converges linearly where a kernel has to lose its weight: measured 6e-5 after 500 rounds
+        slow = solve(gram, y, C, cap, loss=loss, tol=1e-4, method="closed-form")
+        check(slow, gram, y, C, cap, loss=loss, tol=1e-4)
+        agree(slow, lower, 1e-4)
 
 
-def test_sample_weights_reach_the_conic_optimum(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    weight = rng.uniform(0.2, 3.0, N)
-    found = solve_svm_mkl(K, y, 1.0, sample_weight=weight, tol=1e-8)
-    assert found.primal == pytest.approx(conic(K, y, 1.0, "hinge", weight=weight), rel=1e-6)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_values_of_the_cone_solver_with_sample_weights_and_scales(loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y, s = pick(loss, y, t), 10.0 ** rng.uniform(-1, 1, size=gram.shape[2])
+    weights = rng.integers(0, 4, size=len(y)).astype(float)
+    for weight_set in ("simplex", CappedSimplex(0.15), LpBall(2.0)):
+        result = solve(gram, y, 2.0, weight_set, loss=loss, sample_weight=weights, scale=s, tol=1e-7)
+        check(result, gram, y, 2.0 * weights, weight_set, loss=loss, scale=s, tol=1e-7)
+        agree(result, oracle(gram, y, 2.0 * weights, weight_set, loss=loss, scale=s), 1e-7)
 
 
-@pytest.mark.parametrize("most", [1, 2, 4, 50])
-@pytest.mark.parametrize("weight_set", [Simplex(), CappedSimplex(0.4), LpBall(2.0)])
-def test_the_gap_is_a_certificate(stack, rng, weight_set, most):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    optimum = solve_svm_mkl(K, y, 5.0, weight_set, tol=1e-9).dual
-    found = solve_svm_mkl(K, y, 5.0, weight_set, tol=1e-9, max_iter=most)
-    assert found.dual <= optimum * (1 + 1e-9)
-    assert found.primal >= optimum * (1 - 1e-9)
-    assert found.gap == pytest.approx(found.primal - found.dual)
-    assert weight_set.violation(found.weights) < 1e-9
-    if most == 1:
-        assert found.status.name == "MAX_ITER"
+def test_the_oracle_tells_right_from_wrong(rng):
+    gram, y, _ = make_data("dense", rng)
+    lower = oracle(gram, y, 1.0)
+    even = solve_svc(gram.mean(axis=2), y, 1.0)
+    assert even.primal > 1.05 * lower
+    assert abs(oracle(gram, y, 2.0) / lower - 1) > 0.02
+    assert oracle(gram, y, 1.0, CappedSimplex(0.3)) > lower * (1 + 1e-4)
+    assert oracle(gram, y, 1.0, LpBall(2.0)) < lower * (1 - 1e-2)
+    assert oracle(gram, y, 1.0, loss=SQUARED) < lower
 
 
-@pytest.mark.parametrize("method", ["newton", "cutting-plane", "reduced-gradient"])
-@pytest.mark.parametrize("tol", [1e-2, 1e-4])
-def test_methods_agree_and_keep_their_tolerance(stack, rng, method, tol):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    optimum = solve_svm_mkl(K, y, 2.0, tol=1e-9).dual
-    found = solve_svm_mkl(K, y, 2.0, method=method, tol=tol)
-    assert found.status.ok
-    assert found.rel_gap <= tol
-    assert optimum * (1 - 1e-9) <= found.primal <= optimum * (1 + 1.001 * tol)
+# ---- certificates ----------------------------------------------------------------------------------------------
 
 
-def test_closed_form_agrees_with_newton(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    one = solve_svm_mkl(K, y, 2.0, CappedSimplex(0.35), tol=1e-6)
-    two = solve_svm_mkl(K, y, 2.0, CappedSimplex(0.35), tol=1e-6, method="closed-form")
-    assert one.primal == pytest.approx(two.primal, rel=2e-6)
+ALL = [
+    pytest.param("simplex", "newton", id="newton"),
+    pytest.param("simplex", "cutting-plane", id="cutting-plane"),
+    pytest.param("simplex", "reduced-gradient", id="reduced-gradient"),
+    pytest.param(CappedSimplex(0.21), "newton", id="newton-capped"),
+    pytest.param(CappedSimplex(0.21), "closed-form", id="closed-form-capped"),
+    pytest.param(LpBall(2.0), "closed-form", id="closed-form-ball"),
+]
 
 
-def test_limits(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    average = solve_svc(K.mean(axis=2), y, 2.0, tol=1e-9)
-    assert solve_svm_mkl(K, y, 2.0, CappedSimplex(0.25), tol=1e-8).primal == pytest.approx(
-        average.primal, rel=1e-7
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gap_is_never_below_the_error(weight_set, method, loss, rng):
+    for kind, C in (("mixed", 3.0),):
+        gram, y, t = make_data(kind, rng)
+        y = pick(loss, y, t)
+        best = solve(gram, y, C, weight_set, loss=loss, tol=1e-9)
+        agree(best, oracle(gram, y, C, weight_set, loss=loss), 1e-9)
+        runs = [{"tol": tol} for tol in (0.3, 1e-2, 1e-4)]
+        runs += [{"tol": 1e-9, "max_iter": most} for most in (1, 2, 5)]
+        for options in runs:
+            result = solve(gram, y, C, weight_set, loss=loss, method=method, **options)
+            check(result, gram, y, C, weight_set, loss=loss)
+            # both sides of the optimum, which lies in [best.dual, best.primal]
+            assert result.dual <= best.primal * (1 + 1e-12)
+            assert result.primal >= best.dual * (1 - 1e-12)
+            assert result.gap >= (result.primal - best.primal) * (1 - 1e-12)
+            if "max_iter" not in options:
+                assert result.status is kw.Status.CONVERGED
+                assert result.rel_gap <= options["tol"]
+            else:
+                assert result.n_iter <= options["max_iter"]
+                assert (result.status is kw.Status.CONVERGED) == (result.rel_gap <= 1e-9)
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_running_out_of_iterations_is_said(weight_set, method, rng):
+    gram, y, _ = make_data("dense", rng)
+    result = solve(gram, y, 10.0, weight_set, method=method, tol=1e-9, max_iter=1)
+    check(result, gram, y, 10.0, weight_set)
+    assert result.status is kw.Status.MAX_ITER
+    assert not result.status.ok
+    assert result.n_iter == 1
+    assert result.rel_gap > 1e-3
+
+
+@pytest.mark.parametrize("method", ["newton", "cutting-plane", "closed-form"])
+def test_the_gap_is_no_empty_promise(method, rng):
+    gram, y, _ = make_data("dense", rng)
+    weight_set = LpBall(2.0) if method == "closed-form" else "simplex"
+    best = solve(gram, y, 1.0, weight_set, tol=1e-10)
+    for most in (2, 3, 4):
+        result = solve(gram, y, 1.0, weight_set, method=method, tol=1e-10, max_iter=most)
+        error = result.primal / best.primal - 1
+        # within two orders of magnitude of the error, up to its square root
+        assert result.rel_gap <= 100 * np.sqrt(max(error, 1e-16))
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_histories(weight_set, method, rng):
+    gram, y, _ = make_data("mixed", rng)
+    seen = []
+    result = solve(
+        gram, y, 3.0, weight_set, method=method, tol=1e-4, callback=lambda *state: seen.append(state)
     )
-    full = solve_svm_mkl(K, y, 2.0, tol=1e-8).primal
-    assert solve_svm_mkl(K, y, 2.0, CappedSimplex(1.0), tol=1e-8).primal == pytest.approx(full, rel=1e-7)
-    total = solve_svc(K.sum(axis=2), y, 2.0, tol=1e-9)
-    assert solve_svm_mkl(K, y, 2.0, LpBall(1e6), tol=1e-7).primal == pytest.approx(total.primal, rel=1e-5)
-    alone = solve_svm_mkl(K[:, :, :1], y, 2.0, tol=1e-8)
-    assert alone.weights.tolist() == [1.0]
-    assert alone.primal == pytest.approx(solve_svc(K[:, :, 0], y, 2.0, tol=1e-9).primal, rel=1e-8)
-    t = targets(X, rng, "epsilon-insensitive")
-    alone = solve_svm_mkl(K[:, :, :1], t, 2.0, loss="epsilon-insensitive", tol=1e-8)
-    assert alone.primal == pytest.approx(solve_svr(K[:, :, 0], t, 2.0, 0.1, tol=1e-9).primal, rel=1e-8)
+    check(result, gram, y, 3.0, weight_set, tol=1e-4)
+    assert result.history["objective"].shape == (result.n_iter,)
+    assert result.history["rel_gap"][-1] <= 1e-4
+    assert (result.history["n_active"] >= 1).all()
+    assert result.history["n_active"].max() <= gram.shape[2]
+    # the callback is told what the history keeps; not of the last iteration, which has converged
+    assert [state[0] for state in seen] == sorted({state[0] for state in seen})
+    assert len(seen) <= result.n_iter - 1
+    for k, objective, gap in seen:
+        assert objective == result.history["objective"][k - 1]
+        assert gap == result.history["rel_gap"][k - 1]
+    if method in ("reduced-gradient", "cutting-plane"):
+        assert (np.diff(result.history["objective"]) <= 0).all()
 
 
-def test_invariances(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    plain = solve_svm_mkl(K, y, 2.0, tol=1e-9)
-    kernels, rows = rng.permutation(4), rng.permutation(N)
-    moved = solve_svm_mkl(K[np.ix_(rows, rows, kernels)], y[rows], 2.0, tol=1e-9)
-    np.testing.assert_allclose(moved.weights, plain.weights[kernels], atol=1e-5)
-    assert moved.primal == pytest.approx(plain.primal, rel=1e-8)
-    doubled = solve_svm_mkl(np.concatenate([K, K[:, :, :1]], axis=2), y, 2.0, tol=1e-9)
-    assert doubled.primal == pytest.approx(plain.primal, rel=1e-8)
-    zero = solve_svm_mkl(np.concatenate([K, np.zeros((N, N, 1))], axis=2), y, 2.0, tol=1e-9)
-    assert zero.weights[-1] <= 1e-8
-    scale = rng.uniform(0.5, 2.0, 4)
-    by_scale = solve_svm_mkl(K, y, 2.0, scale=scale, tol=1e-9)
-    assert by_scale.primal == pytest.approx(solve_svm_mkl(K * scale, y, 2.0, tol=1e-9).primal, rel=1e-8)
-    flipped = solve_svm_mkl(K, -y, 2.0, tol=1e-9)
-    assert flipped.primal == pytest.approx(plain.primal, rel=1e-8)
-    weights = np.where(np.arange(N) % 2 == 0, 2.0, 1.0)
-    weights[:3] = 0.0
-    copies = np.repeat(np.arange(N), weights.astype(int))
-    one = solve_svm_mkl(K, y, 2.0, sample_weight=weights, tol=1e-8)
-    two = solve_svm_mkl(K[np.ix_(copies, copies)], y[copies], 2.0, tol=1e-8)
-    assert one.primal == pytest.approx(two.primal, rel=1e-7)
+def test_refused_steps_are_in_the_history(rng):
+    # more kernels than rows: Newton takes steps that it has to take back
+    X = np.random.default_rng(3).normal(size=(12, 300))
+    result = solve(X[:, None, :] * X[None, :, :], np.where(np.arange(12) % 2, 1.0, -1.0), 1.0)
+    assert len(result.history["objective"]) == result.n_iter
+    assert (np.diff(result.history["objective"]) == 0).any()
+    assert result.n_machines == result.n_iter + 1
+
+
+def test_results_are_frozen(rng):
+    gram, y, _ = make_data("low rank", rng)
+    result = solve(gram, y, 1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.primal = 0.0
+    assert "history" not in repr(result)
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_a_callback_stops_the_solver(weight_set, method, rng):
+    gram, y, _ = make_data("dense", rng)
+    seen = []
+
+    def stop(iteration, objective, gap):
+        seen.append((iteration, objective, gap))
+        return iteration == 2
+
+    result = solve(gram, y, 10.0, weight_set, method=method, tol=1e-9, callback=stop)
+    check(result, gram, y, 10.0, weight_set)
+    assert result.status is kw.Status.INTERRUPTED
+    assert not result.status.ok
+    assert [state[0] for state in seen] == [1, 2]
+    assert result.n_iter == 2
+
+
+# ---- methods and sets against each other -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_scales_that_differ_by_orders_of_magnitude(stack, rng, loss):
-    K, X = stack
-    y = targets(X, rng, loss)
-    found = solve_svm_mkl(K * np.array([1e-8, 1.0, 1e3, 1e8]), y, 1.0, loss=loss, tol=1e-4)
-    assert found.status.name in ("CONVERGED", "STALLED")
-    assert found.gap >= 0
+@pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed", "rank deficient"])
+def test_the_methods_agree(kind, loss, rng):
+    gram, y, t = make_data(kind, rng)
+    y = pick(loss, y, t)
+    C, tols = 0.3, (1e-6, 1e-6, 1e-4)
+    results = [
+        solve(gram, y, C, loss=loss, method=method, tol=tol)
+        for method, tol in zip(ON_SIMPLEX, tols, strict=True)
+    ]
+    for result, tol in zip(results, tols, strict=True):
+        check(result, gram, y, C, loss=loss, tol=tol)
+        assert result.primal <= min(r.primal for r in results) * (1 + tol)
+    assert max(r.dual for r in results) <= min(r.primal for r in results) * (1 + 1e-12)
+    assert solve(gram, y, C, loss=loss, tol=1e-6).primal == results[0].primal  # "auto" is Newton
 
 
-def test_more_kernels_than_rows(rng):
-    X = rng.normal(size=(20, 200))
-    y = np.sign(X[:, :3].sum(axis=1) + 0.01)
-    found = solve_svm_mkl(X[:, None, :] * X[None, :, :], y, 1.0, tol=1e-6)
-    assert found.status.ok
-    assert np.count_nonzero(found.weights) < 30
+@pytest.mark.parametrize("loss", LOSSES)
+def test_ends_of_the_capped_simplex(loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y, n_kernels = pick(loss, y, t), gram.shape[2]
+    even = machine_on(gram.mean(axis=2), y, 2.0, loss, tol=1e-10)
+    for method in ("newton", "closed-form"):
+        result = solve(gram, y, 2.0, CappedSimplex(1 / n_kernels), loss=loss, method=method, tol=1e-9)
+        check(result, gram, y, 2.0, CappedSimplex(1 / n_kernels), loss=loss, tol=1e-9)
+        np.testing.assert_allclose(result.weights, 1 / n_kernels, rtol=1e-12)
+        assert result.primal == pytest.approx(even.primal, rel=2e-9)
+    whole = solve(gram, y, 2.0, CappedSimplex(1.0), loss=loss, tol=1e-9)
+    simplex = solve(gram, y, 2.0, loss=loss, tol=1e-9)
+    assert whole.primal == pytest.approx(simplex.primal, rel=2e-9)
+    np.testing.assert_allclose(whole.weights, simplex.weights, atol=1e-4)
+    # in between the value falls with the cap
+    values = [
+        solve(gram, y, 2.0, CappedSimplex(cap), loss=loss, tol=1e-7).primal for cap in (0.1, 0.2, 0.4, 0.8)
+    ]
+    chain = [even.primal, *values, simplex.primal]
+    assert all(b <= a * (1 + 1e-7) for a, b in itertools.pairwise(chain))
+    assert chain[0] > 1.01 * chain[-1]
 
 
-def test_warm_starts_save_machines(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    cold = warm = 0
-    last = None
-    for C in np.geomspace(0.05, 50.0, 12):
-        one, last = solve_svm_mkl(K, y, C, tol=1e-5), solve_svm_mkl(K, y, C, tol=1e-5, warm_start=last)
-        assert last.primal == pytest.approx(one.primal, rel=2e-5)
-        cold, warm = cold + one.n_machines, warm + last.n_machines
-    # measured: 68 and 46
-    assert warm < 0.85 * cold
+def test_large_exponents_approach_the_sum_of_the_kernels(rng):
+    gram, y, _ = make_data("mixed", rng)
+    total = solve_svc(gram.sum(axis=2), y, 1.0, tol=1e-10)
+    last = np.inf
+    for p in (2.0, 10.0, 100.0, 1e4, 1e8):
+        result = solve(gram, y, 1.0, LpBall(p), tol=1e-8)
+        check(result, gram, y, 1.0, LpBall(p), tol=1e-8)
+        away = result.primal / total.primal - 1
+        # weights of at least M^(-1/p): the objective is at most M^(1/p) times that of the sum
+        assert -1e-8 <= away <= gram.shape[2] ** (1 / p) - 1 + 1e-8
+        assert away <= last * (1 + 1e-8)
+        last = away
+    limit = solve(gram, y, 1.0, LpBall(np.inf), tol=1e-8)
+    check(limit, gram, y, 1.0, LpBall(np.inf), tol=1e-8)
+    np.testing.assert_allclose(limit.weights, 1.0)
+    assert limit.primal == pytest.approx(total.primal, rel=2e-8)
 
 
-def test_callback_history_and_frozen_results(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    for method in ("newton", "cutting-plane", "reduced-gradient"):
-        seen = []
-        found = solve_svm_mkl(
-            K,
-            y,
-            2.0,
-            method=method,
-            tol=1e-13,
-            callback=lambda *a, seen=seen: seen.append(a) or True,
+def test_small_exponents_approach_the_simplex(rng):
+    gram, y, _ = make_data("low rank", rng)
+    simplex = solve(gram, y, 1.0, tol=1e-8)
+    result = solve(gram, y, 1.0, LpBall(1.0001), tol=1e-4)
+    # the ball lies between the simplex and M^(1 - 1/p) times the simplex
+    assert simplex.primal * gram.shape[2] ** (-1e-4) <= result.primal <= simplex.primal * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_kernel_is_a_machine(loss, rng):
+    gram, y, t = make_data("dense", rng)
+    K, y = gram[:, :, 1], pick(loss, y, t)
+    alone = machine_on(K, y, 3.0, loss, tol=1e-10)
+    for weight_set, method in [
+        *(("simplex", method) for method in ON_SIMPLEX),
+        (CappedSimplex(1.0), "newton"),
+        (CappedSimplex(1.0), "closed-form"),
+        (LpBall(3.0), "closed-form"),
+    ]:
+        result = solve(K[:, :, None], y, 3.0, weight_set, loss=loss, method=method, tol=1e-9)
+        check(result, K[:, :, None], y, 3.0, weight_set, loss=loss, tol=1e-9)
+        assert result.weights == pytest.approx(1)
+        assert result.primal == pytest.approx(alone.primal, rel=2e-9)
+        # J is strongly convex in f: 1e-9 of the value are about 1e-4 of f
+        np.testing.assert_allclose(
+            K @ result.dual_coef + result.intercept, K @ alone.dual_coef + alone.intercept, atol=2e-3
         )
-        assert found.status.name == "INTERRUPTED"
-        assert len(seen) == 1
-        assert len(found.history["objective"]) == len(found.history["rel_gap"]) >= 1
-    with pytest.raises(AttributeError):
-        found.gap = 0.0
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"C": 0.0}, "C"),
-    ({"C": -1.0}, "C"),
-    ({"loss": "log"}, "Unknown loss"),
-    ({"method": "magic"}, "Unknown method"),
-    ({"weight_set": "ball"}, "Unknown weight_set"),
-    ({"weight_set": LpBall(2.0), "method": "newton"}, "does not fit"),
-    ({"weight_set": CappedSimplex(0.1)}, "between 1 / n_kernels"),
-    ({"weight_set": LpBall(1.0)}, "above 1"),
-    ({"weight_set": Sphere()}, "does not fit"),
-    ({"scale": [1.0]}, "one positive factor per kernel"),
-    ({"tol": 0.0}, "tol"),
-    ({"epsilon": -1.0}, "epsilon"),
-], ids=str)  # fmt: skip
-def test_bad_arguments(stack, rng, change, message):
-    K, X = stack
-    arguments = {"C": 1.0} | change
-    with pytest.raises(InputError, match=message):
-        solve_svm_mkl(K, targets(X, rng, "hinge"), **arguments)
+def test_one_kernel_is_the_machine_of_scikit_learn(rng):
+    from sklearn.svm import SVC, SVR
+
+    gram, y, t = make_data("dense", rng)
+    K = gram[:, :, 1]
+    for loss, target, machine in ((HINGE, y, SVC(C=2.0)), (TUBE, t, SVR(C=2.0, epsilon=EPSILON))):
+        machine.set_params(kernel="precomputed", tol=1e-8).fit(K, target)
+        result = solve(K[:, :, None], target, 2.0, loss=loss, tol=1e-10)
+        theirs = machine.decision_function(K) if loss == HINGE else machine.predict(K)
+        # LIBSVM keeps kernels in single precision; measured 3e-6
+        np.testing.assert_allclose(K @ result.dual_coef + result.intercept, theirs, atol=1e-3)
 
 
-def test_bad_arrays(stack, rng):
-    K, X = stack
-    y = targets(X, rng, "hinge")
-    with pytest.raises(InputError, match="one entry per row"):
-        solve_svm_mkl(K, y[:-1], 1.0)
-    with pytest.raises(InputError, match="-1 and \\+1"):
-        solve_svm_mkl(K, np.arange(N), 1.0)
-    with pytest.raises(InputError, match="single class"):
-        solve_svm_mkl(K, np.ones(N), 1.0)
-    with pytest.raises(InputError, match="symmetric"):
-        solve_svm_mkl(K + np.triu(np.ones((N, N)), 1)[:, :, None], y, 1.0)
-    found = solve_svm_mkl(K, y, 1.0)
-    with pytest.raises(InputError, match="solution for 3 kernels"):
-        solve_svm_mkl(K[:, :, :3], y, 1.0, warm_start=found)
+#: What the methods reach quickly.
+TOLS = {"newton": 1e-7, "cutting-plane": 1e-6, "reduced-gradient": 1e-4, "closed-form": 1e-5}
+#: The reduced gradient takes hundreds of machines: with one loss only, and so do all without the compiled core.
+EVERY = [
+    pytest.param(*case.values, loss, id=f"{case.id}-{loss}")
+    for case, loss in itertools.product(ALL, LOSSES)
+    if loss == HINGE or ("reduced" not in case.id and HAS_EXTENSION)
+]
 
 
-# ---- weight sets ----------------------------------------------------------------------------------
+# ---- invariances -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "weight_set", [Simplex(), CappedSimplex(0.3), LpBall(2.0)], ids=lambda s: type(s).__name__
-)
-def test_projections_are_nearest_points(weight_set, rng):
-    for _ in range(5):
-        v = rng.normal(size=6)
-        x = cp.Variable(6)
-        if isinstance(weight_set, LpBall):
-            inside = [x >= 0, cp.norm(x, 2) <= 1]
-        else:
-            inside = [x >= 0, cp.sum(x) == 1, x <= getattr(weight_set, "cap", 1.0)]
-        cp.Problem(cp.Minimize(cp.sum_squares(x - v)), inside).solve(solver=cp.CLARABEL)
-        projected = weight_set.project(v)
-        np.testing.assert_allclose(projected, x.value, atol=1e-5)
-        np.testing.assert_allclose(weight_set.project(projected), projected, atol=1e-12)
+@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
+def test_permutations(weight_set, method, loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y, n, n_kernels = pick(loss, y, t), *gram.shape[1:]
+    tol = TOLS[method]
+    options = {"loss": loss, "method": method, "tol": tol}
+    result = solve(gram, y, 1.0, weight_set, **options)
+    rows, kernels = rng.permutation(n), rng.permutation(n_kernels)
+    moved = solve(gram[np.ix_(rows, rows, kernels)], y[rows], 1.0, weight_set, **options)
+    assert moved.primal == pytest.approx(result.primal, rel=tol)
+    # measured: 2e-3 for tol = 1e-5 and 5e-4 for tol = 1e-7
+    np.testing.assert_allclose(moved.weights, result.weights[kernels], atol=10 * np.sqrt(tol))
 
 
-@pytest.mark.parametrize("weight_set", [Simplex(), CappedSimplex(0.4), LpBall(1.5), LpBall(3.0)], ids=str)
-def test_support_functions(weight_set, rng):
-    for _ in range(5):
-        q = rng.uniform(size=5)
-        best = weight_set.best(q)
-        assert weight_set.violation(best) < 1e-9
-        assert best @ q == pytest.approx(weight_set.support(q), rel=1e-9)
-        for _ in range(50):
-            assert weight_set.project(rng.normal(size=5)) @ q <= weight_set.support(q) + 1e-9
+@pytest.mark.parametrize("loss", LOSSES)
+def test_duplicated_kernels_change_nothing_on_the_simplex(loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y = pick(loss, y, t)
+    once = solve(gram, y, 1.0, loss=loss, tol=1e-8)
+    more = np.concatenate([gram, gram[:, :, ::2], gram[:, :, ::2]], axis=2)
+    twice = solve(more, y, 1.0, loss=loss, tol=1e-8)
+    check(twice, more, y, 1.0, loss=loss, tol=1e-8)
+    assert twice.primal == pytest.approx(once.primal, rel=2e-8)
+    together = twice.weights[: gram.shape[2]].copy()
+    for k in range(2):
+        part = slice(gram.shape[2] + 8 * k, gram.shape[2] + 8 * (k + 1))
+        together[::2] += twice.weights[part]
+    np.testing.assert_allclose(together, once.weights, atol=1e-3)
 
 
-def test_sets_without_a_bound():
-    v = np.array([-1.0, -2.0, -0.5])
-    assert Sphere().project(v).tolist() == [0.0, 0.0, 1.0]
-    assert np.linalg.norm(Sphere().project(np.array([3.0, 4.0, -1.0]))) == pytest.approx(1.0)
-    assert Orthant().project(v).sum() == pytest.approx(1.0)
-    with pytest.raises(NotImplementedError):
-        Orthant().best(v)
+def test_duplicated_kernels_count_twice_on_a_ball(rng):
+    # a pair of copies has the weight 2^(1 - 1/p) at the norm one: the kernel times that factor
+    gram, y, _ = make_data("mixed", rng)
+    p = 3.0
+    pairs = solve(np.concatenate([gram, gram[:, :, :4]], axis=2), y, 1.0, LpBall(p), tol=1e-8)
+    factor = np.where(np.arange(gram.shape[2]) < 4, 2 ** (1 - 1 / p), 1.0)
+    scaled = solve(gram, y, 1.0, LpBall(p), scale=factor, tol=1e-8)
+    assert pairs.primal == pytest.approx(scaled.primal, rel=2e-8)
+    np.testing.assert_allclose(pairs.weights[:4], pairs.weights[-4:], rtol=1e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 31, 33, 70])
-@pytest.mark.parametrize("which", [numpy_core, core], ids=["numpy", "in use"])
-def test_mirror(which, n, rng):
-    K = rng.normal(size=(n, n))
-    expected = np.triu(K) + np.triu(K, 1).T
-    which.mirror(K)
+@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
+def test_a_weight_is_a_repetition_and_zero_is_removal(weight_set, method, loss, rng):
+    gram, y, t = make_data("mixed", rng)
+    y = pick(loss, y, t)
+    weights = rng.integers(0, 4, size=len(y))
+    tol = TOLS[method]
+    options = {"loss": loss, "method": method, "tol": tol}
+    result = solve(gram, y, 2.0, weight_set, sample_weight=weights, **options)
+    check(result, gram, y, 2.0 * weights, weight_set, loss=loss, tol=tol)
+    rows = np.repeat(np.arange(len(y)), weights)
+    again = solve(gram[np.ix_(rows, rows)], y[rows], 2.0, weight_set, **options)
+    assert result.primal == pytest.approx(again.primal, rel=tol)
+    np.testing.assert_allclose(result.weights, again.weights, atol=10 * np.sqrt(tol))
+    kept = np.flatnonzero(weights)
+    without = solve(
+        gram[np.ix_(kept, kept)], y[kept], 2.0, weight_set, sample_weight=weights[kept], **options
+    )
+    assert result.primal == pytest.approx(without.primal, rel=tol)
+
+
+@pytest.mark.parametrize("method", ON_SIMPLEX)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_kernel_of_zeros_gets_no_weight(method, loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y, tol = pick(loss, y, t), 1e-4 if method == "reduced-gradient" else 1e-7
+    plain = solve(gram, y, 1.0, loss=loss, tol=1e-7)
+    more = np.insert(gram, [0, 4, 4], 0.0, axis=2)
+    result = solve(more, y, 1.0, loss=loss, method=method, tol=tol)
+    check(result, more, y, 1.0, loss=loss, tol=tol)
+    # exactly, but for the cutting planes: the gap bounds half of the weight times the largest form
+    np.testing.assert_array_less(result.weights[[0, 5, 6]], 1e-15 if method == "newton" else 10 * tol)
+    assert result.primal == pytest.approx(plain.primal, rel=tol)
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_scales_are_factors_of_the_kernels(weight_set, method, rng):
+    gram, y, _ = make_data("dense", rng)
+    s = 10.0 ** rng.uniform(-1, 1, size=gram.shape[2])
+    tol = TOLS[method]
+    inside = solve(gram, y, 1.0, weight_set, scale=s, method=method, tol=tol)
+    check(inside, gram, y, 1.0, weight_set, scale=s, tol=tol)
+    outside = solve(gram * s, y, 1.0, weight_set, method=method, tol=tol)
+    assert inside.primal == pytest.approx(outside.primal, rel=tol)
+    np.testing.assert_allclose(inside.weights, outside.weights, atol=10 * np.sqrt(tol))
+
+
+@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
+def test_flipped_labels(weight_set, method, loss, rng):
+    gram, y, t = make_data("mixed", rng)
+    y = pick(loss, y, t)
+    tol = TOLS[method]
+    result = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=tol)
+    flipped = solve(gram, -y, 1.0, weight_set, loss=loss, method=method, tol=tol)
+    assert flipped.primal == pytest.approx(result.primal, rel=tol)
+    np.testing.assert_allclose(flipped.weights, result.weights, atol=10 * np.sqrt(tol))
+    f, g = (gram @ r.weights @ r.dual_coef + r.intercept for r in (result, flipped))
+    np.testing.assert_allclose(f, -g, atol=0.05)
+
+
+@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
+def test_kernels_times_a_and_costs_over_a(weight_set, method, loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y = pick(loss, y, t)
+    tol = TOLS[method]
+    result = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=tol)
+    for a in (1e-6,) if loss == TUBE else (1e6,):
+        scaled = solve(a * gram, y, 1.0 / a, weight_set, loss=loss, method=method, tol=tol)
+        check(scaled, a * gram, y, 1.0 / a, weight_set, loss=loss, tol=tol)
+        assert a * scaled.primal == pytest.approx(result.primal, rel=tol)
+        np.testing.assert_allclose(scaled.weights, result.weights, atol=10 * np.sqrt(tol))
+
+
+def test_the_scales_of_kernels_matter(rng):
+    # unlike a single machine, where a factor of the kernel is a factor of C: larger kernels are cheaper
+    gram, y, _ = make_data("dense", rng)
+    plain = solve(gram, y, 1.0, tol=1e-6)
+    unused = int(np.argmin(plain.weights))
+    assert plain.weights[unused] == 0
+    s = np.ones(gram.shape[2])
+    s[unused] = 100.0
+    raised = solve(gram, y, 1.0, scale=s, tol=1e-6)
+    assert raised.weights[unused] > 0.3
+    assert raised.primal < 0.9 * plain.primal
+
+
+def test_a_constant_added_to_a_kernel_changes_nothing(rng):
+    # 1'b = 0: the intercept takes it up
+    gram, y, _ = make_data("dense", rng)
+    plain = solve(gram, y, 1.0, tol=1e-7)
+    lifted = solve(gram + np.arange(gram.shape[2]), y, 1.0, tol=1e-7)
+    assert lifted.primal == pytest.approx(plain.primal, rel=2e-7)
+    np.testing.assert_allclose(lifted.weights, plain.weights, atol=3e-3)
+
+
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.4), LpBall(2.0)], ids=str)
+def test_every_form_of_the_stack_gives_the_same(weight_set, rng):
+    X = rng.normal(size=(40, 8))
+    gram, y = X[:, None, :] * X[None, :, :], np.where(X[:, 0] + X[:, 3] > 0, 1.0, -1.0)
+    i, j = np.triu_indices(40)
+    packed = solve(PackedGram(np.ascontiguousarray(gram[i, j].T), 40), y, 1.0, weight_set, tol=1e-8)
+    check(packed, gram, y, 1.0, weight_set, tol=1e-8)
+    assert isinstance(as_gram(gram), FactorGram)
+    result = solve(gram, y, 1.0, weight_set, tol=1e-8)
+    check(result, gram, y, 1.0, weight_set, tol=1e-8)
+    assert result.primal == pytest.approx(packed.primal, rel=2e-8)
+
+
+def test_the_input_is_not_modified(rng):
+    gram, y, _ = make_data("dense", rng)
+    warm = WarmStart(np.full(gram.shape[2], 1 / gram.shape[2]), 0.1 * y)
+    s, weights = np.full(gram.shape[2], 2.0), np.ones(len(y))
+    arrays = [gram, y, s, weights, warm.weights, warm.dual_coef]
+    before = [a.copy() for a in arrays]
+    solve(gram, y, 1.0, scale=s, sample_weight=weights, warm_start=warm)
+    for a, b in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert warm.weights is arrays[4]
+
+
+# ---- warm starts -----------------------------------------------------------------------------------------------
+
+
+#: Machines with warm starts as a share of those without. Measured on ten seeds: at most 0.86, 1.17, 0.78 and 0.96.
+#: Cutting planes forget their cuts, so weights to start from help them little.
+SHARE = {"newton": 0.9, "cutting-plane": 1.2, "reduced-gradient": 1.1, "closed-form": 1.0}
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
+    total = cold_total = 0
+    for _ in range(3 if method in ("newton", "closed-form") else 1):
+        gram, y, _ = make_data("dense", rng)
+        warm = None
+        for C in np.geomspace(0.1, 10.0, 6):
+            cold = solve(gram, y, C, weight_set, method=method, tol=1e-3)
+            warm = solve(gram, y, C, weight_set, method=method, tol=1e-3, warm_start=warm)
+            check(warm, gram, y, C, weight_set, tol=1e-3)
+            assert warm.primal == pytest.approx(cold.primal, rel=1e-3)
+            total, cold_total = total + warm.n_machines, cold_total + cold.n_machines
+    assert total < SHARE[method] * cold_total
+    again = solve(gram, y, C, weight_set, method=method, tol=1e-3, warm_start=warm)
+    # measured for the cutting planes: up to 45 against 42
+    assert again.n_machines <= (3 if method != "cutting-plane" else 1.2 * warm.n_machines)
+
+
+@pytest.mark.parametrize(("weight_set", "method"), ALL)
+def test_any_weights_may_be_a_warm_start(weight_set, method, rng):
+    gram, y, _ = make_data("mixed", rng)
+    n_kernels = gram.shape[2]
+    cold = solve(gram, y, 1.0, weight_set, method=method, tol=1e-4)
+    starts = [
+        np.eye(n_kernels)[2],  # a vertex, whose zeros must not stay for ever
+        np.eye(n_kernels)[0] * 0.5 + np.eye(n_kernels)[9] * 0.5,
+        7.0 * np.ones(n_kernels),
+        rng.normal(size=n_kernels),
+        1e8 * np.arange(n_kernels),
+        np.zeros(n_kernels),
+    ]
+    for k, weights in enumerate(starts):
+        warm = WarmStart(weights, 100.0 * rng.normal(size=len(y)) if k % 2 else None)
+        result = solve(gram, y, 1.0, weight_set, method=method, tol=1e-3, warm_start=warm)
+        check(result, gram, y, 1.0, weight_set, tol=1e-3)
+        assert result.primal == pytest.approx(cold.primal, rel=1e-3)
+        short = solve(gram, y, 1.0, weight_set, method=method, max_iter=1, warm_start=warm)
+        check(short, gram, y, 1.0, weight_set)
+
+
+@pytest.mark.parametrize("method", ["newton", "reduced-gradient"])
+def test_negligible_weights_do_not_block_a_warm_start(method, rng):
+    gram, y, _ = make_data("dense", rng)
+    cold = solve(gram, y, 10.0, method=method, tol=1e-3)
+    for dust in (1e-16, 1e-13, 1e-10):
+        warm = WarmStart(cold.weights + dust, None)
+        result = solve(gram, y, 1.0, method=method, tol=1e-3, warm_start=warm)
+        check(result, gram, y, 1.0, tol=1e-3)
+
+
+def test_warm_starts_from_another_set(rng):
+    gram, y, _ = make_data("dense", rng)
+    sparse = solve(gram, y, 1.0, tol=1e-6)
+    assert (sparse.weights == 0).any()
+    for weight_set in (CappedSimplex(0.3), LpBall(2.0), LpBall(1.2)):
+        cold = solve(gram, y, 1.0, weight_set, method="closed-form", tol=1e-5)
+        warm = solve(gram, y, 1.0, weight_set, method="closed-form", tol=1e-5, warm_start=sparse)
+        check(warm, gram, y, 1.0, weight_set, tol=1e-5)
+        assert warm.primal == pytest.approx(cold.primal, rel=1e-5)
+        back = solve(gram, y, 1.0, tol=1e-5, warm_start=cold)
+        assert back.primal == pytest.approx(sparse.primal, rel=1e-5)
+
+
+# ---- hard cases ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.25), LpBall(2.0)], ids=str)
+def test_tiny_costs_put_every_multiplier_at_its_bound(weight_set, loss, rng):
+    gram, y, t = make_data("dense", rng)
+    y = pick(loss, y, t)
+    for C in (1e-9, 1e-6, 1e-4):
+        result = solve(gram, y, C, weight_set, loss=loss, tol=1e-8)
+        check(result, gram, y, C, weight_set, loss=loss, tol=1e-8)
+    if loss == HINGE:
+        np.testing.assert_allclose(np.abs(result.dual_coef), C, rtol=1e-10)
+        if weight_set == "simplex":
+            # the machine is linear in the weights: the best single kernel
+            forms = np.einsum("i,ijm,j->m", y, gram, y)
+            assert np.argmax(result.weights) == np.argmax(forms)
+
+
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.5), LpBall(2.0)], ids=str)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_kernels_that_fit_nothing(weight_set, loss, rng):
+    # rank one each, targets without relation to them
+    X = rng.normal(size=(40, 6))
+    gram, t = X[:, None, :] * X[None, :, :], rng.normal(size=40)
+    y = pick(loss, np.where(t > 0, 1.0, -1.0), t)
+    for C in (1e-2, 1.0, 1e2):
+        result = solve(gram, y, C, weight_set, loss=loss, tol=1e-6)
+        check(result, gram, y, C, weight_set, loss=loss, tol=1e-6)
+        agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-6)
+
+
+@pytest.mark.parametrize("method", ON_SIMPLEX)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nothing_to_learn(method, loss, rng):
+    # kernels of zeros and of ones give a constant f: C times the loss of the best constant
+    for gram in (np.zeros((6, 6, 3)), np.ones((6, 6, 3))):
+        y = np.array([1.0, -1, 1, -1, 1, 1])
+        result = solve(gram, y, 2.0, loss=loss, method=method)
+        check(result, gram, y, 2.0, loss=loss, tol=1e-4)
+        best = min(2.0 * VALUES[loss](y, t).sum() for t in np.linspace(-1, 1, 2001))
+        assert result.primal == pytest.approx(best, rel=1e-4)
+
+
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.5), LpBall(2.0)], ids=str)
+def test_targets_inside_the_tube_cost_nothing(weight_set, rng):
+    gram, _, t = make_data("dense", rng)
+    for target, epsilon in ((np.full(len(t), 3.0), 0.1), (t, 100.0)):
+        result = solve(gram, target, 1.0, weight_set, loss=TUBE, epsilon=epsilon)
+        assert result.status is kw.Status.CONVERGED
+        assert result.primal == result.gap == result.rel_gap == 0
+        assert not result.dual_coef.any()
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.1, 0.011, 1 / 300], ids=["1", "0.1", "0.011", "1/300"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_many_more_kernels_than_rows(cap, loss, rng):
+    # the active kernels of a capped simplex are more than Newton watches at the start
+    X = rng.normal(size=(12, 300))
+    gram, t = X[:, None, :] * X[None, :, :], rng.normal(size=12)
+    y = pick(loss, np.where(np.arange(12) % 2, 1.0, -1.0), t)
+    weight_set = "simplex" if cap == 1 else CappedSimplex(cap)
+    for C in some(1.0, 1e-2, 100.0):
+        result = solve(gram, y, C, weight_set, loss=loss, tol=1e-5)
+        check(result, gram, y, C, weight_set, loss=loss, tol=1e-5)
+        # measured: up to 81 iterations on the simplex, where half of the steps are refused, and 14 with a cap
+        assert result.n_iter <= 150
+    if loss == HINGE and cap >= 0.1:
+        agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-5)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_machines_that_do_not_answer_to_a_step_are_asked_for_more(seed):
+    # at twelve free rows of twelve, machines within a tenth of the squared gap left the forms as they were: a stall at
+    # relative gaps of 1e-5 and 1e-4
+    X = np.random.default_rng(seed).normal(size=(12, 300))
+    gram, y = X[:, None, :] * X[None, :, :], np.where(np.arange(12) % 2, 1.0, -1.0)
+    result = solve(gram, y, 100.0, loss=SQUARED, tol=1e-6)
+    check(result, gram, y, 100.0, loss=SQUARED, tol=1e-6)
+    assert np.count_nonzero(result.weights) <= 13  # measured: 11 and 10
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_kernels_whose_scales_differ_by_1e8(loss, rng):
+    gram, y, t = make_data("dense", rng)
+    gram, y = gram * np.geomspace(1e-4, 1e4, gram.shape[2]), pick(loss, y, t)
+    for C in some(1.0, 1e-3, 1e3):
+        for weight_set in ("simplex", CappedSimplex(0.25), LpBall(2.0)):
+            result = solve(gram, y, C, weight_set, loss=loss, tol=1e-3)
+            check(result, gram, y, C, weight_set, loss=loss, tol=1e-3)
+            agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-3, slack=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tight_tolerances_are_met(loss, rng):
+    # with the squared hinge this needs machines beyond 1e-13: their forms are as wrong as the root of the gap
+    for kind in ("dense", "low rank", "duplicated", "mixed"):
+        gram, y, t = make_data(kind, rng)
+        y = pick(loss, y, t)
+        for C in (1e-2, 1.0, 1e2):
+            result = solve(gram, y, C, loss=loss, tol=1e-8)
+            check(result, gram, y, C, loss=loss, tol=1e-8)
+            # measured: 8 to 24 (epsilon-insensitive, C = 0.01)
+            assert result.n_iter <= 40
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_reduced_gradient_does_not_stall(loss, rng):
+    # its line search is blind where the objective changes less than the machines resolve
+    gram, y, t = make_data("low rank", rng)
+    result = solve(gram, pick(loss, y, t), 1.0, loss=loss, method="reduced-gradient", tol=1e-6)
+    check(result, gram, pick(loss, y, t), 1.0, loss=loss, tol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_scales_beyond_rounding_end_in_time(loss, rng):
+    # forms of the small kernels are rounding errors of those of the large ones
+    gram, y, t = make_data("dense", rng)
+    gram, y = gram * np.geomspace(1e-8, 1e8, gram.shape[2]), pick(loss, y, t)
+    result = solve(gram, y, 1.0, loss=loss, tol=1e-4)
+    assert Simplex().violation(result.weights) <= 1e-12
+    assert result.gap >= 0
+    assert result.status in (kw.Status.CONVERGED, kw.Status.STALLED)
+    assert result.n_iter <= 100
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_tolerance_below_rounding_ends_in_a_stall(loss, rng):
+    gram, y, t = make_data("mixed", rng)
+    y = pick(loss, y, t)
+    for weight_set in ("simplex", CappedSimplex(0.21)):
+        result = solve(gram, y, 1.0, weight_set, loss=loss, tol=1e-16)
+        check(result, gram, y, 1.0, weight_set, loss=loss)
+        assert result.status in (kw.Status.STALLED, kw.Status.CONVERGED)
+        assert result.rel_gap <= 1e-8
+        assert result.n_iter <= 100
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_start_on_a_kernel_of_zeros_is_left(loss, rng):
+    # the level of the active kernels is zero there, and the step must not be measured by it
+    gram, y, t = make_data("dense", rng)
+    gram, y = np.concatenate([np.zeros((26, 26, 1)), gram], axis=2), pick(loss, y, t)
+    cold = solve(gram, y, 1.0, loss=loss, tol=1e-6)
+    start = WarmStart(np.eye(gram.shape[2])[0])
+    result = solve(gram, y, 1.0, loss=loss, tol=1e-6, warm_start=start)
+    check(result, gram, y, 1.0, loss=loss, tol=1e-6)
+    assert result.primal == pytest.approx(cold.primal, rel=2e-6)
+
+
+def test_the_curvature_on_a_kernel_of_zeros_ends(rng):
+    # rows between the bounds, and no lift in units of the kernel that would make it positive
+    y = np.tile([1.0, -1.0], 4)
+    found = Machine(y, 1.0).curvature(np.zeros((8, 8)), 0.5 * y, rng.normal(size=(3, 8)))
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
+
+
+def test_two_rows(rng):
+    gram = np.stack(
+        [np.eye(2), np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])], axis=-1
+    )
+    result = solve(gram, [-1, 1], 10.0, tol=1e-9)
+    # b = (-a, a): forms 2 a^2, 2 a^2 and 4 a^2, so the third kernel alone, at the margin 1/2 = 2 a - 2 a^2
+    np.testing.assert_allclose(result.weights, [0, 0, 1], atol=1e-9)
+    assert result.primal == pytest.approx(0.5, rel=1e-8)
+    np.testing.assert_allclose(result.dual_coef, [-0.5, 0.5], rtol=1e-4)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------
+
+
+def crooked(gram):
+    gram = gram.copy()
+    gram[3, 5, 1] += 0.5
+    return gram
+
+
+def spoilt(gram):
+    gram = gram.copy()
+    gram[3, 5, 1] = np.nan
+    return gram
+
+
+REFUSALS = {
+    "cross-gram": (lambda g, y: solve(g[:20], y[:20], 1.0), r"got \(20, 40, 15\).*cross-Gram"),
+    "kernels-first": (lambda g, y: solve(np.moveaxis(g, -1, 0), y, 1.0), "kernels first; pass np.moveaxis"),
+    "asymmetric": (lambda g, y: solve(crooked(g), y, 1.0), "must be symmetric, got .* = 0.5"),
+    "nan-kernel": (lambda g, y: solve(spoilt(g), y, 1.0), "finite"),
+    "negative-kernel": (lambda g, y: solve(-g, y, 1.0), "not positive semidefinite"),
+    "short-y": (lambda g, y: solve(g, y[:9], 1.0), r"shape \(40,\), got \(9,\)"),
+    "column-y": (lambda g, y: solve(g, y[:, None], 1.0), r"`y` must .* got \(40, 1\)"),
+    "text-y": (lambda g, y: solve(g, ["a"] * 40, 1.0), "`y` must be numeric"),
+    "nan-y": (lambda g, y: solve(g, np.where(y > 0, np.nan, y), 1.0), "labels -1 and"),
+    "nan-target": (lambda g, y: solve(g, y * np.nan, 1.0, loss=TUBE), "`y` must be finite, got 40 NaN"),
+    "labels-0-1": (lambda g, y: solve(g, (y > 0) * 1, 1.0), r"got \['0.0', '1.0'\].*np.where"),
+    "one-class": (lambda g, y: solve(g, np.ones(40), 1.0), "single class"),
+    "one-class-counted": (
+        lambda g, y: solve(g, y, 1.0, sample_weight=(y > 0) * 1.0),
+        "among the rows with positive weight",
+    ),
+    "C-zero": (lambda g, y: solve(g, y, 0.0), "`C` must be a finite number > 0, got 0.0"),
+    "C-negative": (lambda g, y: solve(g, y, -1), "`C` must be .* got -1"),
+    "C-nan": (lambda g, y: solve(g, y, np.nan), "`C` must be .* got nan"),
+    "C-text": (lambda g, y: solve(g, y, "one"), "`C` must be .* got 'one'"),
+    "epsilon": (
+        lambda g, y: solve(g, y, 1.0, loss=TUBE, epsilon=-0.1),
+        "`epsilon` must be .* >= 0, got -0.1",
+    ),
+    "loss": (lambda g, y: solve(g, y, 1.0, loss="logistic"), "Unknown loss 'logistic'.*'hinge'"),
+    "method": (lambda g, y: solve(g, y, 1.0, method="silp"), "Unknown method 'silp'.*'cutting-plane'"),
+    "set": (lambda g, y: solve(g, y, 1.0, "l2"), "Unknown weight_set 'l2'.*'simplex'"),
+    "sphere": (lambda g, y: solve(g, y, 1.0, Sphere()), "convex and bounded .* Use Simplex"),
+    "orthant": (lambda g, y: solve(g, y, 1.0, Orthant(), method="newton"), "convex and bounded"),
+    "cap": (
+        lambda g, y: solve(g, y, 1.0, CappedSimplex(0.01)),
+        "between 1 / n_kernels = 0.06667 and 1, got 0.01",
+    ),
+    "exponent": (lambda g, y: solve(g, y, 1.0, LpBall(1.0)), "`p` must be above 1.*simplex"),
+    "newton-ball": (
+        lambda g, y: solve(g, y, 1.0, LpBall(2.0), method="newton"),
+        r"'newton' does not fit LpBall\(p=2.0\). Possible: closed-form",
+    ),
+    "closed-form-simplex": (
+        lambda g, y: solve(g, y, 1.0, Simplex(), method="closed-form"),
+        "Possible: newton, reduced-gradient, cutting-plane",
+    ),
+    "silp-cap": (
+        lambda g, y: solve(g, y, 1.0, CappedSimplex(0.5), method="cutting-plane"),
+        "Possible: newton, closed",
+    ),
+    "tol": (lambda g, y: solve(g, y, 1.0, tol=0.0), "`tol` is a relative gap"),
+    "max_iter-zero": (lambda g, y: solve(g, y, 1.0, max_iter=0), "`max_iter` must be a whole number >= 1"),
+    "max_iter-part": (lambda g, y: solve(g, y, 1.0, max_iter=2.5), "`max_iter` must be a whole number >= 1"),
+    "scale-shape": (lambda g, y: solve(g, y, 1.0, scale=np.ones(3)), r"shape \(15,\), got \(3,\)"),
+    "scale-zero": (lambda g, y: solve(g, y, 1.0, scale=np.zeros(15)), "positive, got 15 factors <= 0. Drop"),
+    "scale-nan": (lambda g, y: solve(g, y, 1.0, scale=np.full(15, np.nan)), "`scale` must be finite, got 15"),
+    "scale-text": (lambda g, y: solve(g, y, 1.0, scale=["a"] * 15), "`scale` must be numeric"),
+    "weights-shape": (lambda g, y: solve(g, y, 1.0, sample_weight=np.ones(3)), r"shape \(40,\), got \(3,\)"),
+    "weights-negative": (lambda g, y: solve(g, y, 1.0, sample_weight=-np.ones(40)), "nonnegative, got 40"),
+    "weights-nan": (lambda g, y: solve(g, y, 1.0, sample_weight=np.full(40, np.nan)), "must be finite"),
+    "weights-text": (
+        lambda g, y: solve(g, y, 1.0, sample_weight=["a"] * 40),
+        "`sample_weight` must be numeric",
+    ),
+    "warm-array": (
+        lambda g, y: solve(g, y, 1.0, warm_start=np.ones(15)),
+        r"got ndarray. For weights .* WarmStart",
+    ),
+    "warm-kernels": (
+        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(np.ones(3))),
+        r"for 15 kernels, got .*\(3,\)",
+    ),
+    "warm-rows": (
+        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(None, y[:9])),
+        r"shape \(40,\), got shape \(9,\)",
+    ),
+    "warm-nan": (
+        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(np.full(15, np.nan), y)),
+        "`warm_start.weights` must be finite",
+    ),
+    "warm-text": (lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(["a"] * 15)), "must be numeric"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals(case, rng):
+    gram, y, _ = make_data("dense", rng, 40)
+    attempt, message = REFUSALS[case]
+    with pytest.raises(kw.InputError, match=message):
+        attempt(gram, y)
+
+
+def test_other_row_counts_of_warm_results_are_refused(rng):
+    gram, y, _ = make_data("dense", rng)
+    result = solve(gram, y, 1.0)
+    with pytest.raises(kw.InputError, match="Leave it out"):
+        solve(gram[:20, :20], y[:20], 1.0, warm_start=result)
+    with pytest.raises(kw.InputError, match="Leave it out"):
+        solve(gram[:, :, :5], y, 1.0, warm_start=result)
+
+
+# ---- the compiled loop -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", [core.mirror, numpy_core.mirror], ids=["core", "numpy"])
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 64, 65, 97, 255, 256, 257, 300])
+def test_mirror(loop, n, rng):
+    full = rng.normal(size=(n, n))
+    expected = np.triu(full) + np.triu(full, 1).T
+    # what lies below the diagonal is overwritten, not read
+    K = np.where(np.tri(n, k=-1) > 0, np.nan, full)
+    assert loop(K) is None
     np.testing.assert_array_equal(K, expected)
+
+
+def test_mirror_of_nothing():
+    for loop in (core.mirror, numpy_core.mirror):
+        loop(np.empty((0, 0)))
+
+
+def test_no_warnings_from_hard_problems(rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gram, y, t = make_data("rank deficient", rng)
+        for C, loss in itertools.product((1e-6, 1.0, 1e6), LOSSES):
+            for weight_set in ("simplex", CappedSimplex(0.4), LpBall(2.0)):
+                result = solve(gram, pick(loss, y, t), C, weight_set, loss=loss, tol=1e-4)
+                assert result.rel_gap < 1

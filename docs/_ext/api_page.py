@@ -75,9 +75,6 @@ SECTIONS = [
     ("Errors", "", ["InputError", "NotPSDError"]),
 ]
 
-#: Names in `SECTIONS` that a version may lack.
-OPTIONAL = {"inspection"}
-
 
 def summary(names: list[str]) -> list[str]:
     return [
@@ -111,8 +108,7 @@ def lines() -> list[str]:
             try:
                 value = getattr(kernelweave, name, None) or importlib.import_module(f"kernelweave.{name}")
             except ImportError as error:
-                if name not in OPTIONAL:
-                    logger.warning("api_page: kernelweave.%s cannot be imported: %s", name, error)
+                logger.warning("api_page: kernelweave.%s cannot be imported: %s", name, error)
                 continue
             found += documented(value) if isinstance(value, types.ModuleType) else [f"kernelweave.{name}"]
         if found:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelweave import banks, datasets, kernels, learners, normalizers, plots, views
+    from kernelweave import banks, datasets, inspection, kernels, learners, normalizers, plots, views
     from kernelweave._checks import InputError, NotPSDError
     from kernelweave.assembly import KernelBank
     from kernelweave.estimators import MKLClassifier, MKLRegressor
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kernelweave.solvers.svm_mkl import solve_svm_mkl
     from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex
 
-_MODULES = ("banks", "datasets", "kernels", "learners", "normalizers", "plots", "views")
+_MODULES = ("banks", "datasets", "inspection", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
     "AlignFResult": "solvers.result",
     "AlignResult": "solvers.result",
@@ -98,6 +98,7 @@ __all__ = [
     "Status",
     "banks",
     "datasets",
+    "inspection",
     "kernels",
     "learners",
     "load",

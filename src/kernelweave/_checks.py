@@ -157,11 +157,19 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     """Return the factors s_m of the kernels as a positive float array; ones for None."""
     if scale is None:
         return np.ones(n_kernels)
-    factors = np.asarray(scale, dtype=np.float64)
-    if factors.shape != (n_kernels,) or not (factors > 0).all() or not np.isfinite(factors).all():
+    try:
+        factors = np.asarray(scale, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`scale` must be numeric, one factor per kernel, got {scale!r:.50}.") from None
+    if factors.shape != (n_kernels,):
         raise InputError(
-            f"`scale` must hold one positive factor per kernel (n_kernels={n_kernels}), got shape {factors.shape}. "
-            "A kernel that is zero on the training rows has no scale: drop it."
+            f"`scale` must hold one factor per kernel, shape ({n_kernels},), got {factors.shape}."
+        )
+    check_finite(factors, "scale")
+    if not (factors > 0).all():
+        raise InputError(
+            f"`scale` must be positive, got {int((factors <= 0).sum())} factors <= 0. Drop kernels that should not "
+            "count: one that is zero on the training rows has no scale."
         )
     return factors
 

@@ -235,6 +235,11 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             raise InputError(
                 f"{type(learner).__name__} is for classification. Use MKLClassifier, or another learner."
             )
+        if self._is_precomputed() and learner.layer_names():
+            raise InputError(
+                f"{type(learner).__name__} needs k(x, x) of new rows, which a precomputed cross-Gram (n_rows, n_train, "
+                "n_kernels) does not hold. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
+            )
         folds = self._make_folds(labels, params)
         normalizer = normalizers.resolve(self.normalize)
         n_rows = len(labels)
@@ -266,7 +271,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
         if learner.requested() is None:
             return n_problems * learner.n_alphas * (learner.n_folds + 1)
-        return n_problems
+        # nobody knows how many steps a descent takes
+        return None if learner.iterates else n_problems
 
     def _solve(
         self,
@@ -282,7 +288,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         requested = learner.requested()
         if requested is not None:
             self.alpha_ = requested
-            solved = solve_task(task, setups, learner, self.alpha_)
+            solved = solve_task(task, setups, learner, self.alpha_, report)
+            if any(s.result.status is Status.INTERRUPTED for s in solved):
+                self._say_interrupted("the weights are the best ones so far")
             report(f"alpha {self.alpha_:.3g}")
             return solved
         alphas = shared_alphas(task, setups, learner.n_alphas, learner)
@@ -372,7 +380,12 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             "sample_weight": task.sample_weight,
             "extra": task.extra,
         }
+        learner = learners.resolve(self.learner)
         self.kernel_names_ = np.array(source.names, dtype=object)
+        self.layer_kernel_names_ = [
+            self.kernel_names_,
+            *(np.array(names, dtype=object) for names in learner.layer_names()),
+        ]
         self.normalizers_ = [s.setup.normalizer for s in solved]
         self.gram_ = solved[0].setup.gram.describe()
         results = [s.result for s in solved]
@@ -399,8 +412,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that has been said already
         self.status_ = (failed or results)[0].status.name.lower()
         self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
-        self.history_ = [{k: np.asarray(v) for k, v in r.history.items()} for r in results]
-        learner = learners.resolve(self.learner)
+        histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
+        self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
         if learner.strength == "C":
             self.C_ = 1.0 / self.alpha_
         if learner.bayesian:
@@ -488,7 +501,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         Returns
         -------
         array of shape (n_rows, n_kernels) or (n_rows, n_kernels, n_outputs)
-            Sums over kernels, plus `intercept_`, are the decision values.
+            Sums over kernels, plus `intercept_`, are the decision values. Of deep kernels, one column for every kernel
+            of the last layer, ``layer_kernel_names_[-1]``: the layers below do not add to the decision value, they
+            change the kernels above.
 
         Notes
         -----
@@ -559,7 +574,9 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
     Attributes
     ----------
     weights_ : array of shape (n_kernels,) or (n_outputs, n_kernels)
-        On the simplex, in the units of the kernels after normalisation.
+        In the units of the kernels after normalisation; on the simplex unless the learner says otherwise. Learners of
+        several layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN where a layer has fewer
+        kernels than another (the two-layer learner "2lmkl" has base weights only).
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_outputs)
         Over the rows with a positive weight: ``f = K @ dual_coef_ + intercept_``.
     intercept_ : float or array of shape (n_outputs,)
@@ -571,14 +588,22 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
     alpha_ : float
         The strength that was used.
     kernel_names_ : array of str, shape (n_kernels,)
+    layer_kernel_names_ : list of arrays of str
+        Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
     normalizers_ : list of FittedNormalizer
     support_ : array of int
         Rows with a nonzero dual coefficient.
     objective_, gap_, rel_gap_ : float
-        Certificate: the objective is at most `gap_` above the optimum.
+        Certificate: the objective is at most `gap_` above the optimum. Where weights are a local solution (deep
+        kernels, "kl-c") these are numbers of the machine on the kernel that was found, not of the weights.
+    stationarity_ : float or array of shape (n_outputs,)
+        Only where weights are a local solution: how nearly they are stationary.
     status_ : str
     n_iter_ : int
     history_ : list of dict
+        One for each output with weights of its own. Deep kernels: "criterion" and "weights" (all layers in a row), and
+        with validation rows "validation" and "validation_error", the start included; see
+        `kernelweave.inspection.descent`.
     gram_ : str
         How the training kernels were held.
     alphas_, cv_results_, best_index_, best_score_
@@ -789,11 +814,14 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
     ----------
     classes_ : array of shape (n_classes,)
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
+        Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN where a layer has
+        fewer kernels than another; see `MKLRegressor`.
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
     intercept_ : float or array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only when every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
-    alpha_, kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_, status_, n_iter_, history_, gram_
+    alpha_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_, stationarity_,
+    status_, n_iter_, history_, gram_
         As in `MKLRegressor`.
 
     References

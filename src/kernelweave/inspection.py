@@ -13,18 +13,31 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import learners
 from kernelweave._checks import InputError, check_known
 from kernelweave.assembly import TableSource
+from kernelweave.solvers.layers import Layers
 from kernelweave.training import path_task, rebuild_task, set_up, shared_alphas
 
 __all__ = [
     "KernelWeights",
+    "LayerDescent",
+    "LayerGrams",
+    "LayerSpectra",
+    "LayerWeights",
     "Path",
     "contribution_sizes",
+    "descent",
     "kernel_weights",
+    "layer_grams",
+    "layer_spectra",
+    "layer_weights",
     "regularization_path",
+    "view_of",
     "view_weights",
 ]
 
 Array = NDArray[np.float64]
+
+#: Rows of the kernel matrices of layers: pictures and eigenvalues of more would cost more than they say.
+MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -46,16 +59,32 @@ class KernelWeights:
 
 
 def _outputs(estimator: Any) -> tuple[str, ...]:
-    if estimator.weights_.ndim == 1:
+    if estimator._base_weights.ndim == 1:
         return ("",)
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
         return tuple(map(str, classes))
-    return tuple(f"output {k}" for k in range(len(estimator.weights_)))
+    return tuple(f"output {k}" for k in range(len(estimator._base_weights)))
+
+
+def _which(outputs: tuple[str, ...], output: str | int | None) -> int:
+    """Position of a class or output; the first by default."""
+    if output is None:
+        return 0
+    which = (
+        int(output)
+        if isinstance(output, int | np.integer)
+        else outputs.index(check_known(str(output), outputs, "output"))
+    )
+    if not 0 <= which < len(outputs):
+        raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
+    return which
 
 
 def kernel_weights(estimator: Any, *, nonzero: bool = True) -> KernelWeights:
     """Kernel weights of a fitted estimator, sorted by their sum over outputs.
+
+    Of deep kernels those of the first layer, the one that sees the data; `layer_weights` has all of them.
 
     Parameters
     ----------
@@ -68,7 +97,7 @@ def kernel_weights(estimator: Any, *, nonzero: bool = True) -> KernelWeights:
     KernelWeights
     """
     check_is_fitted(estimator)
-    weights = np.atleast_2d(estimator.weights_).T
+    weights = np.atleast_2d(estimator._base_weights).T
     total = weights.sum(axis=1)
     order = np.argsort(-total, kind="stable")
     if nonzero:
@@ -76,13 +105,15 @@ def kernel_weights(estimator: Any, *, nonzero: bool = True) -> KernelWeights:
     chosen = weights[order]
     return KernelWeights(
         estimator.kernel_names_[order],
-        chosen[:, 0] if estimator.weights_.ndim == 1 else chosen,
+        chosen[:, 0] if estimator._base_weights.ndim == 1 else chosen,
         _outputs(estimator),
     )
 
 
 def view_weights(estimator: Any) -> dict[str, float]:
-    """Sum of the weights of the kernels on each view or set of columns, averaged over outputs, largest first.
+    """Shares of the views (or sets of columns) in the weights of their kernels, averaged over outputs, largest first.
+
+    Of deep kernels those of the first layer, the one that sees the data.
 
     Returns
     -------
@@ -90,7 +121,9 @@ def view_weights(estimator: Any) -> dict[str, float]:
         View name (or the columns) to share; shares sum to 1.
     """
     check_is_fitted(estimator)
-    weights = np.atleast_2d(estimator.weights_).mean(axis=0)
+    weights = np.atleast_2d(estimator._base_weights)
+    total = weights.sum(axis=1, keepdims=True)
+    weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
     shares: dict[str, float] = {}
     for name, weight in zip(estimator.kernel_names_, weights, strict=True):
         view = view_of(str(name))
@@ -99,7 +132,13 @@ def view_weights(estimator: Any) -> dict[str, float]:
 
 
 def view_of(label: str) -> str:
-    """The view part of a kernel label: ``rna`` of ``rna: RBF(gamma=1)``, ``age`` of ``RBF(gamma=1) on age``."""
+    """The view part of a kernel label.
+
+    Examples
+    --------
+    >>> view_of("rna: RBF(gamma=1)"), view_of("RBF(gamma=1) on age")
+    ('rna', 'age')
+    """
     head, separator, _ = label.partition(": ")
     if separator and "(" not in head:
         return head
@@ -124,6 +163,8 @@ class Path:
         Position of the estimator's alpha.
     output : str
         Which class or output.
+    upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
+        Of the layers above the first, the lowest first; `names` and `weights` are those of the first.
     """
 
     alphas: Array
@@ -133,6 +174,7 @@ class Path:
     coef: Array | None
     chosen: int
     output: str
+    upper_weights: tuple[Array, ...] = ()
 
 
 def regularization_path(
@@ -163,13 +205,7 @@ def regularization_path(
     """
     check_is_fitted(estimator)
     outputs = _outputs(estimator)
-    which = 0
-    if output is not None:
-        which = (
-            output if isinstance(output, int) else outputs.index(check_known(str(output), outputs, "output"))
-        )
-        if not 0 <= which < len(outputs):
-            raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
+    which = _which(outputs, output)
     task = rebuild_task(estimator)
     setups = set_up(task)
     learner = learners.resolve(estimator.learner)
@@ -181,11 +217,13 @@ def regularization_path(
     tell = report or (lambda _: False)
     path = path_task(task, [setups[problem]], learner, grid, report=tell)[0]
     weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
+    inner = which if len(setups) == 1 else 0
+    stacks = [layers[inner] for layers in getattr(path, "uppers", ()) if layers]
     coef = None
     source = task.source
     if hasattr(estimator, "coef_") and isinstance(source, TableSource):
         scale = setups[problem].normalizer.scale
-        dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, which if len(setups) == 1 else 0]
+        dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, inner]
         columns, factors, owners = source.linear_layout()
         projected = dual @ source.table.values
         coef = np.zeros((len(path), source.table.n_columns))
@@ -199,11 +237,16 @@ def regularization_path(
         coef=coef,
         chosen=int(np.argmin(np.abs(np.log(path.alphas) - np.log(estimator.alpha_)))),
         output=outputs[which],
+        upper_weights=tuple(
+            map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
+        ),
     )
 
 
 def contribution_sizes(estimator: Any, X: Any) -> KernelWeights:
     """Standard deviation over rows of what each kernel adds to the decision values, largest first.
+
+    Of deep kernels what the kernels of the last layer add, whose sum is the decision value.
 
     Parameters
     ----------
@@ -221,4 +264,316 @@ def contribution_sizes(estimator: Any, X: Any) -> KernelWeights:
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > 0]
     names = ("",) if sizes.ndim == 1 else _outputs(estimator)
-    return KernelWeights(estimator.kernel_names_[order], sizes[order], names)
+    return KernelWeights(estimator.layer_kernel_names_[-1][order], sizes[order], names)
+
+
+# ---- deep kernels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Names and weights of the kernels of every layer.
+
+    Attributes
+    ----------
+    names : tuple of arrays of str
+        One array per layer, the lowest first.
+    weights : tuple of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
+        One column per class or output where each has its own weights.
+    outputs : tuple of str
+        Names of the columns; one empty name when there is one column.
+    """
+
+    names: tuple[NDArray[Any], ...]
+    weights: tuple[Array, ...]
+    outputs: tuple[str, ...]
+
+
+def _weights_of(estimator: Any, which: int) -> list[Array]:
+    """Weights of every layer of one output."""
+    upper = estimator._uppers[which].weights if estimator._uppers else ()
+    return [np.atleast_2d(estimator._base_weights)[which], *upper]
+
+
+def layer_weights(estimator: Any, *, output: str | int | None = None) -> LayerWeights:
+    """Kernel weights of every layer of a fitted estimator; there is one layer unless the learner is deep.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        One class or output of a model with several; default all of them.
+
+    Returns
+    -------
+    LayerWeights
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> found = kw.inspection.layer_weights(model)
+    >>> list(found.names[1]), found.weights[1]
+    (['Linear', 'RBF(gamma=1)', 'Polynomial(degree=2)', 'Polynomial(degree=3)'], array([0.25, 0.25, 0.25, 0.25]))
+    """
+    check_is_fitted(estimator)
+    outputs = _outputs(estimator)
+    chosen = range(len(outputs)) if output is None else [_which(outputs, output)]
+    layers = zip(*(_weights_of(estimator, k) for k in chosen), strict=True)
+    flat = len(outputs) == 1 or output is not None
+    return LayerWeights(
+        tuple(estimator.layer_kernel_names_),
+        tuple(columns[0].copy() if flat else np.column_stack(columns) for columns in layers),
+        tuple(outputs[k] for k in chosen),
+    )
+
+
+@dataclass(frozen=True)
+class LayerDescent:
+    """How the weights of a deep kernel came about, the start included.
+
+    Attributes
+    ----------
+    criterion : array of shape (n_steps,)
+    names : tuple of arrays of str
+        Kernels of every layer.
+    weights : tuple of arrays of shape (n_steps, n_kernels of the layer)
+    validation, validation_error : arrays of shape (n_steps,) or None
+        Mean loss, and error rate (of regression the root mean squared error), on rows set aside.
+    kept : int
+        The step whose weights the model has.
+    output : str
+        Which class or output.
+    """
+
+    criterion: Array
+    names: tuple[NDArray[Any], ...]
+    weights: tuple[Array, ...]
+    validation: Array | None
+    validation_error: Array | None
+    kept: int
+    output: str
+
+
+def descent(estimator: Any, *, output: str | int | None = None) -> LayerDescent:
+    """Criterion, weights and validation loss over the iterations of a deep learner.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. Of a path of strengths the last descent was
+        kept, which started at the weights of the strength before.
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+
+    Returns
+    -------
+    LayerDescent
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> learner = kw.learners.MLMKL(C=10.0, tol=1e-2)
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> found = kw.inspection.descent(model)
+    >>> bool((np.diff(found.criterion) <= 0).all()), [w.shape[1] for w in found.weights]
+    (True, [4, 4])
+    """
+    check_is_fitted(estimator)
+    outputs = _outputs(estimator)
+    which = _which(outputs, output)
+    histories = estimator.history_
+    history = histories[which] if which < len(histories) else {}
+    if not {"criterion", "weights"} <= set(history):
+        name = type(learners.resolve(estimator.learner)).__name__
+        raise InputError(f"{name} left no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
+    final = _weights_of(estimator, which)
+    ends = np.cumsum([len(w) for w in final])[:-1]
+    distance = np.abs(history["weights"] - np.concatenate(final)).max(axis=1)
+    return LayerDescent(
+        criterion=history["criterion"],
+        names=tuple(estimator.layer_kernel_names_),
+        weights=tuple(np.split(history["weights"], ends, axis=1)),
+        validation=history.get("validation"),
+        validation_error=history.get("validation_error"),
+        kept=int(np.argmin(distance)),
+        output=outputs[which],
+    )
+
+
+@dataclass(frozen=True)
+class LayerGrams:
+    """Kernel matrices of every layer on training rows.
+
+    Attributes
+    ----------
+    kernels : tuple of arrays of shape (n_rows, n_rows)
+        The lowest layer first.
+    rows : array of int, shape (n_rows,)
+        Which of the training rows (those with a positive weight).
+    target : array of shape (n_rows,)
+        Their classes, or targets.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    kernels: tuple[Array, ...]
+    rows: NDArray[np.intp]
+    target: NDArray[Any]
+    output: str
+
+
+def _targets(estimator: Any, targets: tuple[Array, ...], which: int) -> NDArray[Any]:
+    """The classes, or the targets of one output, of the training rows."""
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return targets[0][:, min(which, targets[0].shape[1] - 1)]
+    if len(targets) == 1:
+        return classes[(targets[0][:, 0] > 0).astype(np.intp)]
+    return classes[np.argmax(np.concatenate(targets, axis=1), axis=1)]
+
+
+def layer_grams(
+    estimator: Any,
+    *,
+    output: str | int | None = None,
+    weights: str = "learnt",
+    max_rows: int = MAX_ROWS,
+    seed: int = 0,
+) -> LayerGrams:
+    """Kernel matrices of every layer on the training rows of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal ones that learners start from.
+    max_rows : int, default=1000
+        Of more training rows, as many as this are drawn at random.
+    seed : int, default=0
+        Of that draw.
+
+    Returns
+    -------
+    LayerGrams
+
+    Notes
+    -----
+    Computes the base kernels of all training rows again, as `fit` did.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> [K.shape for K in kw.inspection.layer_grams(model).kernels]
+    [(30, 30), (30, 30)]
+    """
+    check_is_fitted(estimator)
+    check_known(weights, ("learnt", "initial"), "weights")
+    if not isinstance(max_rows, int | np.integer) or isinstance(max_rows, bool) or max_rows < 2:
+        raise InputError(f"`max_rows` must be a whole number >= 2, got {max_rows!r}.")
+    outputs = _outputs(estimator)
+    which = _which(outputs, output)
+    task = rebuild_task(estimator)
+    setups = set_up(task)
+    setup = setups[which if len(setups) > 1 else 0]
+    n = task.source.n_samples
+    rows = np.arange(n)
+    gram = setup.gram
+    if n > max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
+        gram = gram.restrict(rows)
+    own = _weights_of(estimator, which)
+    if weights == "initial":
+        own = [np.full(len(w), 1.0 / len(w)) for w in own]
+    effective = own[0] * setup.normalizer.scale
+    if setup.normalizer.constant is not None:
+        effective = np.where(setup.normalizer.constant, 0.0, effective)
+    K = gram.combine(effective)
+    trained = estimator._uppers[which] if estimator._uppers else None
+    layers = Layers(()) if trained is None else trained.layers
+    tape = layers.forward(K, K.diagonal().copy(), own[1:])
+    return LayerGrams(
+        # of all but the last, a pass fills the upper triangle alone
+        kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
+        rows=rows,
+        target=_targets(estimator, task.targets, which)[rows],
+        output=outputs[which],
+    )
+
+
+@dataclass(frozen=True)
+class LayerSpectra:
+    """Eigenvalues of the kernel matrices of every layer.
+
+    Attributes
+    ----------
+    eigenvalues : tuple of arrays of shape (n_rows,)
+        Descending, divided by their sum (the trace).
+    effective_rank : array of shape (n_layers,)
+        ``exp(-sum_i e_i log e_i)``: from 1, when one direction holds everything, to n_rows, when all are equal.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    eigenvalues: tuple[Array, ...]
+    effective_rank: Array
+    output: str
+
+
+def layer_spectra(
+    estimator: Any,
+    *,
+    output: str | int | None = None,
+    weights: str = "learnt",
+    center: bool = False,
+    max_rows: int = MAX_ROWS,
+    seed: int = 0,
+) -> LayerSpectra:
+    """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal ones that learners start from.
+    center : bool, default=False
+        Centre the matrices first: the mean, which often is the largest eigenvalue, is no more than the intercept can
+        do.
+    max_rows : int, default=1000
+        Of more training rows, as many as this are drawn at random.
+    seed : int, default=0
+        Of that draw.
+
+    Returns
+    -------
+    LayerSpectra
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> found = kw.inspection.layer_spectra(model)
+    >>> [round(float(e.sum()), 6) for e in found.eigenvalues]
+    [1.0, 1.0]
+    """
+    grams = layer_grams(estimator, output=output, weights=weights, max_rows=max_rows, seed=seed)
+    found = []
+    for K in grams.kernels:
+        if center:
+            K = K - K.mean(axis=0)
+            K = K - K.mean(axis=1, keepdims=True)
+        # rounding leaves negative ones of the size of the largest times the precision
+        values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
+        total = float(values.sum())
+        found.append(values / total if total > 0 else values)
+    rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
+    return LayerSpectra(tuple(found), np.array(rank), grams.output)

@@ -71,6 +71,7 @@ TRUSTED = (
     "kernelweave.views.TableEncoder",
     # splitters that `cv` may hold
     "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.GroupShuffleSplit",
     "sklearn.model_selection._split.KFold",
     "sklearn.model_selection._split.LeaveOneGroupOut",
     "sklearn.model_selection._split.LeaveOneOut",

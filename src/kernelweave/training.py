@@ -34,11 +34,43 @@ from kernelweave.solvers.rls2 import make_problem
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Called after every finished step with a short text; a true value asks to stop.
+#: Called after every finished step with a short text, often a `Step`; a true value asks to stop.
 Report = Callable[[str], bool]
 
 #: Layers above the sum of kernels, one entry for every output; empty where there are none.
 Uppers = Sequence[TrainedLayers | None]
+
+
+class Step(str):
+    """A finished step of a path in words, and what was found there, for those who draw while it runs.
+
+    Attributes
+    ----------
+    label : str
+        Which path: of a fold, or of all rows.
+    problem : int
+        Which of the problems that share the path.
+    alpha : float
+    weights : array
+        Kernel weights in the units of the normalised kernels.
+    rel_gap : float
+    """
+
+    label: str
+    problem: int
+    alpha: float
+    weights: Array
+    rel_gap: float
+
+    @classmethod
+    def of(cls, label: str, problem: int, n_problems: int, result: Any) -> Step:
+        """Describe the solution at one strength."""
+        which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
+        step = cls(f"{which}: alpha {result.alpha:.3g}")
+        step.label, step.problem, step.alpha = label, problem, float(result.alpha)
+        step.weights, step.rel_gap = result.weights, float(result.rel_gap)
+        return step
+
 
 #: Training and test rows.
 Fold = tuple[Rows, Rows]
@@ -177,8 +209,11 @@ def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: L
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
 
 
-def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: float) -> list[Solved]:
-    """Solve every problem at one strength."""
+def solve_task(
+    task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
+) -> list[Solved]:
+    """Solve every problem at one strength; learners that take many steps report each."""
+    more = {"report": report} if learner.iterates else {}
     return [
         Solved(
             setup,
@@ -189,6 +224,7 @@ def solve_task(task: Task, setups: Sequence[Setup], learner: Learner, alpha: flo
                 scale=setup.normalizer.scale,
                 sample_weight=task.sample_weight,
                 classification=task.classification,
+                **more,
             ),
         )
         for setup in setups
@@ -208,12 +244,11 @@ def path_task(
     """Solve every problem along a path; after an interruption the problems to come go only as far."""
     paths: list[PathResult] = []
     for k, setup in enumerate(setups):
-        which = f"{label}, problem {k + 1} of {len(setups)}" if len(setups) > 1 else label
         reached = min((len(path) for path in paths), default=len(alphas))
 
-        def tell(index: int, result: RLS2Result, which: str = which, reached: int = reached) -> bool:
+        def tell(index: int, result: RLS2Result, k: int = k, reached: int = reached) -> bool:
             # who has asked to stop is not asked again while the other problems catch up
-            return bool(report(f"{which}: alpha {result.alpha:.3g}")) and reached == len(alphas)
+            return bool(report(Step.of(label, k, len(setups), result))) and reached == len(alphas)
 
         paths.append(
             learner.path(
@@ -403,12 +438,19 @@ def _content(source: Source) -> Array:
 
 
 def fold_decisions(
-    task: Task, learner: Learner, train: Rows, test: Rows, alphas: Array, tol: float, report: Report
+    task: Task,
+    learner: Learner,
+    train: Rows,
+    test: Rows,
+    alphas: Array,
+    tol: float,
+    report: Report,
+    label: str = "fold",
 ) -> tuple[Array, bool]:
     """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop."""
     part = task.take(train)
     setups = set_up(part)
-    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label="fold")
+    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label=label)
     done = min(len(path) for path in paths)
     weights, coefficients = [], []
     for setup, path in zip(setups, paths, strict=True):
@@ -489,7 +531,7 @@ def _run_folds(
 ) -> Generator[tuple[Array, bool], None, None]:
     """Decision values fold by fold, and whether the last report asked to stop."""
     if n_jobs in (None, 1):
-        for train, test in folds:
+        for k, (train, test) in enumerate(folds):
             stopped = False
 
             def tell(text: str) -> bool:
@@ -497,7 +539,8 @@ def _run_folds(
                 stopped = bool(report(text))
                 return stopped
 
-            values, cut = fold_decisions(task, learner, train, test, alphas, tol, tell)
+            label = f"fold {k + 1} of {len(folds)}"
+            values, cut = fold_decisions(task, learner, train, test, alphas, tol, tell, label)
             yield values, cut or stopped
         return
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(

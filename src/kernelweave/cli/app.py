@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
-from kernelweave.cli.spec import FitSpec
+from kernelweave.runs.spec import FitSpec
 
 app = App(
     name="kernelweave",
@@ -44,7 +44,7 @@ def _fail(message: str) -> int:
 
 def _final_spec(spec: FitSpec, file: Path | None) -> FitSpec:
     """Settings of a file, overridden by those given on the command line."""
-    from kernelweave.cli.spec import check_spec, read_spec
+    from kernelweave.runs.spec import check_spec, read_spec
 
     if file is None:
         return spec
@@ -301,6 +301,61 @@ def list_datasets(
     from kernelweave.cli.reproducing import run_datasets
 
     run_datasets(list(names), download=download, as_json=as_json)
+
+
+@app.command
+def studio(
+    *,
+    port: int = 0,
+    data_dir: Path = Path("kernelweave-studio"),
+    host: str = "127.0.0.1",
+    browser: bool = True,
+    expose: bool = False,
+    max_upload: int = 200,
+    at_once: int = 1,
+    seed: int = 0,
+) -> None:
+    """Train, validate and understand models in the browser, without a network.
+
+    Only this machine can reach it, and only with the address that is printed. Runs go on when the page or the studio
+    is closed.
+
+    Example: kernelweave studio --data-dir tables
+
+    Parameters
+    ----------
+    port
+        Port to listen on; 0 for a free one.
+    data_dir
+        Folder with tables; what the studio makes goes into its subfolder "studio".
+    host
+        Address to listen on.
+    browser
+        Open the browser.
+    expose
+        Allow a host that other machines can reach; a token must be set in KERNELWEAVE_STUDIO_TOKEN.
+    max_upload
+        Largest upload in megabytes.
+    at_once
+        Runs at the same time.
+    seed
+        Every command takes it; here it is a setting of each run.
+    """
+    if not 1 <= max_upload <= 100_000 or not 1 <= at_once <= 64 or not 0 <= port <= 65535:
+        raise InputError(
+            "--max-upload must be from 1 to 100000, --at-once from 1 to 64, --port from 0 to 65535."
+        )
+    from kernelweave.studio.server import serve
+
+    serve(
+        data_dir,
+        host=host,
+        port=port,
+        browser=browser,
+        exposed=expose,
+        upload=max_upload * 1_000_000,
+        at_once=at_once,
+    )
 
 
 def load_model(name: str) -> Any:

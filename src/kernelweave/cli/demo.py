@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave.cli.console import FitProgress, make_console
-from kernelweave.cli.fitting import default_views, predictions, scores
-from kernelweave.cli.folders import make_folder, write_text, writing
 from kernelweave.cli.runs import summarize
+from kernelweave.runs.fitting import default_views, predictions, scores
+from kernelweave.runs.folders import make_folder, write_text, writing
 
 VIEWS = ("mean", "error", "worst")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave.cli.console import Steps, make_console, print_table
-from kernelweave.cli.folders import write_text, writing
+from kernelweave.runs.folders import write_text, writing
 
 #: Rows of a table that are printed.
 SHOWN_ROWS = 60

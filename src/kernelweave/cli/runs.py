@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave.cli.console import FitProgress, Steps, make_console
-from kernelweave.cli.fitting import (
+from kernelweave.runs.fitting import (
     Prepared,
     features_of,
     fit_model,
@@ -22,14 +22,20 @@ from kernelweave.cli.fitting import (
     scores,
     split,
 )
-from kernelweave.cli.folders import make_folder, write_text, writing
-from kernelweave.cli.spec import FitSpec
-from kernelweave.cli.tables import check_target, describe, need_column, read_table
+from kernelweave.runs.folders import csv_text, make_folder, write_text, writing
+from kernelweave.runs.joining import Joined, name_tables, read_tables
+from kernelweave.runs.spec import FitSpec, names_in
+from kernelweave.runs.tables import check_target, describe, need_column, read_table
 
 
-def say_found(console: Any, table: Any, prepared: Prepared, name: str) -> None:
+def say_found(console: Any, data: Joined, prepared: Prepared, name: str) -> None:
     """Print what was found first."""
-    console.print(f"Found {name}: {describe(table)}.")
+    console.print(f"Found {name}: {describe(data.table)}.")
+    for view, lost in data.missing.items():
+        if lost:
+            console.print(f"Table {view} lacks {len(lost)} rows that other tables have; they are left out.")
+    if prepared.n_dropped:
+        console.print(f"Left out {prepared.n_dropped} rows with missing values.")
     console.print(
         f"Task: {prepared.task}, because {prepared.reason}."
         if prepared.reason != "as asked"
@@ -43,7 +49,8 @@ def summarize(console: Any, model: Any) -> None:
     """Print weights, strength and certificate."""
     from rich.table import Table
 
-    from kernelweave.inspection import kernel_weights
+    from kernelweave.inspection import kernel_weights, layer_weights
+    from kernelweave.learners import Learner, resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
@@ -53,11 +60,19 @@ def summarize(console: Any, model: Any) -> None:
     console.print(table)
     if len(weights) > 12:
         console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
+    layers = layer_weights(model)
+    for depth in range(1, len(layers.names)):
+        means = layers.weights[depth].reshape(len(layers.names[depth]), -1).mean(axis=1)
+        parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
+        console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
     console.print(f"Held as: {model.gram_}.")
     console.print(
         f"{strength(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
     )
+    learner = resolve(model.learner)
+    if learner.certificate != Learner.certificate:
+        console.print(learner.certificate)
 
 
 def strength(model: Any) -> str:
@@ -65,51 +80,36 @@ def strength(model: Any) -> str:
     return f"C {model.C_:.4g}" if hasattr(model, "C_") else f"alpha {model.alpha_:.4g}"
 
 
+def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
+    """Read the table of a command and those that are joined to it."""
+    paths = name_tables([path, *names_in(spec.join)])
+    return read_tables(paths, spec.key), {name: str(Path(file).resolve()) for name, file in paths.items()}
+
+
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
-    import tomli_w
-
-    from kernelweave.cli.scripts import script
-    from kernelweave.persistence import save
-    from kernelweave.reports import Held, make_report
+    from kernelweave.runs.nested import nested_scores, say_nested
+    from kernelweave.runs.writing import FILES, score_held, write_run
 
     console = make_console()
-    table = read_table(path)
-    prepared = prepare(table, spec)
+    data, paths = read_data(path, spec)
+    prepared = prepare(data, spec)
     model = make_model(spec, prepared)
     train, test = split(prepared, spec)
     folder = make_folder(out, overwrite=overwrite, holds="model.skops")
-    say_found(console, table, prepared, path)
+    say_found(console, data, prepared, path)
     console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
     fit_model(model, prepared, train, FitProgress("path x folds"))
     summarize(console, model)
-    held = None
-    if len(test):
-        X, y = prepared.X.iloc[test], prepared.y[test]
-        held = Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task))
+    held = score_held(model, prepared, test)
+    if held is not None:
         console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
-    with writing():
-        save(model, folder / "model.skops")
-        if held is not None:
-            frame = held.predictions.assign(truth=held.truth)
-            write_text(folder / "predictions.csv", frame.to_csv(index=False))
-        settings = {"table": str(Path(path).resolve().name), **spec.model_dump()}
-        write_text(folder / "spec.toml", tomli_w.dumps(settings))
-        write_text(folder / "script.py", script(spec, prepared, str(Path(path).resolve())))
-        report = make_report(
-            model,
-            title=f"{Path(path).name}: {spec.target}",
-            data=[
-                describe(table),
-                f"{len(train)} rows to learn from, {len(test)} held out",
-                f"task: {prepared.task}",
-            ],
-            settings=settings,
-            held=held,
-            X=prepared.X.iloc[train],
-        )
-        write_text(folder / "report.html", report)
-    console.print(f"Wrote {folder}: model.skops, report.html, predictions.csv, spec.toml, script.py")
+    outer = nested_scores(spec, prepared, train, FitProgress("path x folds, outer fold"))
+    nested = say_nested(outer) if outer else ""
+    if nested:
+        console.print(nested)
+    write_run(folder, model, spec, data, prepared, paths, (train, test), held, nested)
+    console.print(f"Wrote {folder}: {', '.join(name for name in FILES if (folder / name).exists())}")
 
 
 def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
@@ -123,10 +123,10 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     from kernelweave.reports import close, svg
 
     console = make_console()
-    table = read_table(path)
-    prepared = prepare(table, spec)
+    data, _ = read_data(path, spec)
+    prepared = prepare(data, spec)
     folder = make_folder(out, overwrite=overwrite, holds="path.csv")
-    say_found(console, table, prepared, path)
+    say_found(console, data, prepared, path)
     options: dict[str, Any] = {
         "normalize": None if spec.normalize.lower() == "none" else spec.normalize,
         "standardize": spec.standardize,
@@ -146,7 +146,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     alphas, n_alphas = parse_alphas(spec.alphas)
-    outputs = [None] if model.weights_.ndim == 1 else [str(c) for c in model.classes_]
+    outputs = [None] if model._base_weights.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:
@@ -160,7 +160,13 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         )
         if output is not None:
             head.insert(0, "class", output)
-        frames.append(pd.concat([head, weights], axis=1))
+        layers = [
+            pd.DataFrame(w, columns=[f"layer {depth}: {name}" for name in names])
+            for depth, (names, w) in enumerate(
+                zip(model.layer_kernel_names_[1:], found.upper_weights, strict=True), start=2
+            )
+        ]
+        frames.append(pd.concat([head, weights, *layers], axis=1))
         wanted, done = wanted + n_alphas, done + len(found.alphas)
         display = RegularizationPathDisplay(
             found.alphas, found.df, found.weights, found.names, None, "kernel weight"
@@ -173,7 +179,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
             break
     steps.close()
     with writing():
-        write_text(folder / "path.csv", pd.concat(frames).to_csv(index=False))
+        write_text(folder / "path.csv", csv_text(pd.concat(frames)))
     first, last = frames[0]["alpha"].iloc[0], frames[-1]["alpha"].iloc[-1]
     most = int(max(frame["n_kernels"].max() for frame in frames))
     console.print(f"alpha from {first:.3g} to {last:.3g}: up to {most} kernels.")
@@ -202,7 +208,7 @@ def run_predict(model_path: str, path: str, out: str, *, std: bool) -> None:
     console.print(f"Found {path}: {describe(table)}; a {'classifier' if classifier else 'regression model'}.")
     frame = predictions(model, X, "classification" if classifier else "regression", std=std)
     with writing():
-        write_text(Path(out), frame.to_csv(index=False))
+        write_text(Path(out), csv_text(frame))
     console.print(f"Wrote {len(frame)} predictions to {out}")
 
 
@@ -228,5 +234,5 @@ def run_evaluate(model_path: str, path: str, target: str, out: str) -> None:
         console.print(f"{name}: {value:.4f}")
     if out:
         with writing():
-            write_text(Path(out), predictions(model, X, task).assign(truth=np.asarray(y)).to_csv(index=False))
+            write_text(Path(out), csv_text(predictions(model, X, task).assign(truth=np.asarray(y))))
         console.print(f"Wrote {out}")

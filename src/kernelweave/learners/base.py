@@ -27,8 +27,12 @@ class Learner(BaseEstimator):
     own_intercept = False
     #: Whether the solution is the mean of a Gaussian process.
     bayesian = False
+    #: Whether a single strength takes many steps, which `solve` reports.
+    iterates = False
     #: Whether it can be used for regression.
     regression = True
+    #: What the gap says, for people.
+    certificate = "The objective is at most the gap above its optimum."
 
     def check(self) -> None:
         """Raise `InputError` for parameters that cannot be used."""
@@ -41,6 +45,10 @@ class Learner(BaseEstimator):
     def default_alphas(self, n_alphas: int) -> Array | None:
         """A descending grid that does not depend on the data, or None for one that does."""
         return None
+
+    def layer_names(self) -> list[list[str]]:
+        """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
+        return []
 
     def solve(
         self,

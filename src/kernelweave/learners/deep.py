@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,11 @@ class _DeepLearner(MarginLearner):
     normalize_layers: bool
     device: str | None
     loss = "auto"
+    iterates = True
+    certificate = (
+        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
+        "was found: its objective is at most the gap above its optimum."
+    )
 
     def check(self) -> None:
         super().check()
@@ -89,7 +94,15 @@ class _DeepLearner(MarginLearner):
         """The functions above the base kernels."""
         return Layers(self._functions(), bool(self.normalize_layers))
 
+    def layer_names(self) -> list[list[str]]:
+        """Names of the kernels of every layer above the first."""
+        return [[kernel.label.removesuffix(" on all") for kernel in layer] for layer in self._per_layer()]
+
     def _functions(self) -> tuple[tuple[LayerFunction, ...], ...]:
+        return tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
+
+    def _per_layer(self) -> list[Sequence[Kernel]]:
+        """Kernels of every layer above the first, checked."""
         kernels = LAYER_KERNELS if self.kernels is None else self.kernels
         if isinstance(kernels, Kernel):
             kernels = [kernels]
@@ -107,7 +120,7 @@ class _DeepLearner(MarginLearner):
                 f"{len(per_layer)}."
             )
         for layer in per_layer:
-            for kernel in layer:
+            for kernel in layer if isinstance(layer, Sequence) else [layer]:
                 if not isinstance(kernel, Kernel):
                     raise InputError(
                         f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}."
@@ -116,7 +129,7 @@ class _DeepLearner(MarginLearner):
                 raise InputError(
                     "`kernels` must hold at least one kernel for every layer, got an empty list."
                 )
-        return tuple(tuple(kernel.layer() for kernel in layer) for layer in per_layer)
+        return list(per_layer)
 
     def _losses(self, classification: bool) -> str:
         if self.loss == "squared":
@@ -130,6 +143,13 @@ class _DeepLearner(MarginLearner):
         super().remember(warm, result)
         if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepResult):
             warm.layers = (result.weights, *(result.upper.weights if result.upper is not None else ()))
+
+    @staticmethod
+    def _tell(problem: MarginProblem) -> Callable[[int, float], object] | None:
+        report = problem.report
+        if report is None:
+            return None
+        return lambda step, value: report(f"step {step}: criterion {value:.4g}")
 
     def _kernel(self, problem: MarginProblem) -> DeepKernel:
         return DeepKernel(problem.gram, problem.scale, self.layers(), self.device)
@@ -278,7 +298,7 @@ class MLMKL(_DeepLearner):
         )  # fmt: skip
         return solve_deep(
             kernel, machine, self._criterion(problem, rows), descent, self._project(),
-            start=self._start(warm), validation=validation,
+            start=self._start(warm), validation=validation, callback=self._tell(problem),
         )  # fmt: skip
 
     def _project(self) -> Project:
@@ -396,7 +416,7 @@ class DMKL(_DeepLearner):
         )
         return solve_deep(
             self._kernel(problem), problem.machine, criterion, descent, _last_at_most_one,
-            start=self._start(warm),
+            start=self._start(warm), callback=self._tell(problem),
         )  # fmt: skip
 
 
@@ -477,6 +497,10 @@ class TwoLayerMKL(_DeepLearner):
         # the normalised exponential is a Gaussian: no difference of large numbers
         return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
+    def layer_names(self) -> list[list[str]]:
+        """The exponential."""
+        return [["exp"]]
+
     def learn(self, problem, warm):  # noqa: D102
         machine = problem.machine
         criterion = DualValue(machine, np.arange(problem.gram.n_samples))
@@ -486,6 +510,7 @@ class TwoLayerMKL(_DeepLearner):
         return solve_deep(
             self._kernel(problem), machine, criterion, descent, _orthant,
             start=self._start(warm), learnt=[True, False], penalty=[float(self.penalty), 0.0],
+            callback=self._tell(problem),
         )  # fmt: skip
 
 
@@ -510,6 +535,10 @@ class DeepUniform(_DeepLearner):
     """
 
     max_iter = None
+    certificate = (
+        "The weights are equal and not learnt. Certified is the machine: its objective is at most the gap above its "
+        "optimum."
+    )
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,10 @@ C_RANGE = (1e-2, 1e3)
 
 @dataclass(frozen=True)
 class MarginResult:
-    """Solutions of all outputs at one strength; the fields are those of the solvers' results."""
+    """Solutions of all outputs at one strength; the fields are those of the solvers' results.
+
+    `history` is that of the first output, `histories` has all of them.
+    """
 
     weights: Array
     dual_coef: Array
@@ -42,6 +45,7 @@ class MarginResult:
     n_iter: int
     alpha: float
     history: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    histories: tuple[Mapping[str, Array], ...] = field(default=(), repr=False)
     radius2: Array | None = None
     stationarity: Array | None = None
     uppers: tuple[TrainedLayers | None, ...] = ()
@@ -160,8 +164,8 @@ class MarginLearner(Learner):
     def _losses(self, classification: bool) -> str:
         return self.loss if classification else "epsilon-insensitive"
 
-    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
-        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [])
+    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None):  # noqa: D102
+        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [], report)
 
     def path(  # noqa: D102
         self,
@@ -202,6 +206,7 @@ class MarginLearner(Learner):
         classification: bool,
         tol: float | None,
         warm: list[WarmStart],
+        report: Callable[[str], bool] | None = None,
     ) -> MarginResult:
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
@@ -219,7 +224,9 @@ class MarginLearner(Learner):
                 # a fold without one of the classes: every row is right without any kernel
                 found.append(_constant(column, gram.n_kernels))
                 continue
-            problem = MarginProblem(gram, machine, scale, self.tol if tol is None else max(tol, self.tol))
+            problem = MarginProblem(
+                gram, machine, scale, self.tol if tol is None else max(tol, self.tol), report
+            )
             result = self.learn(problem, start)
             self.remember(start, result)
             found.append(result)
@@ -228,12 +235,13 @@ class MarginLearner(Learner):
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """A stack with a machine, and the tolerance asked for."""
+    """A stack with a machine, the tolerance asked for, and who is told of steps within a fit."""
 
     gram: Gram
     machine: Machine
     scale: Array
     tol: float
+    report: Callable[[str], bool] | None = None
 
     def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> MKLResult:
         """Minimise the optimal value of the machine over a set of weights."""
@@ -309,6 +317,7 @@ def _join(found: list[MKLResult], alpha: float) -> MarginResult:
         n_iter=max(r.n_iter for r in found),
         alpha=alpha,
         history=found[0].history,
+        histories=tuple(r.history for r in found),
         **extra,
     )
 

@@ -120,6 +120,10 @@ class ChapelleRadius(_RadiusLearner):
     regression = False
     loss = "squared-hinge"
     epsilon = 0.0
+    certificate = (
+        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
+        "was found."
+    )
 
     def __init__(
         self,

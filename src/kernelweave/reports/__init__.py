@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import platform
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Held", "close", "make_report", "svg"]
+__all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
 CITATIONS = {
     "RLS2": "F. Dinuzzo. Kernel machines with two layers and multiple kernel learning. arXiv 1001.2709, 2010.",
@@ -28,6 +29,10 @@ CITATIONS = {
     "vector machines. Machine Learning 46, 2002.",
     "DoRadius": "H. Do, A. Kalousis, A. Woznica, M. Hilario. Margin and radius based multiple kernel learning. "
     "ECML PKDD 2009.",
+    "MLMKL": "I. Rebai, Y. BenAyed, W. Mahdi. Deep multilayer multiple kernel learning. "
+    "Neural Computing and Applications, 2015.",
+    "DMKL": "E. Strobl, S. Visweswaran. Deep multiple kernel learning. ICMLA 2013.",
+    "TwoLayerMKL": "J. Zhuang, I. W. Tsang, S. C. H. Hoi. Two-layer multiple kernel learning. AISTATS 2011.",
 }
 #: Rows of the weights table.
 MOST_KERNELS = 60
@@ -42,6 +47,20 @@ class Held:
     predictions: Any
 
 
+@dataclass
+class Picture:
+    """A figure with a name for files and a title for people."""
+
+    name: str
+    title: str
+    figure: Any
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an SVG file."""
+        return svg(self.figure)
+
+
 def svg(figure: Any) -> str:
     """A matplotlib figure as an SVG element."""
     import matplotlib as mpl
@@ -52,10 +71,8 @@ def svg(figure: Any) -> str:
     return text.getvalue()
 
 
-def _inline(figure: Any) -> str:
+def _inline(text: str) -> str:
     """The SVG element alone, without the XML header and document type, which name other hosts."""
-    text = svg(figure)
-    close(figure)
     return text[text.index("<svg") :]
 
 
@@ -66,27 +83,64 @@ def close(figure: Any) -> None:
     plt.close(figure)
 
 
-def _figures(model: Any, held: Held | None, X: Any) -> list[tuple[str, str]]:
-    from kernelweave import plots
+def draw_pictures(
+    model: Any, held: Held | None = None, X: Any = None, path: Any = None, *, with_path: bool = True
+) -> list[Picture]:
+    """Draw everything that a report shows.
 
-    figures: list[tuple[str, Any]] = [("Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))]
+    Parameters
+    ----------
+    model : fitted estimator
+    held : Held, optional
+        Held-out rows.
+    X : table, optional
+        Rows for the contributions of kernels.
+    path : Path, optional
+        Where it has been solved already; otherwise it is solved again.
+    with_path : bool, default=True
+        Draw the path; deep kernels have none, because its weights would be local solutions at the price of a fit each.
+
+    Returns
+    -------
+    list of Picture
+        Their figures stay open: see `close`.
+    """
+    from kernelweave import inspection, plots
+
+    deep = len(model.layer_kernel_names_) > 1
+    several = hasattr(model, "classes_") and len(model.classes_) > 2
+    which = f" ({model.classes_[0]} against the rest)" if several else ""
+    if deep:
+        shown = plots.LayerWeightsDisplay.from_estimator(model).figure_
+        drawn = [Picture("weights", "Weights of every layer", shown)]
+    else:
+        shown = plots.KernelWeightsDisplay.from_estimator(model).figure_
+        drawn = [Picture("weights", "Kernel weights", shown)]
     if getattr(model, "cv_results_", None) is not None:
-        figures.append(("Choice of the strength", plots.CVCurveDisplay.from_estimator(model)))
-    several = model.weights_.ndim == 2
-    axes = [("alpha", "Regularisation path")]
-    if not hasattr(model, "C_"):
-        axes.append(("df", "Path against degrees of freedom"))
-    for x, label in axes:
-        which = f" ({model.classes_[0]} against the rest)" if several and hasattr(model, "classes_") else ""
-        figures.append((label + which, plots.RegularizationPathDisplay.from_estimator(model, x=x)))
+        figure = plots.CVCurveDisplay.from_estimator(model).figure_
+        drawn.append(Picture("choice", "Choice of the strength", figure))
+    if deep:
+        if "criterion" in model.history_[0]:
+            figure = plots.DescentDisplay.from_estimator(model).figure_
+            drawn.append(Picture("descent", "Descent of the criterion" + which, figure))
+        figure = plots.KernelMatricesDisplay.from_estimator(model).figure_
+        drawn.append(Picture("matrices", "Kernel matrices of every layer" + which, figure))
+    elif with_path:
+        axes = [("alpha", "path", "Regularisation path")]
+        if not hasattr(model, "C_"):
+            axes.append(("df", "path-df", "Path against degrees of freedom"))
+        path = inspection.regularization_path(model) if path is None else path
+        for x, name, title in axes:
+            display = plots.RegularizationPathDisplay(
+                path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight"
+            )
+            drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
     if X is not None:
-        figures.append(
-            ("Contribution of each kernel", plots.KernelContributionsDisplay.from_estimator(model, X))
-        )
-    out = [(title, _inline(display.figure_)) for title, display in figures]
+        figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
+        drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
-        out.append(("Held-out rows", _inline(_held_figure(model, held))))
-    return out
+        drawn.append(Picture("held-out", "Held-out rows", _held_figure(model, held)))
+    return drawn
 
 
 def _held_figure(model: Any, held: Held) -> Any:
@@ -142,6 +196,7 @@ def make_report(
     held: Held | None = None,
     X: Any = None,
     comparison: dict[str, float] | None = None,
+    pictures: list[Picture] | None = None,
 ) -> str:
     """Return a report as one HTML page.
 
@@ -159,6 +214,8 @@ def make_report(
         Rows for the contributions of kernels.
     comparison : dict of str to float, optional
         Held-out accuracy of this and other models.
+    pictures : list of Picture, optional
+        Default: those of `draw_pictures`.
 
     Returns
     -------
@@ -166,11 +223,17 @@ def make_report(
     """
     from jinja2 import Environment, PackageLoader
 
-    from kernelweave.inspection import kernel_weights, view_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, view_weights
     from kernelweave.learners import resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
+    learner = resolve(model.learner)
+    layers = layer_weights(model)
+    upper = [
+        [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
+        for names, table in zip(layers.names[1:], layers.weights[1:], strict=True)
+    ]
     results = getattr(model, "cv_results_", None)
     chosen = None
     if results is not None:
@@ -182,6 +245,10 @@ def make_report(
             "folds": [float(fold[model.best_index_]) for fold in folds],
         }
     views = view_weights(model)
+    drawn = draw_pictures(model, held, X) if pictures is None else pictures
+    figures = [(picture.title, _inline(picture.svg)) for picture in drawn]
+    for picture in drawn if pictures is None else ():
+        close(picture.figure)
     environment = Environment(
         loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -196,11 +263,14 @@ def make_report(
             :MOST_KERNELS
         ],
         hidden=max(0, len(weights) - MOST_KERNELS),
+        upper=upper,
+        certificate=learner.certificate,
+        stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         views=views if 1 < len(views) < 60 else {},
         chosen=chosen,
         held=held,
         comparison=comparison,
-        figures=_figures(model, held, X),
+        figures=figures,
         environment=_environment(),
-        citation=CITATIONS.get(type(resolve(model.learner)).__name__, ""),
+        citation=CITATIONS.get(type(learner).__name__, ""),
     )

@@ -136,9 +136,16 @@ class DeepKernel:
 
 
 def _to_device(x: Array, device: str) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(f"device={device!r} needs torch. Install kernelweave[gpu], or use None.") from error
+    try:
+        return torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    except (RuntimeError, AssertionError) as error:
+        # torch without CUDA fails an assertion; unknown names and a full memory are runtime errors
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"The torch device {device!r} cannot be used: {reason}") from error
 
 
 def _from_device(x: Any) -> Array:
@@ -227,6 +234,9 @@ class _Search:
 
     def at(self, weights: list[Array]) -> _Point:
         K = self.kernel.forward(weights)
+        if not K.diagonal().any():
+            # a step that leaves a layer without weights: no kernel, so worse than any other
+            return _Point([w.copy() for w in weights], math.inf, [np.zeros_like(w) for w in weights])
         value, H = self.criterion.at(K)
         value += sum(p * float(w.sum()) for p, w in zip(self.penalty, weights, strict=True))
         if H is None:
@@ -385,6 +395,11 @@ def _descend(
     return best, status, n
 
 
+def _is_empty(weights: Sequence[Array]) -> bool:
+    """Whether a layer has lost all its weights: nothing is left of the kernel then."""
+    return any(not w.any() for w in weights)
+
+
 class _Moves:
     """How one point leads to the next; None when there is nowhere to go."""
 
@@ -415,9 +430,10 @@ class _Backtracking(_Moves):
                 np.abs(w).max()
             ):
                 return None
-            there = search.at(weights)
-            if here.value - there.value >= SUFFICIENT * promised:
-                break
+            if not _is_empty(weights):
+                there = search.at(weights)
+                if here.value - there.value >= SUFFICIENT * promised:
+                    break
             step /= SHORTER
         bent = float(change @ (np.concatenate(there.gradient) - g))
         # where the criterion is not convex along the step, or hardly bent, do not jump further than four times as far
@@ -435,8 +451,7 @@ class _Fixed(_Moves):
         weights = search.moved(here.weights, here.gradient, self.step)
         if all((a == b).all() for a, b in zip(weights, here.weights, strict=True)):
             return None
-        if any(not w.any() for w in weights):
-            # a layer without any weight is no kernel
+        if _is_empty(weights):
             return None
         return search.at(weights)
 
@@ -461,7 +476,7 @@ class _Adam(_Moves):
             unbiased = v / (1.0 - 0.999**self.count)
             direction.append(m / (1.0 - 0.9**self.count) / (np.sqrt(unbiased) + 1e-12))
         weights = search.moved(here.weights, direction, self.eta)
-        if any(not w.any() for w in weights):
+        if _is_empty(weights):
             return None
         return search.at(weights)
 

@@ -225,7 +225,8 @@ class SpanBound(Criterion):
         S_p^2 = 1 / ((M + D)^-1)_pp - D_pp                   for free rows,
         S_p^2 = K_pp - v'(M + D)^-1 v ,  v = [K_Fp; 1]       for rows at their bound,
 
-    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``.
+    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``. Where no other row is
+    free there is nothing to span with, and S_p^2 is K_pp.
 
     Attributes
     ----------
@@ -255,85 +256,109 @@ class SpanBound(Criterion):
         block = np.ascontiguousarray(K[np.ix_(rows, rows)])
         found = own.solve(block, tol=self.tol, warm_start=self._warm)
         b = self._warm = found.dual_coef
-        value, H = self._spans(own, block, b, found.intercept, gradient)
-        if H is None:
+        weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
+        share = weight / float(weight.sum())
+        spans = Spans.of(own, block, b, found.intercept, self.smoothing)
+        smooth = 1.0 / (1.0 + np.exp(-STEEPNESS * np.clip(spans.fall, -100.0, 100.0)))
+        value = float(share @ smooth)
+        if not gradient:
             return value, None
+        H = spans.pull_back(share * STEEPNESS * smooth * (1.0 - smooth))
         if len(rows) == n:
             return value, H
         out = np.zeros((n, n))
         out[np.ix_(rows, rows)] = H
         return value, out
 
-    def _spans(
-        self, own: Machine, K: Array, b: Array, intercept: float, gradient: bool
-    ) -> tuple[float, Array | None]:
-        y = own.y
-        weight = np.ones(len(y)) if own.sample_weight is None else own.sample_weight
-        share = weight / float(weight.sum())
-        free = own.free(b)
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of the support vectors of a trained classifier, and how they move with the kernel.
+
+    Attributes
+    ----------
+    machine : Machine
+    K : array of shape (n, n)
+    b : array of shape (n,)
+    smoothing : float
+    free, bound : int arrays
+        Support vectors inside the box and at its edge.
+    fall : array of shape (n,)
+        ``a_p S_p^2 - y_p f(x_p)``: above 0, the row is expected to be wrong once it is left out. -1 for rows that are
+        no support vectors.
+    span2 : array of shape (n_free,)
+    inverse : array of shape (n_free, n_free)
+        ``(M + D)^-1`` without its last row and column.
+    through : array of shape (n_bound, n_free)
+        ``(M + D)^-1 [K_Fp; 1]`` without its last entry, for every bound row.
+    """
+
+    machine: Machine
+    K: Array
+    b: Array
+    smoothing: float
+    free: Rows
+    bound: Rows
+    fall: Array
+    span2: Array
+    inverse: Array
+    through: Array
+
+    @classmethod
+    def of(cls, machine: Machine, K: Array, b: Array, intercept: float, smoothing: float) -> Spans:
+        """Spans of a solution."""
+        y, size = machine.y, np.abs(b)
+        free = machine.free(b)
         bound = np.setdiff1d(np.flatnonzero(b), free)
-        size = np.abs(b)
-        argument = np.full(len(y), -1.0)
-        spread = self.smoothing / size[free]
+        fall = np.full(len(y), -1.0)
+        inverse, span2 = np.zeros((0, 0)), np.zeros(0)
+        through = np.zeros((len(bound), len(free)))
+        distance = K[bound, bound].copy()
         if len(free):
+            lift = smoothing / size[free]
             A = K[np.ix_(free, free)]
-            A.flat[:: len(free) + 1] += spread
-            lifted = Bordered(A, lift=0.0)
-            B = lifted.inverse()
-            poles = B.diagonal().copy()
-            spans = 1.0 / poles - spread
-            argument[free] = size[free] * spans - 1.0
-        else:
-            B, poles, spans = np.zeros((0, 0)), np.zeros(0), np.zeros(0)
-        Z = np.zeros((len(bound), len(free)))
+            A.flat[:: len(free) + 1] += lift
+            system = Bordered(A, lift=0.0)
+            # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
+            inverse = system.inverse() if len(free) > 1 else 1.0 / A
+            span2 = 1.0 / inverse.diagonal() - lift
+            fall[free] = size[free] * span2 - 1.0
+            right = K[np.ix_(bound, free)]
+            for p, g in enumerate(right):
+                through[p], level = system.solve(g, 1.0)
+                distance[p] -= float(g @ through[p]) + level
         if len(bound):
             f = K[bound] @ b + intercept
-            distance = K[bound, bound].copy()
-            if len(free):
-                Z, last = _bordered_solutions(B, lifted, K[np.ix_(bound, free)])
-                distance -= np.einsum("pf,pf->p", K[np.ix_(bound, free)], Z) + last
-            argument[bound] = size[bound] * np.maximum(distance, 0.0) - y[bound] * f
-        smooth = 1.0 / (1.0 + np.exp(-STEEPNESS * np.clip(argument, -100.0, 100.0)))
-        value = float(share @ smooth)
-        if not gradient:
-            return value, None
-        slope = share * STEEPNESS * smooth * (1.0 - smooth)
-        psi_free, psi_bound = slope[free], slope[bound]
-        H = np.zeros((len(y), len(y)))
-        pull = np.zeros(len(free))
-        system = np.zeros((len(free), len(free)))
-        if len(free):
-            factor = psi_free * size[free] / np.square(poles)
-            system = (B * factor) @ B.T
+            fall[bound] = size[bound] * np.maximum(distance, 0.0) - y[bound] * f
+        return cls(machine, K, b, smoothing, free, bound, fall, span2, inverse, through)
+
+    def pull_back(self, slope: Array) -> Array:
+        """The symmetric derivative by K of a function whose derivatives by `fall` are `slope`."""
+        y, K, b, free, bound = self.machine.y, self.K, self.b, self.free, self.bound
+        size = np.abs(b)
+        by_free, by_bound = slope[free], slope[bound]
+        H = np.zeros_like(K)
+        by_span = by_free * size[free]
+        # derivative by M + D on the free rows
+        system = (self.inverse * (by_span / np.square(self.inverse.diagonal()))) @ self.inverse.T
+        by_coefficient = np.zeros(len(free))
         if len(bound):
-            reach = psi_bound * size[bound]
+            reach = by_bound * size[bound]
             H[bound, bound] += reach
-            if len(free):
-                half = -reach[:, None] * Z  # one half each for both orders of the pair
-                H[np.ix_(bound, free)] += half
-                H[np.ix_(free, bound)] += half.T
-                system += (Z.T * reach) @ Z
-            pull -= K[np.ix_(free, bound)] @ (psi_bound * y[bound])
+            half = -reach[:, None] * self.through  # each pair has two entries
+            H[np.ix_(bound, free)] += half
+            H[np.ix_(free, bound)] += half.T
+            system += (self.through.T * reach) @ self.through
+            by_coefficient -= K[np.ix_(free, bound)] @ (by_bound * y[bound])
         H[np.ix_(free, free)] += system
         row = np.zeros(len(y))
-        row[bound] = -psi_bound * y[bound]
+        row[bound] = -by_bound * y[bound]
         if len(free):
-            by_size = psi_free * spans + (
-                psi_free * size[free] - system.diagonal()
-            ) * self.smoothing / np.square(size[free])
-            pull += np.sign(b[free]) * by_size
-            row[free] -= _adjoint(own, K, free, pull, -float(psi_bound @ y[bound]))
+            through_lift = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
+            by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_lift)
+            row[free] -= _adjoint(self.machine, K, free, by_coefficient, -float(by_bound @ y[bound]))
         H += 0.5 * (np.outer(row, b) + np.outer(b, row))
-        return value, H
-
-
-def _bordered_solutions(B: Array, system: Bordered, right: Array) -> tuple[Array, Array]:
-    """Solutions of the bordered system for rows [g; 1], and ``t`` of each."""
-    Z = np.empty_like(right)
-    last = np.empty(len(right))
-    for p, g in enumerate(right):
-        Z[p], last[p] = system.solve(g, 1.0)
-    return Z, last
+        return H
 
 
 def _restricted(machine: Machine, rows: Rows) -> Machine:

@@ -301,11 +301,14 @@ class Tape:
         From the sum of base kernels to the last layer. Only the upper triangle of all but the last need be filled.
     diagonals : list of arrays (n,)
     weights : list of arrays (n_functions,)
+    roots : list of lists of arrays (n,)
+        Inverse roots of the functions' diagonals, of every layer.
     """
 
     kernels: list[Any]
     diagonals: list[Any]
     weights: list[Array]
+    roots: list[list[Any]] = field(default_factory=list)
 
     @property
     def top(self) -> Any:
@@ -381,18 +384,20 @@ class Layers:
                     "Use cosine normalisation between the layers, or scale the base kernels."
                 )
         kernels = [K]
+        roots = [self._roots(xp, layer, d) for layer, d in zip(self.functions, diagonals, strict=False)]
         for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
             below, kappa = kernels[-1], diagonals[depth]
             if _is_compiled(below, layer):
                 out = np.empty_like(below) if workspace is None else workspace.kernels[depth + 1]
-                roots = np.stack(self._roots(xp, layer, kappa))
-                core.layer_forward(below, kappa, *_described(layer), np.ascontiguousarray(w), roots, out)
+                core.layer_forward(
+                    below, kappa, *_described(layer), np.ascontiguousarray(w), np.stack(roots[depth]), out
+                )
             else:
                 _complete(below)
                 out = self._cross_layer(xp, layer, w, below, kappa, kappa)
             kernels.append(_with_diagonal(xp, out, diagonals[depth + 1]))
         _complete(kernels[-1])
-        return Tape(kernels, diagonals, [np.array(w) for w in weights])
+        return Tape(kernels, diagonals, [np.array(w) for w in weights], roots)
 
     def _cross_layer(
         self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
@@ -431,9 +436,7 @@ class Layers:
         """
         gradients: list[Array] = []
         for depth in range(len(self.functions) - 1, -1, -1):
-            gradient, H = self._backward_layer(
-                self.functions[depth], tape.weights[depth], tape.kernels[depth], tape.diagonals[depth], H
-            )
+            gradient, H = self._backward_layer(tape, depth, H)
             gradients.insert(0, gradient)
         return gradients, H
 
@@ -459,11 +462,10 @@ class Layers:
             H = pulled
         return gradients, H
 
-    def _backward_layer(
-        self, layer: Sequence[LayerFunction], w: Array, K: Any, kappa: Any, H: Any
-    ) -> tuple[Array, Any]:
+    def _backward_layer(self, tape: Tape, depth: int, H: Any) -> tuple[Array, Any]:
+        layer, w = self.functions[depth], tape.weights[depth]
+        K, kappa, roots = tape.kernels[depth], tape.diagonals[depth], tape.roots[depth]
         xp = namespace(K)
-        roots = self._roots(xp, layer, kappa)
         own = _diagonal_of(xp, H)
         if _is_compiled(K, layer):
             half, along, across = np.zeros(len(layer)), np.zeros((len(layer), len(K))), np.zeros(len(K))

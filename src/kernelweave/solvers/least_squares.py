@@ -23,14 +23,14 @@ class Bordered:
 
     def __init__(self, A: Array, lift: float = 1e-10) -> None:
         n = len(A)
-        added = lift * max(float(np.abs(A.diagonal()).mean()), np.finfo(float).tiny)
+        added = lift * max(float(np.abs(A.diagonal()).mean()), 1e-100)
         while True:
             lifted = A.copy()
             lifted.flat[:: n + 1] += added
             factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 break
-            added = max(100.0 * added, 1e-300)
+            added = max(100.0 * added, 1e-100)
         self._factor = factor
         self._ones = self._plain(np.ones(n))
         self._total = float(self._ones.sum())

@@ -110,8 +110,11 @@ class Machine:
             return np.zeros((len(V), len(V)))
         block = K[np.ix_(where, where)]
         block.flat[:: len(where) + 1] += self.ridge[where]
-        diagonal = block.diagonal()
-        lift = 1e-10 * float(diagonal.mean())
+        mean = float(block.diagonal().mean())
+        if not mean > 0.0:
+            # a kernel of zeros, which no lift would make positive
+            return np.zeros((len(V), len(V)))
+        lift = 1e-10 * mean
         while True:
             lifted = block.copy()
             lifted.flat[:: len(where) + 1] += lift

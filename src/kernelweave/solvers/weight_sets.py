@@ -13,9 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError, check_alpha, check_known, check_positive
 
 Array = NDArray[np.float64]
+#: What rounding leaves of a weight that is zero.
+DUST = 1e-14
 
 
 class WeightSet(ABC):
@@ -76,13 +78,19 @@ class CappedSimplex(WeightSet):
 
     def check(self, n_kernels: int) -> None:
         """The cap must let the weights sum to 1."""
-        if not 1.0 / n_kernels - 1e-12 <= self.cap <= 1.0:
+        if not 1.0 / n_kernels - 1e-12 <= check_positive(self.cap, "cap") <= 1.0:
             raise InputError(
-                f"The cap of the weights must lie between 1 / n_kernels = {1.0 / n_kernels:.4g} and 1, got {self.cap}."
+                f"The cap of the weights must lie between 1 / n_kernels = {1.0 / n_kernels:.4g} and 1, got {self.cap}. "
+                "At 1 it is the simplex."
             )
 
     def project(self, v: Array) -> Array:
         """Euclidean projection by bisection of the shift, to rounding."""
+        # gaps beyond the cap act alike, whatever their length: shortened, they cost no digits
+        order = np.argsort(v)
+        steps = np.minimum(np.diff(v[order], prepend=v[order[0]]), 2.0 * self.cap)
+        v = np.empty_like(v)
+        v[order] = np.cumsum(steps)
         low, high = float(v.min()) - self.cap, float(v.max())
         for _ in range(100):
             middle = 0.5 * (low + high)
@@ -90,7 +98,7 @@ class CappedSimplex(WeightSet):
                 low = middle
             else:
                 high = middle
-        out = np.clip(v - high, 0.0, self.cap)
+        out = _without_dust(np.minimum(v - high, self.cap))
         # what bisection leaves goes to the coordinates inside
         inside = (out > 0) & (out < self.cap)
         if inside.any():
@@ -110,7 +118,7 @@ class CappedSimplex(WeightSet):
 
 @dataclass(frozen=True)
 class LpBall(WeightSet):
-    """Nonnegative with p-norm at most 1, p > 1: all kernels, more evenly the larger p.
+    """Nonnegative with p-norm at most 1, p > 1: all kernels, more evenly the larger p; at infinity their sum.
 
     Attributes
     ----------
@@ -120,8 +128,8 @@ class LpBall(WeightSet):
     p: float
 
     def check(self, n_kernels: int) -> None:
-        """P above 1; at p = 1 the simplex is meant."""
-        if not self.p > 1.0:
+        """Raise unless p > 1; at p = 1 the simplex is meant."""
+        if not check_alpha(self.p, "p") > 1.0:
             raise InputError(f"`p` must be above 1, got {self.p}. For p = 1 use the simplex.")
 
     def best(self, q: Array) -> Array:
@@ -130,13 +138,13 @@ class LpBall(WeightSet):
         if top <= 0.0:
             return np.full(len(q), len(q) ** (-1.0 / self.p))
         shape = (np.maximum(q, 0.0) / top) ** (1.0 / (self.p - 1.0))
-        return shape / float(np.sum(shape**self.p)) ** (1.0 / self.p)
+        return shape / float(np.linalg.norm(shape, self.p))
 
     def support(self, q: Array) -> float:
         """The dual norm ``|q|_(p / (p - 1))``."""
-        top = float(np.abs(q).max())
-        r = self.p / (self.p - 1.0)
-        return top * float(np.sum((np.maximum(q, 0.0) / top) ** r)) ** (1.0 / r) if top > 0 else 0.0
+        top = float(q.max())
+        exponent = 1.0 / (1.0 - 1.0 / self.p)
+        return top * float(np.linalg.norm(np.maximum(q, 0.0) / top, exponent)) if top > 0 else 0.0
 
     def start(self, n_kernels: int) -> Array:
         """Equal weights of p-norm 1."""
@@ -145,7 +153,10 @@ class LpBall(WeightSet):
     def project(self, v: Array) -> Array:
         """Scale the nonnegative part onto the ball: not the Euclidean projection unless p = 2."""
         w = np.maximum(v, 0.0)
-        size = float(np.sum(w**self.p)) ** (1.0 / self.p)
+        top = float(w.max())
+        if top == 0.0:
+            return w
+        size = top * float(np.linalg.norm(w / top, self.p))
         return w / size if size > 1.0 else w
 
 
@@ -202,7 +213,14 @@ def as_weight_set(value: str | WeightSet, n_kernels: int) -> WeightSet:
 
 
 def _onto_simplex(v: Array) -> Array:
+    # the projection does not change when all entries move together, and rounding is least near zero
+    v = v - v.max()
     u = np.sort(v)[::-1]
     excess = np.cumsum(u) - 1.0
     last = int(np.flatnonzero(u * np.arange(1, len(u) + 1) > excess)[-1])
-    return np.maximum(v - excess[last] / (last + 1), 0.0)
+    return _without_dust(v - excess[last] / (last + 1))
+
+
+def _without_dust(w: Array) -> Array:
+    """Zero for what is negative or rounding: a weight of 1e-16 would count as active."""
+    return np.where(w > DUST, w, 0.0)

@@ -1,8 +1,9 @@
-"""Reading tables: CSV, TSV (also compressed) and Parquet, through pandas."""
+"""Reading tables: CSV, TSV (also compressed) and Parquet through pandas, and npz files of arrays."""
 
 from __future__ import annotations
 
 import difflib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,23 @@ def read_table(path: str | Path) -> Any:
     if not source.exists():
         raise InputError(f"There is no file {source}.")
     if source.is_dir():
-        raise InputError(f"{source} is a folder; a table file is needed (.csv, .tsv, .parquet, also .gz).")
+        raise InputError(
+            f"{source} is a folder; a table file is needed (.csv, .tsv, also .gz, .parquet or .npz)."
+        )
     kind = [suffix.lower() for suffix in source.suffixes]
     try:
         if ".parquet" in kind or ".pq" in kind:
             table = pd.read_parquet(source)
+        elif ".npz" in kind:
+            table = read_arrays(source)
         else:
             tabs = ".tsv" in kind or ".tab" in kind
             table = pd.read_csv(source, sep="\t" if tabs else ",")
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from error
-    except (OSError, ValueError, UnicodeDecodeError, pd.errors.ParserError) as error:
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{source} cannot be read as a table: {reason}.") from error
     if table.shape[0] == 0 or table.shape[1] == 0:
@@ -38,6 +45,28 @@ def read_table(path: str | Path) -> Any:
     if len(set(table.columns)) < len(table.columns):
         raise InputError(f"{source} has columns of the same name. Rename them.")
     return table
+
+
+def read_arrays(path: Path) -> Any:
+    """Arrays of one length as a table: one column for a vector, ``name.0``, ``name.1``, ... for a matrix."""
+    import numpy as np
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in arrays.files:
+            values = arrays[name]
+            if values.ndim not in (1, 2):
+                raise InputError(
+                    f"{path}: array {name!r} has {values.ndim} dimensions; a table is made of vectors and matrices."
+                )
+            if values.ndim == 1:
+                columns[name] = values
+            else:
+                columns |= {f"{name}.{j}": column for j, column in enumerate(values.T)}
+    if len({len(column) for column in columns.values()}) > 1:
+        raise InputError(f"{path}: all arrays need one entry for each row, but their lengths differ.")
+    return pd.DataFrame(columns)
 
 
 def need_column(table: Any, name: str, what: str) -> Any:

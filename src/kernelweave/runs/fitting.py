@@ -9,15 +9,35 @@ import numpy as np
 
 from kernelweave import banks, kernels, learners
 from kernelweave._checks import InputError, check_known
-from kernelweave.cli.spec import FitSpec, expand_views, read_views
-from kernelweave.cli.tables import check_target, detect_task, need_column
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
+from kernelweave.runs.tables import check_target, detect_task, need_column
+from kernelweave.solvers.path import check_alphas
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
+#: Strengths on a path.
+MOST_ALPHAS = 1000
+#: What a column of held-out rows says about them.
+HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
 
 @dataclass
 class Prepared:
-    """A table split into what a fit needs."""
+    """A table split into what a fit needs.
+
+    Attributes
+    ----------
+    X : DataFrame
+    y : array
+    task, reason : str
+        What the target is taken for, and why.
+    weights, groups : array or None
+    held : array of bool or None
+        Held-out rows, where a column says so.
+    views : dict of str to list of str
+    n_dropped : int
+        Rows left out because of missing values.
+    """
 
     X: Any
     y: Any
@@ -25,27 +45,45 @@ class Prepared:
     reason: str
     weights: Any
     groups: Any
+    held: Any
     views: dict[str, list[str]]
+    n_dropped: int
 
 
-def prepare(table: Any, spec: FitSpec) -> Prepared:
+def prepare(data: Joined, spec: FitSpec) -> Prepared:
     """Take the target, weights and groups out of a table and detect the task."""
+    table = data.table
     if not spec.target:
         raise InputError("Which column is the target? Pass --target COLUMN.")
-    target = need_column(table, spec.target, "the target")
-    task, reason = detect_task(target, spec.task)
-    y = check_target(target, task)
+    need_column(table, spec.target, "the target")
     leave = {spec.target}
-    for name, what in ((spec.weights, "the weights"), (spec.group, "the groups")):
+    for name, what in (
+        (spec.weights, "the weights"),
+        (spec.group, "the groups"),
+        (spec.holdout, "the held-out rows"),
+        (spec.key, "the key"),
+    ):
         if name:
             need_column(table, name, what)
             leave.add(name)
-    for name in filter(None, (part.strip() for part in spec.drop.split(","))):
+    for name in names_in(spec.drop):
         need_column(table, name, "--drop")
         leave.add(name)
-    X = table[[c for c in table.columns if c not in leave]]
-    if X.shape[1] == 0:
+    columns = [c for c in table.columns if c not in leave]
+    if not columns:
         raise InputError("There is no column left to learn from.")
+    views = _views(data, spec, columns)
+    if views:
+        # columns that no view names are not learnt from, so their missing values do no harm
+        used = {c for view in views.values() for c in view}
+        columns = [c for c in columns if c in used]
+    n_rows = len(table)
+    if spec.missing == "drop":
+        table = table.dropna(subset=needed_columns(spec, columns))
+        if table.empty:
+            raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
+    task, reason = detect_task(table[spec.target], spec.task)
+    y = check_target(table[spec.target], task)
     weights = None
     if spec.weights:
         try:
@@ -54,8 +92,31 @@ def prepare(table: Any, spec: FitSpec) -> Prepared:
             raise InputError(
                 f"Column {spec.weights!r} for the weights holds text; weights are numbers."
             ) from None
-    views = expand_views(read_views(spec.views), list(X.columns)) if spec.views else {}
-    return Prepared(X, y, task, reason, weights, table[spec.group].to_numpy() if spec.group else None, views)
+    return Prepared(
+        X=table[columns],
+        y=y,
+        task=task,
+        reason=reason,
+        weights=weights,
+        groups=table[spec.group].to_numpy() if spec.group else None,
+        held=table[spec.holdout].astype(str).str.lower().isin(HELD_OUT).to_numpy() if spec.holdout else None,
+        views=views,
+        n_dropped=n_rows - len(table),
+    )
+
+
+def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
+    """Columns whose missing values matter: those to learn from, the target, weights and groups."""
+    return [*columns, *(name for name in (spec.target, spec.weights, spec.group) if name)]
+
+
+def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[str]]:
+    if spec.views:
+        partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
+        return expand_views(read_views(spec.views), columns, partial=partial)
+    known = set(columns)
+    views = {name: [c for c in found if c in known] for name, found in data.views.items()}
+    return {name: found for name, found in views.items() if found}
 
 
 def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
@@ -63,6 +124,13 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
     rows = np.arange(len(prepared.y))
+    if prepared.held is not None:
+        if prepared.held.all() or not prepared.held.any():
+            which = "all" if prepared.held.all() else "no"
+            raise InputError(
+                f"Column {spec.holdout!r} holds out {which} rows. Held-out rows say one of {', '.join(HELD_OUT[:6])}."
+            )
+        return rows[~prepared.held], rows[prepared.held]
     if spec.test_size == 0:
         return rows, rows[:0]
     if prepared.groups is not None:
@@ -87,23 +155,29 @@ def parse_kernels(text: str) -> list[Any]:
     """Kernels separated by semicolons."""
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
-        raise InputError("`kernels` is empty. Name a bank, or kernels such as 'linear; rbf(gamma=0.1)'.")
+        raise InputError("No kernel is named. Give a bank, or kernels such as 'linear; rbf(gamma=0.1)'.")
     return [kernels.parse(part) for part in parts]
 
 
 def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
     """The kernels of a spec; None stands for the default bank."""
-    name = spec.kernels.strip().lower().replace("-", "_")
-    n_features = prepared.X.shape[1]
     if prepared.views:
-        shapes = parse_kernels("linear; rbf(gamma=1)" if name == "default" else spec.kernels)
-        if name == "default":
-            return default_views(prepared.views)
-        return banks.views(prepared.views, kernels=shapes)
+        asked = kernels_by_view(spec, prepared.views)
+        bank: list[Any] = []
+        for view, columns in prepared.views.items():
+            name = asked[view].strip().lower()
+            if name == "default":
+                bank += default_views({view: columns})
+            else:
+                bank += banks.views({view: columns}, kernels=parse_kernels(asked[view]))
+        return bank
+    if not isinstance(spec.kernels, str):
+        raise InputError("`kernels` for each view needs views.")
+    name = spec.kernels.strip().lower().replace("-", "_")
     if name == "default":
         return None
     if name in BANKS:
-        return banks.get(name, n_features)
+        return banks.get(name, prepared.X.shape[1])
     if "(" not in name and ";" not in name and not _is_kernel(name):
         check_known(
             name,
@@ -111,6 +185,15 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
             "bank or kernel",
         )
     return parse_kernels(spec.kernels)
+
+
+def kernels_by_view(spec: FitSpec, views: dict[str, list[str]]) -> dict[str, str]:
+    """The text that names the kernels of every view; views without one get the default."""
+    if isinstance(spec.kernels, str):
+        return dict.fromkeys(views, spec.kernels)
+    for name in spec.kernels:
+        check_known(name, views, "view")
+    return {view: spec.kernels.get(view, "default") for view in views}
 
 
 def _is_kernel(name: str) -> bool:
@@ -133,19 +216,44 @@ def default_views(views: dict[str, list[str]]) -> list[Any]:
 
 def parse_alphas(text: str) -> tuple[Any, int]:
     """Return (explicit strengths or None, number of automatic ones)."""
-    text = text.strip()
+    alphas, number = _read_alphas(text.strip())
+    return None if alphas is None else check_alphas(alphas), number
+
+
+def _read_alphas(text: str) -> tuple[Any, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")
-            return np.geomspace(float(high), float(low), int(number)), int(number)
+            return np.geomspace(float(high), float(low), _count(number)), int(number)
         if "," in text or "." in text or "e" in text.lower():
             values = np.array([float(part) for part in text.split(",") if part.strip()])
+            _count(len(values))
             return values, len(values)
-        return None, int(text)
+        return None, _count(text)
+    except InputError:
+        raise
     except ValueError:
         raise InputError(
             f"`alphas` must be a number of strengths, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
         ) from None
+
+
+def _count(number: str | int) -> int:
+    count = int(number)
+    if not 1 <= count <= MOST_ALPHAS:
+        raise InputError(f"`alphas` must ask for 1 to {MOST_ALPHAS} strengths, got {number!s:.20}.")
+    return count
+
+
+def parse_layers(text: str) -> Any:
+    """Kernels of the layers above the first: None, one list for all of them, or one list each."""
+    if not text.strip():
+        return None
+    try:
+        layers = [parse_kernels(part) for part in text.split("|")]
+    except InputError as error:
+        raise InputError(f"`layer_kernels`: {error}") from None
+    return layers if len(layers) > 1 else layers[0]
 
 
 def make_learner(spec: FitSpec) -> Any:
@@ -164,17 +272,59 @@ def make_learner(spec: FitSpec) -> Any:
         "epsilon": spec.epsilon,
         "lam": spec.lam,
     }
-    return chosen(**{name: value for name, value in given.items() if name in known})
+    if "normalize_layers" in known:
+        given |= {
+            "n_layers": spec.n_layers,
+            "kernels": parse_layers(spec.layer_kernels),
+            "normalize_layers": spec.normalize_layers,
+            "criterion": spec.criterion,
+            "n_folds": spec.criterion_folds,
+            "loss": spec.loss,
+            "step": spec.step,
+            "eta": spec.eta,
+            "weight_set": spec.weight_set,
+            "validation_fraction": spec.validation_fraction,
+            "n_iter_no_change": spec.n_iter_no_change,
+            "literal": spec.literal,
+            "penalty": spec.penalty,
+            "smoothing": spec.smoothing,
+            "device": spec.device or None,
+        }
+    learner = chosen(**{name: value for name, value in given.items() if name in known})
+    learner.check()
+    return learner
+
+
+def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of the splitter of scikit-learn that chooses the strength."""
+    if spec.repeats > 1 and spec.group:
+        raise InputError(
+            "Repeated folds would be the same groups again. Use one repetition, or random splits."
+        )
+    if spec.splits == "random":
+        kind = "GroupShuffleSplit" if spec.group else "ShuffleSplit"
+        if task == "classification" and spec.stratify and not spec.group:
+            kind = "StratifiedShuffleSplit"
+        number = {"n_splits": spec.cv * spec.repeats, "test_size": round(1 / spec.cv, 6)}
+        return kind, {**number, "random_state": spec.seed}
+    if spec.group:
+        return "GroupKFold", {"n_splits": spec.cv}
+    kind = "StratifiedKFold" if task == "classification" and spec.stratify else "KFold"
+    if spec.repeats > 1:
+        return f"Repeated{kind}", {
+            "n_splits": spec.cv,
+            "n_repeats": spec.repeats,
+            "random_state": spec.seed,
+        }
+    return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
 
 
 def make_cv(spec: FitSpec, task: str) -> Any:
     """The splitter for choosing the strength."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+    from sklearn import model_selection
 
-    if spec.group:
-        return GroupKFold(spec.cv)
-    kind = StratifiedKFold if task == "classification" else KFold
-    return kind(spec.cv, shuffle=True, random_state=spec.seed)
+    name, arguments = describe_cv(spec, task)
+    return getattr(model_selection, name)(**arguments)
 
 
 def make_model(spec: FitSpec, prepared: Prepared) -> Any:
@@ -205,7 +355,8 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
 
 def fit_model(model: Any, prepared: Prepared, rows: Any, progress: Any) -> Any:
     """Fit on some rows with a progress display."""
-    model.set_callbacks(progress)
+    if progress is not None:
+        model.set_callbacks(progress)
     groups = {} if prepared.groups is None else {"groups": prepared.groups[rows]}
     weights = None if prepared.weights is None else prepared.weights[rows]
     try:
@@ -229,6 +380,7 @@ def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
     out = {
         "accuracy": float(metrics.accuracy_score(y, predicted)),
         "balanced accuracy": float(metrics.balanced_accuracy_score(y, predicted)),
+        "F1 (macro)": float(metrics.f1_score(y, predicted, average="macro", zero_division=0)),
     }
     if len(model.classes_) == 2 and len(set(y)) == 2:
         out["ROC AUC"] = float(metrics.roc_auc_score(y, model.decision_function(X)))

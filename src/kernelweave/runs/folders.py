@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kernelweave._errors import InputError
 
@@ -54,3 +55,26 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def csv_text(frame: Any) -> str:
+    """A data frame as CSV in which no cell is a formula to a spreadsheet: an apostrophe goes before it."""
+    import pandas as pd
+
+    safe = frame.copy()
+    safe.columns = [harmless(c) for c in frame.columns]
+    for j, name in enumerate(frame.columns):
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            safe.isetitem(j, frame[name].map(harmless))
+    return safe.to_csv(index=False)
+
+
+def harmless(cell: Any) -> Any:
+    """A cell that a spreadsheet takes for text, unless it is a number."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

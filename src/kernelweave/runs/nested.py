@@ -1,0 +1,69 @@
+"""Scores of the whole procedure: outer folds that the choice of the strength has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelweave._errors import InputError
+from kernelweave.runs.fitting import Prepared, fit_model, make_cv, make_model, scores
+from kernelweave.runs.spec import FitSpec
+
+
+def nested_scores(
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: Any,
+    progress: Any = None,
+    report: Callable[[str], bool] = lambda _: False,
+) -> list[dict[str, float]]:
+    """Fit and choose again on each outer fold's training rows, and score the others.
+
+    Parameters
+    ----------
+    spec : FitSpec
+        `nested` is the number of outer folds, 0 for none.
+    prepared : Prepared
+    rows : array of int
+        Rows to divide; held-out rows are not among them.
+    progress : callback, optional
+        Shown the steps of every fit.
+    report : callable
+        Called after every outer fold; a true value keeps what is done.
+
+    Returns
+    -------
+    list of dict
+        Scores of each outer fold.
+    """
+    if not spec.nested:
+        return []
+    if spec.nested == 1:
+        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
+    outer = make_cv(spec.model_copy(update={"cv": spec.nested, "repeats": 1}), prepared.task)
+    y = prepared.y[rows]
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    found: list[dict[str, float]] = []
+    try:
+        parts = list(outer.split(np.zeros((len(rows), 1)), y, groups))
+    except ValueError as error:
+        raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
+    for k, (inside, outside) in enumerate(parts):
+        model = fit_model(make_model(spec, prepared), prepared, rows[inside], progress)
+        part = rows[outside]
+        found.append(scores(model, prepared.X.iloc[part], prepared.y[part], prepared.task))
+        if report(f"outer fold {k + 1} of {spec.nested}"):
+            break
+    return found
+
+
+def say_nested(found: list[dict[str, float]]) -> str:
+    """Mean and standard deviation of the scores of the outer folds."""
+    parts = []
+    for name in found[0]:
+        values = np.array([fold[name] for fold in found if name in fold])
+        spread = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
+        parts.append(f"{name} {values.mean():.4f}{spread}")
+    return f"Nested cross-validation ({len(found)} folds): {', '.join(parts)}"

@@ -1,0 +1,198 @@
+"""The Python script that does what a run did, with the public interface alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernelweave.kernels import Kernel
+from kernelweave.runs.fitting import (
+    BANKS,
+    HELD_OUT,
+    Prepared,
+    default_views,
+    describe_cv,
+    kernels_by_view,
+    make_learner,
+    needed_columns,
+    parse_alphas,
+    parse_kernels,
+)
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec
+
+
+def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, str]) -> str:
+    """Return a script that fits the model of a run again and prints its held-out score.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    data : Joined
+        What was read.
+    prepared : Prepared
+        What was learnt from.
+    paths : mapping of str to str
+        The table files by name.
+
+    Returns
+    -------
+    str
+    """
+    classification = prepared.task == "classification"
+    estimator = "MKLClassifierCV" if classification else "MKLRegressorCV"
+    splitter, arguments = describe_cv(spec, prepared.task)
+    imports = {splitter}
+    lines = [
+        "# Written by kernelweave: this script makes the same model again.",
+        "import numpy as np",
+        "",
+    ]
+    body = [*_reading_lines(data, paths, spec.key), "table.columns = [str(c) for c in table.columns]"]
+    columns = list(prepared.X.columns)
+    if spec.missing == "drop":
+        body.append(f"table = table.dropna(subset={needed_columns(spec, columns)!r})")
+    body += [
+        f"y = table[{spec.target!r}].to_numpy({'' if classification else 'dtype=float'})",
+        f"X = table[{columns!r}]",
+    ]
+    if spec.weights:
+        body.append(f"weights = table[{spec.weights!r}].to_numpy(dtype=float)")
+    if spec.group:
+        body.append(f"groups = table[{spec.group!r}].to_numpy()")
+    body.append("rows = np.arange(len(y))")
+    if spec.holdout:
+        body.append(f"held = table[{spec.holdout!r}].astype(str).str.lower().isin({HELD_OUT!r}).to_numpy()")
+        body.append("train, test = rows[~held], rows[held]")
+    elif spec.test_size == 0:
+        body.append("train, test = rows, rows[:0]")
+    elif spec.group:
+        imports.add("GroupShuffleSplit")
+        body.append(
+            f"train, test = next(GroupShuffleSplit(1, test_size={spec.test_size}, random_state={spec.seed})"
+            ".split(rows, groups=groups))"
+        )
+    else:
+        imports.add("train_test_split")
+        stratify = "y" if classification else "None"
+        body.append(
+            f"train, test = train_test_split(rows, test_size={spec.test_size}, random_state={spec.seed}, "
+            f"stratify={stratify})"
+        )
+        body.append("train, test = np.sort(train), np.sort(test)")
+    body.append("")
+    body += _kernel_lines(spec, prepared)
+    alphas, n_alphas = parse_alphas(spec.alphas)
+    body.append(f"learner = kw.learners.{_learner(spec)}")
+    cv = f"{splitter}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    settings = {
+        "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
+        "n_alphas": repr(n_alphas),
+        "cv": cv,
+        "scoring": repr(spec.scoring or None),
+        "rule": repr(spec.rule),
+        "n_jobs": repr(spec.jobs),
+        "normalize": repr(None if spec.normalize.lower() == "none" else spec.normalize),
+        "standardize": repr(spec.standardize),
+        "fit_intercept": repr(spec.intercept),
+        "max_memory": repr(spec.max_memory),
+        "rank_tol": repr(spec.rank_tol),
+    }
+    if classification:
+        settings["class_weight"] = repr("balanced" if spec.balanced else None)
+    body.append(f"model = kw.{estimator}(")
+    body.append("    kernels,")
+    body.append("    learner,")
+    body += [f"    {name}={value}," for name, value in settings.items()]
+    body.append(")")
+    extra = ", sample_weight=weights[train]" if spec.weights else ""
+    extra += ", groups=groups[train]" if spec.group else ""
+    body.append(f"model.fit(X.iloc[train], y[train]{extra})")
+    body += [
+        'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
+        "layers = kw.inspection.layer_weights(model)",
+        "for names, weights in zip(layers.names, layers.weights, strict=True):",
+        "    for name, weight in zip(names, weights.reshape(len(names), -1).mean(axis=1), strict=True):",
+        "        if weight > 0:",
+        '            print(f"{weight:.4f}  {name}")',
+        "if len(test):",
+        '    print(f"held-out score {model.score(X.iloc[test], y[test]):.4f}")',
+    ]
+    lines += [
+        "import pandas as pd",
+        f"from sklearn.model_selection import {', '.join(sorted(imports))}",
+        "",
+        "import kernelweave as kw",
+        "",
+    ]
+    return "\n".join([*lines, *body]) + "\n"
+
+
+def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
+    if len(paths) == 1:
+        return _read_lines("table", next(iter(paths.values())))
+    lines = ["tables = []"]
+    for name, path in paths.items():
+        lines += _read_lines("part", path)
+        if data.renamed[name]:
+            lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
+        lines.append(f"tables.append(part.set_index({key!r}))")
+    return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
+
+
+def _read_lines(variable: str, path: str) -> list[str]:
+    if ".parquet" in path or ".pq" in path:
+        return [f"{variable} = pd.read_parquet({path!r})"]
+    if path.endswith(".npz"):
+        return [
+            "columns = {}",
+            f"for name, values in np.load({path!r}).items():",
+            "    several = {f'{name}.{j}': column for j, column in enumerate(values.T)}",
+            "    columns |= {name: values} if values.ndim == 1 else several",
+            f"{variable} = pd.DataFrame(columns)",
+        ]
+    tabs = ', sep="\\t"' if ".tsv" in path or ".tab" in path else ""
+    return [f"{variable} = pd.read_csv({path!r}{tabs})"]
+
+
+def _learner(spec: FitSpec) -> str:
+    learner = make_learner(spec)
+    values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
+    return f"{type(learner).__name__}({values})"
+
+
+def _value(value: Any) -> str:
+    """A parameter as Python text; kernels are read from theirs."""
+    if isinstance(value, Kernel):
+        return f"kw.kernels.parse({repr(value)!r})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value)
+
+
+def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
+    if prepared.views:
+        asked = kernels_by_view(spec, prepared.views)
+        texts = list(dict.fromkeys(text.strip() for text in asked.values()))
+        if len(texts) == 1 and texts[0].lower() != "default":
+            return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{_parsed(texts[0])}])"]
+        lines = ["kernels = ["]
+        for view, columns in prepared.views.items():
+            if asked[view].strip().lower() == "default":
+                lines += [f"    kw.kernels.parse({repr(k)!r})," for k in default_views({view: columns})]
+            else:
+                lines.append(
+                    f"    *kw.banks.views({ ({view: columns})!r}, kernels=[{_parsed(asked[view])}]),"
+                )
+        return [*lines, "]"]
+    text = str(spec.kernels)
+    name = text.strip().lower().replace("-", "_")
+    if name == "default":
+        return ["kernels = None  # the default bank"]
+    if name in BANKS:
+        return [f"kernels = kw.banks.get({name!r}, X.shape[1])"]
+    return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(text)), "]"]
+
+
+def _parsed(text: str) -> str:
+    return ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(text))

@@ -1,0 +1,101 @@
+"""The files of a run: model, report, predictions, settings, script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelweave.runs.fitting import Prepared, predictions, scores
+from kernelweave.runs.folders import csv_text, write_text, writing
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.scripts import script
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.tables import describe
+
+#: What `write_run` makes; predictions only where rows are held out.
+FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py")
+
+
+def score_held(model: Any, prepared: Prepared, test: Any) -> Any:
+    """Scores and predictions of the held-out rows, None without any."""
+    from kernelweave.reports import Held
+
+    if not len(test):
+        return None
+    X, y = prepared.X.iloc[test], prepared.y[test]
+    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task))
+
+
+def write_run(
+    folder: Path,
+    model: Any,
+    spec: FitSpec,
+    data: Joined,
+    prepared: Prepared,
+    paths: Mapping[str, str],
+    rows: tuple[Any, Any],
+    held: Any,
+    nested: str = "",
+    title: str = "",
+    pictures: Any = None,
+) -> None:
+    """Write everything a run leaves behind.
+
+    Parameters
+    ----------
+    folder : Path
+    model : fitted estimator
+    spec : FitSpec
+    data : Joined
+        What was read.
+    prepared : Prepared
+        What was learnt from.
+    paths : mapping of str to str
+        The table files by name.
+    rows : pair of arrays
+        Training and held-out rows.
+    held : Held or None
+        Of `score_held`.
+    nested : str
+        One line about outer folds.
+    title : str
+        Of the report; default the first file and the target.
+    pictures : list of Picture, optional
+        For the report, where they have been drawn already.
+    """
+    import tomli_w
+
+    from kernelweave.persistence import save
+    from kernelweave.reports import make_report
+
+    train, test = rows
+    first = next(iter(paths.values()))
+    about = [
+        describe(data.table),
+        f"{len(train)} rows to learn from, {len(test)} held out",
+        f"task: {prepared.task}",
+    ]
+    if prepared.n_dropped:
+        about.append(f"{prepared.n_dropped} rows left out because of missing values")
+    about += [
+        f"{len(lost)} rows of other tables are not in {name}" for name, lost in data.missing.items() if lost
+    ]
+    about += [nested] if nested else []
+    with writing():
+        save(model, folder / "model.skops")
+        if held is not None:
+            write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
+        settings = {"table": Path(first).name, **spec.model_dump()}
+        write_text(folder / "spec.toml", tomli_w.dumps(settings))
+        write_text(folder / "script.py", script(spec, data, prepared, paths))
+        report = make_report(
+            model,
+            title=title or f"{Path(first).name}: {spec.target}",
+            data=about,
+            settings=settings,
+            held=held,
+            X=prepared.X.iloc[train],
+            pictures=pictures,
+        )
+        write_text(folder / "report.html", report)

@@ -1,0 +1,301 @@
+"""The typed interface over HTTP: everything that the pages do, for programs."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
+from fastapi.responses import FileResponse, HTMLResponse, Response
+
+from kernelweave._errors import InputError
+from kernelweave.studio.methods import methods, settings
+from kernelweave.studio.schema import (
+    About,
+    Artifact,
+    Checked,
+    Columns,
+    Comparison,
+    Data,
+    Draft,
+    Joining,
+    KernelPreviews,
+    KernelQuestion,
+    Log,
+    Method,
+    PathPoints,
+    Predicted,
+    PredictRequest,
+    Results,
+    Rows,
+    Run,
+    RunId,
+    RunRequest,
+    Setting,
+    Table,
+    TableId,
+    TableRef,
+    Target,
+    TargetQuestion,
+    Views,
+    ViewsText,
+)
+from kernelweave.studio.service import Studio
+
+#: Largest position in a table or a list: SQLite and pandas count in 64 bits.
+FAR = 1_000_000_000
+
+Start = Annotated[int, Query(ge=0, le=FAR)]
+ERRORS: dict[int | str, dict[str, str]] = {
+    401: {"description": "No session and no token."},
+    403: {"description": "A request of another origin or site."},
+    404: {"description": "No such table, run or file."},
+    422: {"description": "Input that cannot be used, and what to do about it."},
+}
+
+
+def make_router(studio: Studio) -> APIRouter:
+    """Routes of one studio.
+
+    Parameters
+    ----------
+    studio : Studio
+
+    Returns
+    -------
+    APIRouter
+    """
+    router = APIRouter(prefix="/api", responses=ERRORS)
+    _add_tables(router, studio)
+    _add_settings(router, studio)
+    _add_runs(router, studio)
+    return router
+
+
+def _add_tables(router: APIRouter, studio: Studio) -> None:
+    @router.get("/about", tags=["studio"])
+    def about() -> About:
+        """Version, data folder and limits."""
+        return studio.about()
+
+    @router.get("/tables", tags=["tables"])
+    def list_tables() -> list[TableRef]:
+        """Built-in sets and files of the data folder."""
+        return studio.tables()
+
+    @router.post("/tables", tags=["tables"], status_code=201, openapi_extra={
+        "requestBody": {"required": True, "content": {"application/octet-stream": {
+            "schema": {"type": "string", "format": "binary"}}}}
+    })  # fmt: skip
+    async def upload_table(request: Request, name: Annotated[str, Query(max_length=200)]) -> TableRef:
+        """Upload a table: the body is the file, `name` its name. Checked by content, counted while it comes."""
+        return await studio.upload(name, request.stream())
+
+    @router.get("/tables/{table_id}", tags=["tables"])
+    def describe_table(table_id: TableId) -> Table:
+        """Size, types and missing values."""
+        return studio.table(table_id)
+
+    @router.delete("/tables/{table_id}", tags=["tables"], status_code=204)
+    def remove_table(table_id: TableId) -> None:
+        """Delete a file of the data folder."""
+        studio.remove_table(table_id)
+
+    @router.get("/tables/{table_id}/columns", tags=["tables"])
+    def describe_columns(
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Query(ge=0, le=500)] = 100,
+        search: Annotated[str, Query(max_length=200)] = "",
+    ) -> Columns:
+        """Types, ranges and missing values of some columns."""
+        return studio.columns(table_id, start, number, search)
+
+    @router.get("/tables/{table_id}/rows", tags=["tables"])
+    def preview_rows(
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Query(ge=0, le=500)] = 20,
+        first_column: Start = 0,
+        n_columns: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> Rows:
+        """Some rows as text."""
+        return studio.rows(table_id, start, number, first_column, n_columns)
+
+    @router.post("/join", tags=["tables"])
+    def join_tables(data: Data) -> Joining:
+        """One table, or several joined by a key: columns, views, and the rows that are missing from each."""
+        return studio.join(data)
+
+    @router.post("/target", tags=["tables"])
+    def describe_target(question: TargetQuestion) -> Target:
+        """The task that a target column stands for."""
+        return studio.target(question.data, question.target, question.task)
+
+
+def _add_settings(router: APIRouter, studio: Studio) -> None:
+    @router.post("/views", tags=["kernels"])
+    def read_views(text: ViewsText) -> Views:
+        """Views from the text of a TOML or GMT file."""
+        return studio.views(text.data, text.text, text.format)
+
+    @router.post("/kernels", tags=["kernels"])
+    def preview_kernels(question: KernelQuestion) -> KernelPreviews:
+        """Kernels before learning: how many, their memory, alignment with the target, and thumbnails."""
+        return studio.kernels(question.data, question.spec, question.most)
+
+    @router.get("/methods", tags=["settings"])
+    def list_methods() -> list[Method]:
+        """Learners with their parameters explained."""
+        return methods()
+
+    @router.get("/settings", tags=["settings"])
+    def list_settings() -> list[Setting]:
+        """Settings of a fit, those of the command line."""
+        return settings()
+
+    @router.get("/draft", tags=["studio"])
+    def get_draft() -> Draft:
+        """What is being put together in the browser."""
+        return studio.draft()
+
+    @router.put("/draft", tags=["studio"])
+    def set_draft(draft: Draft) -> Draft:
+        """Replace what is being put together in the browser."""
+        return studio.set_draft(draft)
+
+
+def _add_runs(router: APIRouter, studio: Studio) -> None:
+    @router.post("/check", tags=["runs"])
+    def check_run(request: RunRequest) -> Checked:
+        """Whether a run would work, and how much it is."""
+        return studio.check(request.data, request.spec)
+
+    @router.get("/runs", tags=["runs"])
+    def list_runs() -> list[Run]:
+        """All runs, newest first."""
+        return studio.runs()
+
+    @router.post("/runs", tags=["runs"], status_code=201)
+    def add_run(request: RunRequest) -> Run:
+        """Put a run into the queue."""
+        return studio.add_run(request)
+
+    @router.get("/runs/{run_id}", tags=["runs"])
+    def describe_run(run_id: RunId) -> Run:
+        """State, progress and scores of a run."""
+        return studio.run(run_id)
+
+    @router.delete("/runs/{run_id}", tags=["runs"], status_code=204)
+    def delete_run(run_id: RunId) -> None:
+        """Forget a run that has ended, and its files."""
+        studio.delete(run_id)
+
+    @router.post("/runs/{run_id}/cancel", tags=["runs"])
+    def cancel_run(run_id: RunId) -> Run:
+        """Stop a run; what is done is kept."""
+        return studio.cancel(run_id)
+
+    @router.get("/runs/{run_id}/path", tags=["runs"])
+    def path_points(run_id: RunId, after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> PathPoints:
+        """Points of the path while it grows: those that came after a number."""
+        return studio.points(run_id, after)
+
+    @router.get("/runs/{run_id}/log", tags=["runs"])
+    def read_log(run_id: RunId) -> Log:
+        """What a run wrote."""
+        return studio.log(run_id)
+
+    @router.get("/runs/{run_id}/results", tags=["runs"])
+    def read_results(run_id: RunId) -> Results:
+        """Weights, path, scores over folds, contributions, held-out rows, certificate."""
+        return studio.results(run_id)
+
+    @router.get("/runs/{run_id}/files", tags=["runs"])
+    def list_files(run_id: RunId) -> list[Artifact]:
+        """Files of a run."""
+        return studio.artifacts(run_id)
+
+    @router.get("/runs/{run_id}/files/{name:path}", tags=["runs"], response_class=FileResponse)
+    def download_file(run_id: RunId, name: str, show: bool = False) -> FileResponse:
+        """Download a file of a run; `show` opens reports and figures in the browser instead, where nothing runs."""
+        path = studio.artifact(run_id, name)
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        shown: Literal["inline", "attachment"] = "inline" if show else "attachment"
+        headers = {"Content-Security-Policy": DOCUMENT_POLICY}
+        return FileResponse(
+            path, media_type=kind, filename=path.name, content_disposition_type=shown, headers=headers
+        )
+
+    @router.post("/runs/{run_id}/predict", tags=["runs"])
+    def predict(run_id: RunId, request: PredictRequest) -> Predicted:
+        """Predict the rows of a table with the model of a run."""
+        return studio.predict(run_id, request.data)
+
+    @router.get("/compare", tags=["runs"])
+    def compare_runs(run_id: Annotated[list[RunId], Query(min_length=1, max_length=10)]) -> Comparison:
+        """Runs side by side: scores with their spread, weights, settings that differ."""
+        return studio.compare(run_id)
+
+
+#: Reports and figures hold styles and pictures of their own, and nothing that acts.
+DOCUMENT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+)
+
+
+def make_api(studio: Studio) -> FastAPI:
+    """The application with the API alone; pages and protection are added around it.
+
+    Parameters
+    ----------
+    studio : Studio
+
+    Returns
+    -------
+    FastAPI
+    """
+    import kernelweave
+
+    app = FastAPI(
+        title="kernelweave studio",
+        version=kernelweave.__version__,
+        summary="Train, validate and understand models of multiple kernel learning.",
+        # the usual pages of documentation load their scripts from elsewhere
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    app.include_router(make_router(studio))
+
+    @app.get("/api/docs", include_in_schema=False)
+    def documentation() -> Response:
+        from kernelweave.studio.documentation import describe_api
+
+        return HTMLResponse(describe_api(app.openapi()))
+
+    @app.exception_handler(InputError)
+    def refuse(request: Request, error: InputError) -> Response:
+        text = str(error)
+        status = (
+            404 if text.startswith(("There is no table", "There is no run")) or "has no file" in text else 422
+        )
+        return _problem(status, text)
+
+    @app.exception_handler(OverflowError)
+    @app.exception_handler(RecursionError)
+    def too_much(request: Request, error: Exception) -> Response:
+        return _problem(422, "A number or a text is larger than can be handled.")
+
+    @app.exception_handler(HTTPException)
+    def other(request: Request, error: HTTPException) -> Response:
+        # what is no JSON at all is as unusable as JSON that says something else
+        return _problem(422 if error.status_code == 400 else error.status_code, str(error.detail))
+
+    return app
+
+
+def _problem(status: int, text: str) -> Response:
+    from fastapi.responses import JSONResponse
+
+    return JSONResponse({"detail": text}, status)

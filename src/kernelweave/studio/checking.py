@@ -1,0 +1,210 @@
+"""Is a file the table that its name promises? Decided by content, before anything parses it."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from kernelweave._errors import InputError
+from kernelweave.studio.limits import Limits
+
+CHUNK = 2**20
+MOST_ARRAYS = 1000
+LONGEST_HEADER = 10_000
+#: Bytes that no text table holds; pickles, archives and programs hold them at once.
+BINARY = frozenset(range(32)) - {9, 10, 13, 12}
+
+
+def check_table_file(path: Path, name: str, limits: Limits) -> str:
+    """Return what a file is: "csv", "tsv", "parquet" or "npz".
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not have its final name.
+    name : str
+        The name that promises a type.
+    limits : Limits
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InputError
+        If the content is something else, or larger than it may be.
+    """
+    promised = promised_kind(name)
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PAR1"):
+        found = "parquet"
+    elif start.startswith(b"PK"):
+        found = "npz"
+    else:
+        found = "text"
+    if promised in ("csv", "tsv") and found == "text":
+        _check_text(path, name, start.startswith(b"\x1f\x8b"), promised, limits)
+        return promised
+    if promised != found:
+        raise InputError(f"{name} is not what its name says: the content is no {promised} table.")
+    if found == "parquet":
+        _check_parquet(path, name, limits)
+    else:
+        _check_arrays(path, name, limits)
+    return promised
+
+
+def promised_kind(name: str) -> str:
+    """The type that a file name stands for."""
+    lower = name.lower().removesuffix(".gz")
+    if lower.endswith((".parquet", ".pq")):
+        return "parquet"
+    if lower.endswith(".npz"):
+        return "npz"
+    return "tsv" if lower.endswith((".tsv", ".tab")) else "csv"
+
+
+# ---- text -----------------------------------------------------------------------------------------
+
+
+def _chunks(file: Any) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+def _check_text(path: Path, name: str, packed: bool, kind: str, limits: Limits) -> None:
+    if packed != name.lower().endswith(".gz"):
+        raise InputError(f"{name} is not what its name says: it is {'' if packed else 'not '}compressed.")
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    size = lines = columns = 0
+    head = b""
+    try:
+        with gzip.open(path) if packed else path.open("rb") as file:
+            for chunk in _chunks(file):
+                size += len(chunk)
+                if size > limits.unpacked:
+                    raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
+                if not BINARY.isdisjoint(chunk):
+                    raise InputError(f"{name} is no text: a {kind} table holds no control characters.")
+                decoder.decode(chunk)
+                if not columns:
+                    head += chunk
+                    if b"\n" in head or b"\r" in head or len(head) > 64 * CHUNK:
+                        columns = head.splitlines()[0].count(b"\t" if kind == "tsv" else b",") + 1
+                lines += chunk.count(b"\n") + chunk.count(b"\r")
+                if columns > limits.columns or lines * columns > limits.cells:
+                    raise _too_many(name, limits)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} must be text in UTF-8. Save it as UTF-8.") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _too_many(name: str, limits: Limits) -> InputError:
+    return InputError(
+        f"{name} is larger than the studio takes: at most {limits.columns} columns and {limits.cells} cells."
+    )
+
+
+# ---- Parquet --------------------------------------------------------------------------------------
+
+
+def _check_parquet(path: Path, name: str, limits: Limits) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    try:
+        texts = []
+        with pq.ParquetFile(path) as file:
+            about, schema = file.metadata, file.schema_arrow
+            declared = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+            if declared > limits.unpacked:
+                raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
+            if len(schema) > limits.columns or about.num_rows * len(schema) > limits.cells:
+                raise _too_many(name, limits)
+            for field in schema:
+                kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+                if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                    texts.append(field.name)
+                elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                    raise InputError(f"{name}: column {field.name!r} holds {kind}, no numbers or text.")
+        # one long text may stand for millions of cells: as a dictionary it is counted without being copied
+        counted = 0
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            for batch in file.iter_batches(batch_size=65536, columns=texts) if texts else ():
+                for column in batch.columns:
+                    counted += _expanded(column)
+                if counted > limits.unpacked:
+                    raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{name} cannot be read as Parquet: {str(error).splitlines()[0]:.200}.") from None
+
+
+def _expanded(column: Any) -> int:
+    """Bytes of a column of text if each cell were written out."""
+    import pyarrow.compute as pc
+
+    if not hasattr(column, "dictionary"):
+        return int(column.nbytes)
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    return int(pc.sum(lengths).as_py() or 0)
+
+
+# ---- arrays ---------------------------------------------------------------------------------------
+
+
+def _check_arrays(path: Path, name: str, limits: Limits) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MOST_ARRAYS or sum(m.file_size for m in members) > limits.unpacked:
+                raise InputError(
+                    f"{name} holds too much: {MOST_ARRAYS} arrays, {limits.unpacked} bytes at most."
+                )
+            counted = 0
+            for member in members:
+                if not member.filename.endswith(".npy") or "/" in member.filename or member.flag_bits & 1:
+                    raise InputError(f"{name} is no file of NumPy arrays: it holds {member.filename!r:.60}.")
+                with archive.open(member) as file:
+                    _check_array(file, member, name, limits)
+                    # sizes in the directory are promises: what comes out is counted
+                    for chunk in _chunks(file):
+                        counted += len(chunk)
+                        if counted > limits.unpacked:
+                            raise InputError(f"{name} holds more than {limits.unpacked} bytes.")
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        raise InputError(f"{name} cannot be unpacked: {error!s:.200}.") from None
+
+
+def _check_array(file: IO[bytes], member: zipfile.ZipInfo, name: str, limits: Limits) -> None:
+    from numpy.lib import format as npy
+
+    what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
+    try:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file, max_header_size=LONGEST_HEADER)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{what} cannot be read: {str(error).splitlines()[0]:.100}.") from None
+    if dtype.hasobject:
+        raise InputError(f"{what} holds Python objects, which are never read.")
+    if dtype.kind not in "biufUS":
+        raise InputError(f"{what} holds {dtype}, no numbers or text.")
+    cells = 1
+    for length in shape:
+        cells *= int(length)
+    columns = shape[1] if len(shape) == 2 else 1
+    if cells > limits.cells or columns > limits.columns or cells * dtype.itemsize > limits.unpacked:
+        raise _too_many(name, limits)
+    if cells * dtype.itemsize > member.file_size:
+        raise InputError(f"{what} is cut off.")

@@ -1,0 +1,213 @@
+"""The queue: one detached process for each run, watched by whoever serves at the moment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from kernelweave._errors import InputError
+from kernelweave.studio.places import Places
+from kernelweave.studio.store import ACTIVE, FINAL, Store
+
+#: Seconds between two looks at the processes.
+EVERY = 0.2
+#: Seconds that a run gets to stop by itself, then after SIGTERM.
+GRACE = 20.0
+GRACE_AFTER_TERM = 5.0
+#: Seconds after which a run that was started and never reported is started again.
+LOST = 60.0
+LOG = "log.txt"
+#: Clocks of the kernel and of Python differ by less.
+CLOCK = 1.0
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+class Queue:
+    """Starts runs in their order, notices how they end, and stops those that should stop.
+
+    Parameters
+    ----------
+    store : Store
+    places : Places
+    at_once : int, default=1
+        Runs at the same time.
+    grace : float, default=20.0
+        Seconds that a run gets to stop by itself.
+    """
+
+    def __init__(self, store: Store, places: Places, at_once: int = 1, grace: float = GRACE) -> None:
+        self.store, self.places, self.at_once, self.grace = store, places, at_once, grace
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._wake = threading.Event()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # ---- for the server ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Look after the runs in a thread, those of an earlier server included."""
+        self._over.clear()
+        self._thread = threading.Thread(target=self._watch, name="studio-queue", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking; the runs go on."""
+        self._over.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            try:
+                self.look()
+            except Exception as error:  # the queue must outlive a full disk or a locked file
+                print(f"kernelweave studio: the queue stumbled: {error!r}", file=sys.stderr, flush=True)
+            self._wake.wait(EVERY)
+            self._wake.clear()
+        self.store.close()
+
+    # ---- runs -------------------------------------------------------------------------------------
+
+    def add(self, name: str, request: Mapping[str, Any]) -> str:
+        """Put a run into the queue and return its id."""
+        run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+        self.places.run(run_id).mkdir(mode=0o700)
+        self.store.add_run(run_id, name, request)
+        self.store.add_event(run_id, "Waiting for its turn.")
+        self._wake.set()
+        return run_id
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run: at once if it waits, else when it has finished its step."""
+        if self.store.run(run_id)["state"] in FINAL:
+            raise InputError("This run has ended already.")
+        self.store.cancel(run_id)
+        self.store.add_event(run_id, "Asked to stop.")
+        self.store.move(
+            run_id, ("queued",), "cancelled", finished=time.time(), reason="Stopped before it began."
+        )
+        self._wake.set()
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run that has ended, and its files."""
+        if self.store.run(run_id)["state"] not in FINAL:
+            raise InputError("This run has not ended. Stop it first.")
+        folder = self.places.run(run_id)
+        self.store.delete_run(run_id)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    # ---- one look ---------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Notice what has ended, stop what should stop, start what may start."""
+        for run_id, child in list(self._children.items()):
+            if child.poll() is not None:
+                del self._children[run_id]
+        active = 0
+        for row in self.store.runs(ACTIVE):
+            active += self._attend(row)
+        for row in self.store.runs(("queued",))[: max(0, self.at_once - active)]:
+            self._launch(row["id"])
+
+    def _attend(self, row: Any) -> bool:
+        """Whether a run that should be alive is; if not, note why."""
+        run_id = row["id"]
+        if run_id in self._children or is_alive(row["pid"], row["pid_started"]):
+            if row["cancelled"] is not None:
+                self._press(row)
+            return True
+        if row["state"] == "starting":
+            child_left = row["pid"] is not None
+            if not child_left and time.time() - (row["started"] or 0) < LOST:
+                return True
+        if self.store.run(run_id)["state"] in FINAL:
+            return False
+        if row["cancelled"] is not None:
+            self.store.finish(run_id, "cancelled", "Stopped; nothing could be kept.")
+        else:
+            self.store.finish(run_id, "failed", _last_words(self.places.run(run_id) / LOG))
+        return False
+
+    def _press(self, row: Any) -> None:
+        """A run that does not stop by itself is told to, then made to."""
+        waited = time.time() - row["cancelled"]
+        if waited < self.grace or row["pid"] is None:
+            return
+        hard = waited > self.grace + GRACE_AFTER_TERM
+        try:
+            os.kill(row["pid"], signal.SIGKILL if hard else signal.SIGTERM)
+        except ProcessLookupError:
+            return
+
+    def _launch(self, run_id: str) -> None:
+        if not self.store.move(run_id, ("queued",), "starting", started=time.time()):
+            return
+        log = self.places.run(run_id) / LOG
+        threads = str(max(1, (os.cpu_count() or 1) // self.at_once))
+        environment = {**dict.fromkeys(THREAD_VARIABLES, threads), **os.environ, "MPLBACKEND": "Agg"}
+        # a token of the server is none of a run's business
+        environment = {k: v for k, v in environment.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
+        command = [sys.executable, "-P", "-m", "kernelweave.studio.worker", str(self.places.root), run_id]
+        try:
+            with log.open("ab") as output:
+                child = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=log.parent,
+                    env=environment,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self.store.finish(run_id, "failed", f"No process could be started: {error}.")
+            return
+        self._children[run_id] = child
+        try:
+            started = psutil.Process(child.pid).create_time()
+        except psutil.NoSuchProcess:
+            started = time.time()
+        self.store.move(run_id, ("starting",), "starting", pid=child.pid, pid_started=started)
+
+
+def is_alive(pid: int | None, started: float | None) -> bool:
+    """Whether a process is still the one that was started: numbers of processes are used again."""
+    if pid is None or started is None:
+        return False
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _last_words(log: Path) -> str:
+    """Why a process ended that could not say so itself."""
+    lines = [line for line in read_log(log).splitlines() if line.strip()]
+    said = f" Its last words: {lines[-1]:.300}" if lines else ""
+    return (
+        f"The process ended without a result: killed, out of memory, or the machine was switched off.{said}"
+    )
+
+
+def read_log(log: Path, most: int = 100_000) -> str:
+    """The end of a log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - most))
+            return file.read().decode("utf8", "replace")
+    except OSError:
+        return ""

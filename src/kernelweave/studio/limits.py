@@ -1,0 +1,30 @@
+"""How much of anything the studio takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what comes in.
+
+    Attributes
+    ----------
+    upload : int
+        Bytes of a table that is uploaded.
+    unpacked : int
+        Bytes of a table after decompression.
+    cells : int
+        Rows times columns of a table.
+    columns : int
+        Columns of a table.
+    body : int
+        Bytes of any other request.
+    """
+
+    upload: int = 200_000_000
+    unpacked: int = 2**30
+    cells: int = 100_000_000
+    columns: int = 100_000
+    body: int = 4 * 2**20

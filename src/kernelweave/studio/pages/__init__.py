@@ -1,0 +1,37 @@
+"""The pages, on NiceGUI: views of what the service knows."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from nicegui import ui
+
+from kernelweave.studio.pages import compare, data, kernels, method, runs, shell, understand, use
+from kernelweave.studio.pages.theme import FAVICON
+from kernelweave.studio.service import Studio
+
+__all__ = ["add_pages"]
+
+
+def add_pages(app: FastAPI, studio: Studio) -> None:
+    """Add the user interface to an application.
+
+    Parameters
+    ----------
+    app : FastAPI
+    studio : Studio
+    """
+    shell.head()
+    for module in (data, kernels, method, runs, understand, compare, use):
+        module.add(studio)
+    ui.run_with(
+        app,
+        title="kernelweave studio",
+        favicon=FAVICON,
+        dark=None,
+        # our own style sheet does what is needed, and nothing is compiled in the browser
+        tailwind=False,
+        gzip_middleware_factory=None,
+        show_welcome_message=False,
+        reconnect_timeout=20.0,
+        cache_control_directives="private, max-age=31536000, immutable",
+    )

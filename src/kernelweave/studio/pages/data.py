@@ -1,0 +1,342 @@
+"""The page of tables: choose, upload, join, look, and say what is to be predicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave.runs.spec import names_in
+from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.shell import (
+    bar,
+    big_table,
+    card,
+    empty,
+    note,
+    number,
+    page,
+    plural,
+    said,
+    size,
+    stack,
+    stat,
+    tag,
+    text,
+)
+from kernelweave.studio.schema import Data, Joining, Table
+from kernelweave.studio.service import Studio
+
+#: Columns and rows that are shown at once.
+SHOWN_COLUMNS = 400
+SHOWN_ROWS = 50
+WIDEST = 30
+EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/", title="Data", response_timeout=30)
+    async def data_page() -> None:
+        await _DataPage(studio).build()
+
+
+class _DataPage:
+    def __init__(self, studio: Studio) -> None:
+        self.studio, self.desk = studio, Desk(studio)
+
+    async def build(self) -> None:
+        lead = "Choose the tables to learn from, and the column to predict. Files stay on this machine."
+        with page(self.studio, "/", "Data", lead):
+            with stack("kw-wide"):
+                with stack():
+                    await self.chosen()
+                with stack():
+                    self.uploads()
+            await self.about()
+
+    async def renew(self) -> None:
+        """Show what has changed."""
+        self.desk = Desk(self.studio)
+        self.chosen.refresh()
+        self.about.refresh()
+
+    # ---- choosing ---------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    async def chosen(self) -> None:
+        refs = {ref.id: ref for ref in self.studio.tables()}
+        data = self.desk.data
+        ids = [t for t in data.tables if t in refs] if data else []
+        with card("Tables"):
+            groups = sorted(refs.values(), key=lambda r: (r.source != "data folder", r.name.lower()))
+            options = {
+                ref.id: f"{ref.name}  ·  {ref.about}" if ref.about else f"{ref.name}  ·  {size(ref.size)}"
+                for ref in groups
+                if ref.id not in ids
+            }
+            label = "Choose a table" if not ids else "Add another table, joined by a key"
+            pick = ui.select(options, label=label, with_input=True, on_change=self._pick)
+            pick.props("outlined dense options-dense clearable").style("width: 100%")
+            for table_id in ids:
+                ref = refs[table_id]
+                with ui.element("div").classes("kw-file"):
+                    with ui.element("div"):
+                        text(ref.name, "b").style("font-weight: 500; overflow-wrap: anywhere")
+                        text(ref.about or f"{ref.source}, {size(ref.size)}", "small")
+                    remove = ui.button(icon="close", on_click=lambda t=table_id: self._drop(t))
+                    remove.props("flat round dense").props["aria-label"] = f"Leave out {ref.name}"
+            if data is not None and len(ids) > 1:
+                self._joining(self.desk.joined())
+
+    async def _pick(self, event: Any) -> None:
+        if event.value:
+            data = self.desk.data
+            tables = [*(data.tables if data else []), event.value]
+            await self._choose(tables, data.key if data else "")
+
+    async def _drop(self, table_id: str) -> None:
+        data = self.desk.data
+        if data is not None:
+            await self._choose([t for t in data.tables if t != table_id], data.key)
+
+    async def _choose(self, tables: list[str], key: str) -> None:
+        try:
+            for table_id in tables:
+                await offload(self.studio.catalogue.read, table_id)
+        except InputError as error:
+            said(error)
+            return
+        if len(tables) > 1 and not key:
+            shared = await offload(lambda: self.studio.join(self.desk_data(tables)).keys)
+            key = shared[0] if shared else ""
+        await offload(self.desk.set_tables, tables, key)
+        await self.renew()
+
+    @staticmethod
+    def desk_data(tables: list[str]) -> Any:
+        """Tables without a key yet."""
+        return Data(tables=tables)
+
+    def _joining(self, joined: Joining | None) -> None:
+        data = self.desk.data
+        if joined is None or data is None:
+            return
+
+        async def change(event: Any) -> None:
+            await self._choose(data.tables, event.value or "")
+
+        options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
+        value = data.key if data.key in options else None
+        key = ui.select(options, value=value, label="Key: the column that names the rows", on_change=change)
+        key.props("outlined dense options-dense")
+        if joined.problem:
+            note(joined.problem, "warn")
+            return
+        most = max(side.n_rows for side in joined.sides)
+        text(f"{plural(joined.n_rows, 'row')} are in every table.").style("font-weight: 500")
+        for side in joined.sides:
+            bar(side.name, side.n_rows / most, f"{side.n_rows}")
+            if side.n_missing:
+                few = ", ".join(side.examples)
+                more = ", …" if side.n_missing > len(side.examples) else ""
+                text(
+                    f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}"
+                ).classes("kw-hint")
+
+    # ---- uploading --------------------------------------------------------------------------------
+
+    def uploads(self) -> None:
+        about = self.studio.about()
+        with card(
+            "Upload",
+            f"CSV, TSV, Parquet or npz, up to {size(about.upload)}. The file goes to the data folder.",
+        ):
+            upload = ui.upload(label="Drop a table here, or press +", multiple=True, auto_upload=True)
+            upload.classes("kw-upload").props(
+                "flat bordered send-raw accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'"
+            )
+            # straight to the API, which counts and checks while the bytes arrive
+            upload.props[":factory"] = (
+                "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
+            )
+            upload.on("uploaded", self._uploaded, args=[], js_handler=(
+                "(info) => emit(JSON.parse(info.xhr.responseText).id)"
+            ))  # fmt: skip
+            upload.on("failed", lambda event: said(InputError(str(event.args))), js_handler=(
+                "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+                "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
+            ))  # fmt: skip
+            text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
+
+    async def _uploaded(self, event: Any) -> None:
+        table_id = event.args if isinstance(event.args, str) else event.args[0]
+        data = self.desk.data
+        await self._choose([*(data.tables if data else []), table_id], data.key if data else "")
+
+    # ---- what is in them --------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    async def about(self) -> None:
+        data = self.desk.data
+        if data is None:
+            with (
+                card(),
+                empty(
+                    "table_view", "No table is chosen yet. To try things out, take a set that ships along:"
+                ),
+                ui.element("div").classes("kw-row").style("justify-content: center"),
+            ):
+                for table_id, name in EXAMPLES.items():
+                    ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
+            return
+        joined = await offload(self.desk.joined)
+        if joined is None or joined.problem:
+            if joined is not None and len(data.tables) == 1:
+                note(joined.problem, "bad")
+            return
+        with stack("kw-two"):
+            await self._target(data, joined)
+            self._roles(joined)
+        for table_id in data.tables:
+            try:
+                described = await offload(self.studio.table, table_id)
+                await self._preview(described)
+            except InputError as error:
+                note(str(error), "bad")
+        with ui.element("div").classes("kw-end"):
+            ui.button(
+                "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
+            ).props("unelevated")
+
+    async def _target(self, data: Data, joined: Joining) -> None:
+        spec = self.desk.spec
+        with card("Target"):
+            options = [c for c in joined.columns if c != data.key]
+            value = spec.target if spec.target in options else None
+            pick = ui.select(options, value=value, label="Column to predict", with_input=len(options) > 12)
+            pick.props("outlined dense options-dense")
+            pick.on_value_change(lambda event: self._set(target=event.value or "", task="auto"))
+            if value is None:
+                text("Without a target there is nothing to learn.").classes("kw-hint")
+                return
+            try:
+                found = await offload(self.studio.target, data, value, spec.task)
+            except InputError as error:
+                note(str(error), "bad")
+                return
+            tasks = {"auto": "Automatic", "classification": "Classes", "regression": "Numbers"}
+            toggle = ui.toggle(tasks, value=spec.task, on_change=lambda event: self._set(task=event.value))
+            toggle.props("no-caps unelevated toggle-color=primary").props["aria-label"] = "What the target is"
+            text(f"{found.task.capitalize()}: {found.reason}.").classes("kw-hint")
+            if found.problem:
+                note(found.problem, "warn")
+            if found.classes:
+                most = max(found.classes.values())
+                with stack("kw-stack tight"):
+                    for name, count in list(found.classes.items())[:12]:
+                        bar(name, count / most, str(count))
+                if len(found.classes) > 12:
+                    text(f"and {len(found.classes) - 12} more classes").classes("kw-hint")
+            elif found.low is not None:
+                text(f"From {number(found.low)} to {number(found.high)}.")
+
+    def _set(self, **values: Any) -> None:
+        try:
+            self.desk.set(**values)
+        except InputError as error:
+            said(error)
+        self.about.refresh()
+
+    def _roles(self, joined: Joining) -> None:
+        spec = self.desk.spec
+        key = self.desk.data.key if self.desk.data else ""
+        options = [c for c in joined.columns if c not in (key, spec.target)]
+        with card("Other roles", "Columns that are not learnt from."), ui.element("div").classes("kw-fields"):
+            for name, label, hint in (
+                ("group", "Groups", "Rows of a group stay together in folds"),
+                ("holdout", "Held-out rows", "A column that says test, yes or 1"),
+                ("weights", "Weights", "How much each row counts"),
+            ):
+                value = getattr(spec, name)
+                pick = ui.select(
+                    options,
+                    value=value if value in options else None,
+                    label=label,
+                    with_input=len(options) > 12,
+                    on_change=lambda event, name=name: self._set(**{name: event.value or ""}),
+                )
+                pick.props("outlined dense options-dense clearable").props["hint"] = hint
+            drop = ui.select(
+                options,
+                value=[c for c in names_in(spec.drop) if c in options],
+                label="Leave out",
+                multiple=True,
+                with_input=len(options) > 12,
+                on_change=lambda event: self._set(drop=list(event.value)),
+            )
+            drop.props("outlined dense options-dense use-chips clearable")
+            missing = {"error": "refuse to run", "drop": "leave out those rows"}
+            ui.select(
+                missing,
+                value=spec.missing,
+                label="Rows with missing values",
+                on_change=lambda event: self._set(missing=event.value),
+            ).props("outlined dense options-dense")
+
+    async def _preview(self, table: Table) -> None:
+        with card(table.name) as aside:
+            with aside:
+                if table.n_missing:
+                    tag(
+                        f"{plural(table.n_missing, 'missing value')} in {plural(table.rows_missing, 'row')}",
+                        "warn",
+                    )
+                else:
+                    tag("complete", "good", "check")
+            with stack("kw-stats"):
+                stat(f"{table.n_rows:,}".replace(",", "\u202f"), "rows")
+                stat(f"{table.n_columns:,}".replace(",", "\u202f"), "columns")
+                stat(str(table.n_numeric), "numeric")
+                stat(size(table.memory), "in memory")
+            with ui.tabs().props("dense align=left no-caps") as tabs:
+                first = ui.tab("Columns")
+                second = ui.tab("Rows")
+            with ui.tab_panels(tabs, value=first).props("animated=false").style("background: transparent"):
+                with ui.tab_panel(first).style("padding: 0"):
+                    await self._columns(table)
+                with ui.tab_panel(second).style("padding: 0"):
+                    rows = await offload(self.studio.rows, table.id, 0, SHOWN_ROWS, 0, WIDEST)
+                    big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
+                    if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
+                        text(
+                            f"{min(SHOWN_ROWS, table.n_rows)} rows, {min(WIDEST, table.n_columns)} columns are shown."
+                        ).classes("kw-hint")
+
+    async def _columns(self, table: Table) -> None:
+        found = await offload(self.studio.columns, table.id, 0, SHOWN_COLUMNS, "")
+        rows = [
+            [
+                column.name,
+                column.kind,
+                column.n_missing,
+                column.n_distinct,
+                f"{number(column.low)} to {number(column.high)}"
+                if column.low is not None
+                else ", ".join(column.examples),
+                column.mean if column.mean is None else float(f"{column.mean:.4g}"),
+            ]
+            for column in found.columns
+        ]
+        headers = ["column", "type", "missing", "distinct", "range or examples", "mean"]
+        big_table(headers, rows, label=f"Columns of {table.name}")
+        if found.total > len(rows):
+            text(f"The first {len(rows)} of {found.total} columns.").classes("kw-hint")

@@ -1,0 +1,277 @@
+"""The frame of every page, and the pieces that pages are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+
+from kernelweave._errors import InputError
+from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
+from kernelweave.studio.service import Studio
+
+PAGES = (
+    ("", "/", "Data", "table_view"),
+    ("", "/kernels", "Views and kernels", "grid_view"),
+    ("", "/method", "Method", "tune"),
+    ("", "/runs", "Runs", "play_circle"),
+    ("", "/understand", "Understand", "insights"),
+    ("", "/compare", "Compare", "balance"),
+    ("", "/use", "Use", "output"),
+)
+APPEARANCE = "appearance"
+NEXT_LOOK = {"auto": "light", "light": "dark", "dark": "auto"}
+LOOKS = {
+    "auto": ("contrast", "Colours follow the system"),
+    "light": ("light_mode", "Light colours"),
+    "dark": ("dark_mode", "Dark colours"),
+}
+
+
+@contextmanager
+def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
+    """A page with navigation and a heading; gives the place beside the heading."""
+    look = studio.store.draft(APPEARANCE) or "auto"
+    ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
+    ui.page_title(f"{title} · kernelweave studio")
+    with ui.element("div").classes("kw-frame"):
+        with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
+            ui.link("Skip to the content", "#content").classes("kw-skip")
+            with ui.link(target="/").classes("kw-brand").props('aria-label="kernelweave studio: data"'):
+                ui.html(LOGO, sanitize=False)
+                with ui.element("span"):
+                    ui.label("kernelweave").style("line-height: 1.2")
+                    ui.html("<small>studio</small>", sanitize=False)
+            with ui.element("nav").props('aria-label="Steps"'), ui.element("ul").classes("kw-nav"):
+                for _, target, name, icon in PAGES:
+                    with ui.element("li"):
+                        link = ui.link(target=target)
+                        if target == path:
+                            link.props("aria-current=page")
+                        with link:
+                            ui.icon(icon).props("aria-hidden=true")
+                            text(name, "span")
+            with ui.element("div").classes("kw-foot"):
+                text(f"version {studio.about().version}", "span")
+
+                def turn() -> None:
+                    new = NEXT_LOOK[studio.store.draft(APPEARANCE) or "auto"]
+                    studio.store.set_draft(APPEARANCE, new)
+                    # charts take their colours when they are drawn
+                    ui.navigate.reload()
+
+                icon, said = LOOKS[look]
+                ui.button(icon=icon, on_click=turn).props(
+                    f'flat round dense aria-label="{said}. Change."'
+                ).tooltip(said)
+        with ui.element("main").classes("kw-main").props("id=content tabindex=-1"):
+            with ui.element("div").classes("kw-head"):
+                with ui.element("div"):
+                    text(title, "h1")
+                    if lead:
+                        text(lead, "p").classes("kw-lead")
+                aside = ui.element("div").classes("kw-end")
+            yield aside
+    # on narrow screens the steps are a row that may be longer than the screen
+    ui.run_javascript(
+        "document.querySelector('.kw-nav [aria-current]')?.scrollIntoView({inline: 'center', block: 'nearest'})"
+    )
+
+
+def text(content: Any, tag: str = "div") -> Any:
+    """Text in an element; never markup."""
+    return ui.label(str(content)) if tag == "div" else TextElement(tag=tag, text=str(content))
+
+
+@contextmanager
+def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
+    """A section with a heading; gives the place beside the heading."""
+    section = ui.element("section").classes("kw-card")
+    if title:
+        section.props["aria-label"] = title
+    with section:
+        aside = None
+        if title:
+            with ui.element("header"):
+                text(title, level)
+                aside = ui.element("div").classes("kw-row")
+            if hint:
+                text(hint, "p").classes("kw-hint").style("margin-top: -.5rem")
+        yield aside
+
+
+def stack(kind: str = "kw-stack") -> Any:
+    """A plain container."""
+    return ui.element("div").classes(kind)
+
+
+def stat(value: str, label: str, note: str = "") -> None:
+    """A number with its name."""
+    with ui.element("div").classes("kw-stat"):
+        with ui.element("b"):
+            text(value, "span").style("color: inherit; font-size: inherit")
+            if note:
+                text(f" {note}", "i")
+        text(label, "span")
+
+
+def tag(content: str, kind: str = "", icon: str = "") -> Any:
+    """A short state."""
+    with ui.element("span").classes(f"kw-tag {kind}") as found:
+        if icon:
+            ui.icon(icon).props("aria-hidden=true")
+        text(content, "span")
+    return found
+
+
+def note(content: str, kind: str = "", icon: str = "") -> Any:
+    """A remark, a warning or an error."""
+    icons = {"": "info", "warn": "warning_amber", "bad": "error_outline", "good": "check_circle"}
+    role = "alert" if kind == "bad" else "note"
+    with ui.element("div").classes(f"kw-note {kind}").props(f"role={role}") as found:
+        ui.icon(icon or icons[kind]).props("aria-hidden=true")
+        text(content)
+    return found
+
+
+def empty(icon: str, content: str) -> Any:
+    """What stands where nothing is yet."""
+    with ui.element("div").classes("kw-empty") as found:
+        ui.icon(icon).props("aria-hidden=true")
+        text(content)
+    return found
+
+
+def bar(label: str, share: float, value: str, colour: str = "") -> None:
+    """A horizontal bar with its name and its value."""
+    with ui.element("div").classes("kw-bar"):
+        text(label, "span").props["title"] = label
+        with ui.element("div").props("aria-hidden=true"):
+            width = f"width: {100 * min(max(share, 0.0), 1.0):.1f}%"
+            ui.element("div").style(width + (f"; background: {colour}" if colour else ""))
+        text(value, "span")
+
+
+def simple_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = (), label: str = ""
+) -> None:
+    """A small table of text."""
+    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+        grid = ui.element("table").classes("kw-table")
+        if label:
+            grid.props["aria-label"] = label
+        with grid:
+            with ui.element("thead"), ui.element("tr"):
+                for j, name in enumerate(headers):
+                    text(name, "th").classes("num" if j in numbers else "").props("scope=col")
+            with ui.element("tbody"):
+                for row in rows:
+                    with ui.element("tr"):
+                        for j, value in enumerate(row):
+                            shown = "missing" if value is None else value
+                            kind = "miss" if value is None else ""
+                            text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
+
+
+def big_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, label: str, page_size: int = 10
+) -> Any:
+    """A table that can be sorted and turned over; cells are text."""
+    numbers = [
+        all(isinstance(row[j], int | float) or row[j] is None for row in rows) for j in range(len(headers))
+    ]
+    columns = [
+        {
+            "name": f"c{j}",
+            "label": name,
+            "field": f"c{j}",
+            "sortable": True,
+            "align": "right" if numbers[j] else "left",
+        }
+        for j, name in enumerate(headers)
+    ]
+    # names of columns come from users, names of fields do not: NiceGUI gives some characters a meaning
+    values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
+    found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
+    found.props("flat dense").style("width: 100%")
+    found.props["aria-label"] = label
+    return found
+
+
+def said(error: Exception) -> None:
+    """Tell what went wrong, next to everything else."""
+    ui.notify(str(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
+
+
+def guarded(action: Callable[[], Any]) -> Callable[[], None]:
+    """An action whose input errors are told to the user."""
+
+    def do() -> None:
+        try:
+            action()
+        except InputError as error:
+            said(error)
+
+    return do
+
+
+def choices(found: Mapping[str, str]) -> dict[str, str]:
+    """Choices of a select: values and what they are called."""
+    return dict(found)
+
+
+def head() -> None:
+    """Style and script of all pages."""
+    ui.add_css(CSS, shared=True)
+    ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)
+
+
+# ---- numbers --------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for people."""
+    if value is None:
+        return "–"
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.{digits - 2}e}"
+    return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
+
+
+def score(value: float | None, spread: float | None = None) -> str:
+    """A score with its spread."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if spread is None else f"{value:.3f} ± {spread:.3f}"
+
+
+def size(value: float | None) -> str:
+    """Bytes for people."""
+    if value is None:
+        return ""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return ""
+
+
+def duration(seconds: float | None) -> str:
+    """A time span for people."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def plural(count: int, name: str, several: str = "") -> str:
+    """A count with its noun."""
+    return f"{count:,} {name if count == 1 else several or name + 's'}".replace(",", "\u202f")

@@ -1,0 +1,2 @@
+window.kw = (name) => getComputedStyle(document.body).getPropertyValue('--' + name).trim();
+document.documentElement.lang = 'en';

@@ -1,0 +1,23 @@
+"""How the studio looks: colours, type and space, for light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+#: Colours of charts, --c1, --c2, ... in the style sheet: Okabe and Ito's palette, which colour-blind readers can tell
+#: apart, without yellow and black, which vanish on one of the grounds; a violet and a grey fill the row.
+N_COLOURS = 8
+#: The second sign beside colour: dashes of lines.
+DASHES: tuple[str | list[int], ...] = ("solid", [6, 3], [2, 2], [8, 3, 2, 3])
+
+_HERE = Path(__file__).parent
+CSS = (_HERE / "studio.css").read_text(encoding="utf8")
+#: What charts ask for their colours, so that they follow light and dark.
+SCRIPT = (_HERE / "studio.js").read_text(encoding="utf8")
+
+LOGO = """<svg width="30" height="30" viewBox="0 0 30 30" fill="none" aria-hidden="true">
+<path d="M5 4c0 11 20 11 20 22" stroke="#0072B2" stroke-width="3.2" stroke-linecap="round"/>
+<path d="M25 4c0 11-20 11-20 22" stroke="#E69F00" stroke-width="3.2" stroke-linecap="round"/>
+<path d="M15 4v22" stroke="#009E73" stroke-width="3.2" stroke-linecap="round"/></svg>"""
+
+FAVICON = LOGO.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ').replace(' aria-hidden="true"', "")

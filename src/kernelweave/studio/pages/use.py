@@ -1,0 +1,227 @@
+"""The page for what comes after: predict new rows, and take model, report, figures and script along."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave.studio.pages.shell import (
+    big_table,
+    card,
+    empty,
+    note,
+    page,
+    plural,
+    said,
+    score,
+    size,
+    stack,
+    stat,
+    text,
+)
+from kernelweave.studio.pages.understand import choose_run, finished, round_off
+from kernelweave.studio.schema import Data, Predicted, Run
+from kernelweave.studio.service import Studio
+
+FILES = {
+    "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
+    "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
+    "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
+    "spec.toml": ("Settings", "For kernelweave fit --spec."),
+    "script.py": ("Python script", "Makes the same model again."),
+}
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/use", title="Use", response_timeout=30)
+    async def use_page(run: str = "") -> None:
+        await _UsePage(studio, run).build()
+
+
+def address(run_id: str, name: str, *, show: bool = False) -> str:
+    """Where a file of a run is."""
+    return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
+
+
+class _UsePage:
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+        self.predicted: Predicted | None = None
+
+    async def build(self) -> None:
+        runs = finished(self.studio)
+        if runs and self.run_id not in {run.id for run in runs}:
+            self.run_id = runs[0].id
+        lead = "Predict new rows, and take everything along: model, report, figures, settings, script."
+        with page(self.studio, "/use", "Use", lead) as aside:
+            if not runs:
+                with card():
+                    empty("output", "No run has finished yet.")
+                return
+            with aside:
+                choose_run(runs, self.run_id, "/use")
+            run = next(run for run in runs if run.id == self.run_id)
+            with stack("kw-two"):
+                self.predict(run)
+                self.files(run)
+            self.result()
+            self.figures(run)
+            self.script(run)
+
+    # ---- predicting -------------------------------------------------------------------------------
+
+    def predict(self, run: Run) -> None:
+        """Choose a table and predict its rows."""
+        need = len(run.request.data.tables)
+        with card("Predict", "Choose a table with the columns that were learnt from."):
+            options = {
+                ref.id: ref.name
+                for ref in sorted(
+                    self.studio.tables(), key=lambda r: (r.source != "data folder", r.name.lower())
+                )
+            }
+            several = ui.select(
+                options,
+                label="Table" if need == 1 else "Tables, joined by the same key",
+                multiple=need > 1,
+                with_input=True,
+            )
+            several.props("outlined dense options-dense" + (" use-chips" if need > 1 else "")).style(
+                "width: 100%"
+            )
+            upload = ui.upload(label="Or drop a new file here", auto_upload=True).classes("kw-upload")
+            upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'")
+            upload.props[":factory"] = (
+                "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
+            )
+
+            def uploaded(event: Any) -> None:
+                new = event.args if isinstance(event.args, str) else event.args[0]
+                names = {ref.id: ref.name for ref in self.studio.tables()}
+                several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
+
+            upload.on("uploaded", uploaded, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
+            upload.on(
+                "failed",
+                lambda event: said(InputError(str(event.args))),
+                js_handler=(
+                    "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+                    "emit(why || 'The upload was refused or cut off.') }"
+                ),
+            )
+
+            async def go() -> None:
+                chosen = several.value if isinstance(several.value, list) else [several.value]
+                chosen = [table for table in chosen if table]
+                if not chosen:
+                    said(InputError("Choose a table first."))
+                    return
+                data = Data(tables=chosen, key=run.request.data.key if len(chosen) > 1 else "")
+                try:
+                    self.predicted = await offload(self.studio.predict, run.id, data)
+                except InputError as error:
+                    said(error)
+                    return
+                self.result.refresh()
+
+            with ui.element("div").classes("kw-end"):
+                ui.button("Predict", icon="bolt", on_click=go).props("unelevated")
+
+    @ui.refreshable_method
+    def result(self) -> None:
+        found = self.predicted
+        if found is None:
+            return
+        with card("New predictions") as aside:
+            with aside:
+                ui.link("Download", address(self.run_id, found.artifact)).classes("kw-link").props("download")
+            with stack("kw-stats"):
+                stat(str(found.n_rows), "rows")
+                for name, value in found.scores.items():
+                    stat(score(value), name)
+            if not found.scores:
+                text("The table has no known target, so there is no score.").classes("kw-hint")
+            big_table(
+                found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
+            )
+            if found.n_rows > len(found.rows):
+                text(
+                    f"The first {len(found.rows)} of {plural(found.n_rows, 'row')}; the file has all."
+                ).classes("kw-hint")
+
+    # ---- files ------------------------------------------------------------------------------------
+
+    def files(self, run: Run) -> None:
+        """Everything but figures."""
+        made = {file.name: file for file in self.studio.artifacts(run.id)}
+        with card("Files"), stack("kw-stack tight"):
+            for name, (title, about) in FILES.items():
+                if name in made:
+                    self.file(run, name, title, f"{about} {size(made[name].size)}")
+            for name, file in made.items():
+                if file.kind == "predictions" and name not in FILES:
+                    self.file(run, name, "Predictions", f"{name}, {size(file.size)}")
+
+    def file(self, run: Run, name: str, title: str, about: str) -> None:
+        """A file to look at or to take along."""
+        with ui.element("div").classes("kw-file"):
+            with ui.element("div"):
+                text(title, "b").style("font-weight: 500")
+                text(about, "small")
+            with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+                if name == "report.html":
+                    ui.link("Open", address(run.id, name, show=True), new_tab=True).classes("kw-link")
+                link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
+                link.props["aria-label"] = f"Download {name}"
+
+    def figures(self, run: Run) -> None:
+        """Figures for papers."""
+        made = [
+            file.name
+            for file in self.studio.artifacts(run.id)
+            if file.kind == "figure" and file.name.endswith(".svg")
+        ]
+        if not made:
+            return
+        with card("Figures", "As SVG and PDF."), ui.element("div").classes("kw-figures"):
+            for name in made:
+                stem = name.removesuffix(".svg")
+                with ui.element("figure").classes("kw-thumb"):
+                    picture = ui.element("img")
+                    picture.props["src"] = address(run.id, name, show=True)
+                    picture.props["alt"] = stem.removeprefix("figures/").replace("-", " ")
+                    picture.props["loading"] = "lazy"
+                    with ui.element("figcaption").classes("kw-row"):
+                        text(stem.removeprefix("figures/").replace("-", " "), "b").style(
+                            "font-weight: 500; flex: 1"
+                        )
+                        for kind in ("svg", "pdf"):
+                            link = (
+                                ui.link(kind.upper(), address(run.id, f"{stem}.{kind}"))
+                                .classes("kw-link")
+                                .props("download")
+                            )
+                            link.props["aria-label"] = (
+                                f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
+                            )
+
+    def script(self, run: Run) -> None:
+        """The script, to be read before it is run."""
+        try:
+            content = self.studio.artifact(run.id, "script.py").read_text("utf8")
+        except InputError:
+            note("This run left no script.", "warn")
+            return
+        with card("The same in Python", "This script makes the same model with the public interface alone."):
+            text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')

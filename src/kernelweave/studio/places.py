@@ -1,0 +1,78 @@
+"""Where the studio keeps things: tables in the data folder, everything else in its subfolder ``studio``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kernelweave._errors import InputError
+
+#: Suffixes of tables; what a file is gets decided by its content as well.
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz")
+LONGEST_NAME = 120
+
+
+class Places:
+    """Folders and files of one studio.
+
+    Parameters
+    ----------
+    root : Path
+        The data folder; made if it does not exist.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().resolve()
+        self.state = self.root / "studio"
+        self.database = self.state / "studio.sqlite"
+        self.lock = self.state / "server.lock"
+        self.runs = self.state / "runs"
+        self.sets = self.state / "sets"
+        self.uploads = self.state / "uploads"
+        self.pages = self.state / "pages"
+        try:
+            for folder in (self.root, self.state, self.runs, self.sets, self.uploads, self.pages):
+                folder.mkdir(parents=True, exist_ok=True)
+            # models and tables may be confidential
+            self.state.chmod(0o700)
+        except OSError as error:
+            raise InputError(
+                f"The data folder {self.root} cannot be used: {error.strerror or error}. Choose another --data-dir."
+            ) from None
+
+    def run(self, run_id: str) -> Path:
+        """Folder of a run; its name is made by us, and checked all the same."""
+        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", run_id):
+            raise InputError(f"There is no run {run_id!r:.60}.")
+        return self.runs / run_id
+
+    def tables(self) -> list[Path]:
+        """Table files in the data folder: regular files that lie in it, and do not only seem to."""
+        return sorted(
+            path
+            for path in self.root.iterdir()
+            if path.name.lower().endswith(SUFFIXES)
+            and not path.name.startswith(".")
+            and path.is_file()
+            and path.resolve().parent == self.root
+        )
+
+
+def safe_name(name: str) -> str:
+    """Check the name of an uploaded table: one name, no folder, nothing invisible."""
+    if not name or len(name.encode()) > LONGEST_NAME:
+        raise InputError(f"A file name of 1 to {LONGEST_NAME} bytes is needed, got {name!r:.40}.")
+    if re.search(r'[/\\:*?"<>|\x00-\x1f\x7f]', name) or name.startswith(".") or not name.isprintable():
+        raise InputError(f"The file name {name!r:.60} holds characters that names of tables must not hold.")
+    if not name.lower().endswith(SUFFIXES):
+        raise InputError(f"The file name must end in one of {', '.join(SUFFIXES)}, got {name!r:.60}.")
+    return name
+
+
+def free_path(folder: Path, name: str) -> Path:
+    """A path in the folder that nothing has yet: numbered if need be."""
+    path, number = folder / name, 2
+    stem, dot, rest = name.partition(".")
+    while path.exists():
+        path, number = folder / f"{stem}-{number}{dot}{rest}", number + 1
+    return path

@@ -1,0 +1,150 @@
+"""Kernels before learning: what their Gram matrices look like, how they agree with the target, what they will cost."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave import banks
+from kernelweave._errors import InputError
+from kernelweave.assembly import MAX_RANK_SHARE, memory_budget
+from kernelweave.inspection import view_of
+from kernelweave.runs.fitting import Prepared, make_kernels, split
+from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.schema import KernelPreview, KernelPreviews
+
+#: Rows for thumbnails and alignments.
+SAMPLE = 300
+#: Kernels whose alignment is computed; beyond them a preview would take too long.
+MOST_KERNELS = 800
+#: Pixels of a thumbnail.
+PIXELS = 56
+
+Array = NDArray[np.float64]
+
+
+def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPreviews:
+    """Look at the kernels of a run on a sample of its training rows.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    prepared : Prepared
+    most : int
+        Thumbnails, of the best aligned kernels.
+
+    Returns
+    -------
+    KernelPreviews
+    """
+    from kernelweave.views import as_table
+
+    train, _ = split(prepared, spec)
+    rows = _sample(train, prepared, spec.seed)
+    frame = prepared.X.iloc[rows]
+    bank = make_kernels(spec, prepared)
+    if bank is None:
+        bank = banks.default(prepared.X.iloc[train])
+    table = as_table(frame)
+    if spec.standardize:
+        table = _standardized(table)
+    target, order = _target(prepared.y[rows], prepared.task)
+    found: list[tuple[float, int | None, Array | None, Any]] = []
+    triangle = 8.0 * len(train) * (len(train) + 1) / 2
+    memory = 0.0
+    cap = max(4, int(len(train) * MAX_RANK_SHARE))
+    for kernel in bank[:MOST_KERNELS]:
+        with np.errstate(all="ignore"):
+            features = kernel.features(table)
+            rank = features.shape[1] if features is not None and features.shape[1] <= cap else None
+            K = np.asarray(kernel(table), dtype=np.float64)
+        memory += 8.0 * rank * len(train) if rank is not None else triangle
+        if not np.isfinite(K).all():
+            raise InputError(f"Kernel {kernel.label!r} overflows on these rows. Standardise the columns.")
+        found.append((_alignment(K, target), rank, K, kernel))
+    if len(bank) > MOST_KERNELS:
+        memory *= len(bank) / MOST_KERNELS
+    found.sort(key=lambda item: -item[0])
+    return KernelPreviews(
+        n_kernels=len(bank),
+        memory=int(memory),
+        budget=int(memory_budget(spec.max_memory)),
+        n_rows=len(train),
+        n_sampled=len(rows),
+        kernels=[
+            KernelPreview(
+                name=kernel.label,
+                view=view_of(kernel.label),
+                alignment=alignment,
+                rank=rank,
+                thumbnail=thumbnail(K[np.ix_(order, order)]) if k < most and K is not None else "",
+            )
+            for k, (alignment, rank, K, kernel) in enumerate(found)
+        ],
+    )
+
+
+def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
+    if len(train) <= SAMPLE:
+        return train
+    rng = np.random.default_rng(seed)
+    if prepared.task == "regression":
+        return np.sort(rng.choice(train, SAMPLE, replace=False))
+    # every class is seen: its share of the sample, and two rows at least
+    classes, codes = np.unique(prepared.y[train].astype(str), return_inverse=True)
+    parts = []
+    for k in range(len(classes)):
+        members = train[codes == k]
+        number = min(len(members), max(2, round(SAMPLE * len(members) / len(train))))
+        parts.append(rng.choice(members, number, replace=False))
+    return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
+
+
+def _standardized(table: Any) -> Any:
+    from kernelweave.views import Table
+
+    values = table.values.copy()
+    numeric = np.array([not level for level in table.levels])
+    part = values[:, numeric]
+    spread = part.std(axis=0)
+    values[:, numeric] = (part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return Table(values, table.names, table.levels)
+
+
+def _target(y: Any, task: str) -> tuple[Array, Any]:
+    """Centred target columns, and the order of rows by class or target."""
+    if task == "regression":
+        values = np.asarray(y, dtype=np.float64)
+        return (values - values.mean())[:, None], np.argsort(values, kind="stable")
+    _, codes = np.unique(np.asarray(y).astype(str), return_inverse=True)
+    onehot = np.eye(codes.max() + 1)[codes]
+    return onehot - onehot.mean(axis=0), np.argsort(codes, kind="stable")
+
+
+def _alignment(K: Array, target: Array) -> float:
+    """Centred alignment of a kernel with the target; 0 for constant ones."""
+    means = K.mean(axis=0)
+    centred = K - means[:, None] - means + means.mean()
+    size = np.linalg.norm(centred) * np.linalg.norm(target.T @ target)
+    return float(np.einsum("ik,ij,jk->", target, centred, target) / size) if size > 0 else 0.0
+
+
+def thumbnail(K: Array) -> str:
+    """A small picture of a matrix, light where it is large, as a data address."""
+    from matplotlib import colormaps
+    from PIL import Image
+
+    edges = np.linspace(0, len(K), min(PIXELS, len(K)) + 1).astype(int)[:-1]
+    counts = np.diff(np.r_[edges, len(K)])
+    small = np.add.reduceat(np.add.reduceat(K, edges, axis=0), edges, axis=1) / np.outer(counts, counts)
+    low, high = np.quantile(small, [0.01, 0.99])
+    scaled = np.clip((small - low) / (high - low), 0, 1) if high > low else np.zeros_like(small)
+    # cividis is made for colour-blind readers
+    colours = (colormaps["cividis"](scaled)[:, :, :3] * 255).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(colours).save(stream, format="PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"

@@ -1,0 +1,138 @@
+"""What a table holds: types, missing values, ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.tables import check_target, detect_task, need_column
+from kernelweave.studio.schema import Column, Rows, Side, Table, Target
+
+#: Columns that are described at once.
+MOST_COLUMNS = 500
+#: Characters of a cell.
+LONGEST_CELL = 80
+
+
+def describe_table(table: Any, table_id: str, name: str) -> Table:
+    """Size, types and missing values of a table."""
+    missing = table.isna()
+    return Table(
+        id=table_id,
+        name=name,
+        n_rows=len(table),
+        n_columns=table.shape[1],
+        n_numeric=len(numeric_columns(table)),
+        n_missing=int(missing.to_numpy().sum()),
+        rows_missing=int(missing.any(axis=1).sum()),
+        memory=int(table.memory_usage(index=False).sum()),
+    )
+
+
+def numeric_columns(table: Any) -> list[str]:
+    """Columns of numbers; yes and no are none."""
+    import pandas as pd
+
+    is_number, is_bool = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype
+    return [c for c, kind in table.dtypes.items() if is_number(kind) and not is_bool(kind)]
+
+
+def describe_columns(table: Any, names: list[str]) -> list[Column]:
+    """Type, range and missing values of some columns."""
+    return [_describe(table[name], name) for name in names[:MOST_COLUMNS]]
+
+
+def _describe(column: Any, name: str) -> Column:
+    import pandas as pd
+
+    n_missing = int(column.isna().sum())
+    kinds = pd.api.types
+    low = high = mean = None
+    if kinds.is_bool_dtype(column):
+        kind = "yes/no"
+    elif kinds.is_numeric_dtype(column):
+        known = column.dropna()
+        kind = "whole number" if len(known) and (known % 1 == 0).all() else "number"
+        if len(known):
+            low, high, mean = float(known.min()), float(known.max()), float(known.mean())
+    elif kinds.is_datetime64_any_dtype(column):
+        kind = "date"
+    else:
+        kind = "text"
+    distinct = column.dropna().unique()
+    return Column(
+        name=name,
+        kind=kind,  # type: ignore[arg-type]
+        n_missing=n_missing,
+        n_distinct=len(distinct),
+        low=low,
+        high=high,
+        mean=mean,
+        examples=[] if low is not None else [cell(value) or "" for value in distinct[:4]],
+    )
+
+
+def cell(value: Any) -> str | None:
+    """A cell as short text; None where it is missing."""
+    import pandas as pd
+
+    if pd.isna(value):
+        return None
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+
+
+def take_rows(table: Any, start: int, number: int, names: list[str]) -> Rows:
+    """Some rows of some columns as text."""
+    part = table[names].iloc[start : start + number]
+    return Rows(
+        total=len(table),
+        columns=names,
+        rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
+    )
+
+
+def describe_sides(joined: Joined, tables: dict[str, Any], ids: dict[str, str]) -> list[Side]:
+    """For each of several tables, which rows of the others it lacks."""
+    return [
+        Side(
+            id=ids[name],
+            name=name,
+            n_rows=len(table),
+            n_missing=len(joined.missing.get(name, [])),
+            examples=[str(k) for k in joined.missing.get(name, [])[:5]],
+        )
+        for name, table in tables.items()
+    ]
+
+
+def describe_target(table: Any, name: str, task: str) -> Target:
+    """What a target column is taken for, and what is wrong with it."""
+    column = need_column(table, name, "the target")
+    found, reason = detect_task(column, task)
+    problem = ""
+    try:
+        check_target(column, found)
+    except InputError as error:
+        problem = str(error)
+    classes: dict[str, int] = {}
+    low = high = None
+    if found == "classification":
+        counts = column.value_counts()
+        if len(counts) > min(200, max(10, len(column) // 2)):
+            problem = problem or f"{len(counts)} classes for {len(column)} rows: is this a name or a number?"
+        if len(counts) < 2:
+            problem = problem or "There is one class only: nothing to learn."
+        classes = {str(k): int(v) for k, v in counts.head(50).items()}
+    elif not problem:
+        low, high = float(column.min()), float(column.max())
+    return Target(
+        task=found,  # type: ignore[arg-type]
+        reason=reason,
+        n_missing=int(column.isna().sum()),
+        classes=classes,
+        low=low,
+        high=high,
+        problem=problem,
+    )

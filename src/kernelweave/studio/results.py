@@ -1,0 +1,274 @@
+"""From a fitted model to everything that the studio shows about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave import learners
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, view_weights
+from kernelweave.reports import CITATIONS
+from kernelweave.runs.fitting import Prepared
+from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.schema import (
+    Certificate,
+    Contributions,
+    Convergence,
+    Curve,
+    HeldOut,
+    PathResult,
+    Receiver,
+    Results,
+    Weights,
+)
+
+#: Kernels with a line of their own on a path, rows and kernels of contributions, rows of the predictions table.
+MOST_LINES = 40
+MOST_ROWS = 200
+MOST_PARTS = 12
+MOST_PREDICTIONS = 2000
+MOST_POINTS = 200
+
+
+def describe_model(
+    model: Any,
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Any, Any],
+    held: Any,
+    paths: list[Path],
+    nested: list[dict[str, float]],
+    remarks: list[str],
+) -> Results:
+    """Collect what the pages show.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    spec : FitSpec
+    prepared : Prepared
+    rows : pair of arrays
+        Training and held-out rows.
+    held : Held or None
+    paths : list of Path
+        One for each output that has its own.
+    nested : list of dict
+        Scores of outer folds.
+    remarks : list of str
+        What the reader should know.
+
+    Returns
+    -------
+    Results
+    """
+    train, test = rows
+    shown = test if len(test) else train
+    return Results(
+        task=prepared.task,
+        target=spec.target,
+        method=spec.method,
+        estimator=type(model).__name__,
+        weights=describe_weights(model),
+        curve=describe_curve(model, spec.rule),
+        paths=[describe_path(path) for path in paths],
+        contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
+        held=None if held is None else describe_held(model, prepared, test, held),
+        nested=[dict(fold) for fold in nested],
+        certificate=describe_certificate(model),
+        convergence=[
+            Convergence(
+                output=name, history={key: _floats(values) for key, values in history.items() if len(values)}
+            )
+            for name, history in zip(_problem_names(model), model.history_, strict=True)
+        ],
+        remarks=remarks,
+    )
+
+
+def _floats(values: Any) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float).ravel()]
+
+
+def output_names(model: Any, number: int) -> list[str]:
+    """Names of the outputs: the classes where there are as many, the second class for two."""
+    classes = [str(c) for c in getattr(model, "classes_", [])]
+    if len(classes) == number:
+        return classes
+    if number == 1:
+        return [classes[1] if len(classes) == 2 else ""]
+    return [f"output {k + 1}" for k in range(number)]
+
+
+def _problem_names(model: Any) -> list[str]:
+    return output_names(model, len(model.history_))
+
+
+def is_deep(model: Any) -> bool:
+    """Whether the learner stacks layers of kernels."""
+    return hasattr(learners.resolve(model.learner), "n_layers")
+
+
+def describe_weights(model: Any) -> Weights:
+    """Weights of kernels, by view, and by layer for deep models."""
+    layers: list[list[float]] = []
+    names: list[str] = []
+    if is_deep(model) and model.weights_.ndim >= 2:
+        stacked = np.asarray(model.weights_, dtype=float)
+        while stacked.ndim > 2:
+            stacked = stacked.mean(axis=0)
+        layers = stacked.tolist()
+        names = [str(n) for n in model.kernel_names_]
+    found = kernel_weights(model)
+    values = found.weights.reshape(len(found.weights), -1)
+    outputs = [name or "weight" for name in found.outputs]
+    if layers and len(outputs) == len(layers):
+        outputs = [f"layer {k + 1}" for k in range(len(layers))]
+    return Weights(
+        names=[str(n) for n in found.names],
+        outputs=outputs,
+        values=values.tolist(),
+        views=view_weights(model),
+        layers=layers,
+        layer_names=names,
+    )
+
+
+def describe_curve(model: Any, rule: str) -> Curve | None:
+    """Scores over folds along the path."""
+    results = getattr(model, "cv_results_", None)
+    if results is None:
+        return None
+    mean = np.asarray(results["mean_test_score"])
+    folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
+    return Curve(
+        alphas=results["alpha"].tolist(),
+        mean=_floats(mean),
+        error=_floats(results["std_error_test_score"]),
+        folds=[_floats(fold) for fold in folds],
+        chosen=int(model.best_index_),
+        best=int(np.argmax(mean)),
+        rule=rule,
+        score=str(results["score_name"]),
+    )
+
+
+def describe_path(path: Path) -> PathResult:
+    """Weights along a path: the kernels that grow largest, and how many there are."""
+    weights = np.asarray(path.weights, dtype=float)
+    largest = np.abs(weights).max(axis=0)
+    order = [int(m) for m in np.argsort(-largest, kind="stable")[:MOST_LINES] if largest[m] > 0]
+    return PathResult(
+        output=path.output,
+        alphas=path.alphas.tolist(),
+        df=_floats(path.df),
+        n_active=(weights > 0).sum(axis=1).tolist(),
+        names=[str(path.names[m]) for m in order],
+        weights=np.round(weights[:, order], 8).tolist(),
+        chosen=path.chosen,
+    )
+
+
+def describe_contributions(model: Any, prepared: Prepared, rows: Any, *, held: bool) -> Contributions | None:
+    """What the kernels that matter most add to the decision values of single rows; the last part is all others."""
+    X = prepared.X.iloc[rows]
+    parts = np.asarray(model.kernel_contributions(X), dtype=float)
+    parts = parts[:, :, None] if parts.ndim == 2 else parts
+    order = [
+        int(m)
+        for m in np.argsort(-parts.std(axis=0).sum(axis=1), kind="stable")[:MOST_PARTS]
+        if np.any(parts[:, m])
+    ]
+    if not order:
+        return None
+    rest = parts.sum(axis=1) - parts[:, order].sum(axis=1)
+    names = [str(model.kernel_names_[m]) for m in order]
+    shown = parts[:, order]
+    if len(contribution_sizes(model, X).names) > len(order):
+        names.append("all other kernels")
+        shown = np.concatenate([shown, rest[:, None]], axis=1)
+    return Contributions(
+        rows=[str(label) for label in X.index],
+        kernels=names,
+        outputs=output_names(model, parts.shape[2]),
+        values=np.round(shown.transpose(2, 0, 1), 6).tolist(),
+        intercepts=np.atleast_1d(np.asarray(model.intercept_, dtype=float)).tolist(),
+        held=held,
+    )
+
+
+def describe_held(model: Any, prepared: Prepared, test: Any, held: Any) -> HeldOut:
+    """Scores, predictions, confusion matrix and curves of the held-out rows."""
+    frame = held.predictions.assign(truth=held.truth)
+    columns = ["row", "truth", *(c for c in frame.columns if c not in ("row", "truth"))]
+    out = HeldOut(
+        scores=held.scores,
+        columns=columns,
+        rows=[
+            [plain(value) for value in row]
+            for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
+        ],
+    )
+    if prepared.task == "classification":
+        from sklearn.metrics import confusion_matrix
+
+        classes = [str(c) for c in model.classes_]
+        truth = np.asarray(held.truth).astype(str)
+        guess = held.predictions["prediction"].to_numpy().astype(str)
+        out.classes = classes
+        out.confusion = confusion_matrix(truth, guess, labels=classes).tolist()
+        values = np.asarray(model.decision_function(prepared.X.iloc[test]))
+        values = values[:, None] if values.ndim == 1 else values
+        for name, column in zip(output_names(model, values.shape[1]), values.T, strict=True):
+            receiver = _receiver(name, truth == name, column)
+            if receiver is not None:
+                out.receivers.append(receiver)
+    return out
+
+
+def plain(value: Any) -> str | float | int | None:
+    """A cell that JSON knows."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return round(value, 8) if np.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _receiver(name: str, truth: Any, score: Any) -> Receiver | None:
+    from sklearn import metrics
+
+    if truth.all() or not truth.any():
+        return None
+    fpr, tpr, _ = metrics.roc_curve(truth, score)
+    precision, recall, _ = metrics.precision_recall_curve(truth, score)
+    thin, few = _thin(len(fpr)), _thin(len(recall))
+    return Receiver(
+        output=name,
+        fpr=fpr[thin].tolist(),
+        tpr=tpr[thin].tolist(),
+        auc=float(metrics.auc(fpr, tpr)),
+        precision=precision[few].tolist(),
+        recall=recall[few].tolist(),
+        average_precision=float(metrics.average_precision_score(truth, score)),
+    )
+
+
+def _thin(number: int) -> Any:
+    return np.unique(np.linspace(0, number - 1, min(number, MOST_POINTS)).round().astype(int))
+
+
+def describe_certificate(model: Any) -> Certificate:
+    """How the fit ended, and how far it may be from the optimum."""
+    named = "C" if hasattr(model, "C_") else "alpha"
+    return Certificate(
+        objective=float(model.objective_),
+        gap=float(model.gap_),
+        rel_gap=float(model.rel_gap_),
+        status=str(model.status_),
+        n_iter=int(model.n_iter_),
+        stationarity=_floats(np.atleast_1d(getattr(model, "stationarity_", []))),
+        held_as=str(model.gram_),
+        strength=f"{named} = {getattr(model, f'{named}_'):.4g}",
+        citation=CITATIONS.get(type(learners.resolve(model.learner)).__name__, ""),
+    )

@@ -1,0 +1,175 @@
+"""Start the studio: one server for a data folder, on this machine alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
+
+#: Seconds that open connections get when the server stops.
+FAREWELL = 2
+
+
+def serve(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+    exposed: bool = False,
+    upload: int = 0,
+    at_once: int = 1,
+) -> None:
+    """Serve until Ctrl-C; where a server runs for this folder already, open that one.
+
+    Parameters
+    ----------
+    folder : Path
+        The data folder.
+    host : str, default="127.0.0.1"
+    port : int, default=0
+        0 for a free one.
+    browser : bool, default=True
+        Open the browser.
+    exposed : bool, default=False
+        Whether the user said that others may reach the host.
+    upload : int, default=0
+        Largest upload in bytes, 0 for the usual limit.
+    at_once : int, default=1
+        Runs at the same time.
+    """
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    check_host(host, exposed=exposed, token=token)
+    # NiceGUI reads this when it is imported, and would write into the current folder
+    os.environ["NICEGUI_STORAGE_PATH"] = str(folder.expanduser().resolve() / "studio" / "pages")
+    try:
+        import uvicorn
+
+        from kernelweave.studio.app import make_app
+        from kernelweave.studio.limits import Limits
+        from kernelweave.studio.service import Studio
+    except ImportError as error:
+        raise InputError(
+            f"The studio needs more packages: pip install 'kernelweave[studio]' ({error})."
+        ) from error
+    limits = Limits(upload=upload) if upload else Limits()
+    studio = Studio(folder, limits, at_once=at_once)
+    access = Access(studio.store, studio.places.root, token)
+    with _only_server(studio.places.lock) as lock:
+        if lock is None:
+            _open_running(studio.places.lock, access, browser)
+            return
+        listener = _listen(host, port)
+        port = listener.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        lock.write(json.dumps({"pid": os.getpid(), "address": f"http://{name}:{port}"}))
+        lock.flush()
+        hosts = LOOPBACK_NAMES if is_loopback(host) else LOOPBACK_NAMES | _own_names(host)
+        app = make_app(studio, access, hosts=hosts)
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else name
+        address = f"http://{shown}:{port}{LOGIN}?token={access.mint()}"
+        print(f"kernelweave studio for {studio.places.root}", flush=True)
+        print(f"Open {address}", flush=True)
+        print(
+            "The address works once; run the command again for another. Ctrl-C ends the studio, not its runs.",
+            flush=True,
+        )
+        if browser:
+            threading.Thread(target=_open_when_ready, args=(shown, port, address), daemon=True).start()
+        config: Any = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=FAREWELL,
+            ws_max_size=studio.limits.body,
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+        print("The studio has ended; its runs go on.", flush=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"Cannot listen on {host}, port {port}: {error.strerror}. Choose another --port."
+        ) from None
+    listener.listen(128)
+    return listener
+
+
+def _own_names(host: str) -> frozenset[str]:
+    """Names by which others may call a host that listens beyond this machine."""
+    names = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+    if host in ("0.0.0.0", "::"):
+        with contextlib.suppress(OSError):
+            names |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)}
+    return frozenset(f"[{name}]" if ":" in name else name for name in names)
+
+
+@contextlib.contextmanager
+def _only_server(path: Path) -> Iterator[Any]:
+    """The lock file, open for writing; None where another server holds it. It ends with its process."""
+    with path.open("a+", encoding="utf8") as file:
+        if not _try_lock(file):
+            yield None
+            return
+        file.seek(0)
+        file.truncate()
+        path.chmod(0o600)
+        yield file
+
+
+def _try_lock(file: Any) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where a second server is the user's own affair
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _open_running(path: Path, access: Access, browser: bool) -> None:
+    for _ in range(50):
+        with contextlib.suppress(ValueError, KeyError):
+            address = f"{json.loads(path.read_text('utf8'))['address']}{LOGIN}?token={access.mint()}"
+            print(f"A studio is running for this folder already. Open {address}", flush=True)
+            if browser:
+                webbrowser.open(address)
+            return
+        time.sleep(0.1)
+    raise InputError(f"Another process holds {path}, but does not say where it listens. Try again.")
+
+
+def _open_when_ready(host: str, port: int, address: str) -> None:
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(f"http://{host}:{port}{LOGIN}", timeout=1.0)
+        except urllib.error.HTTPError:  # an answer, if only that there was no token
+            break
+        except OSError:
+            time.sleep(0.1)
+    if not webbrowser.open(address):
+        print("No browser could be opened; open the address by hand.", file=sys.stderr, flush=True)

@@ -1,0 +1,497 @@
+"""What the studio can do: the functions behind both the API and the pages."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave.runs.fitting import (
+    Prepared,
+    describe_cv,
+    features_of,
+    make_cv,
+    make_model,
+    predictions,
+    prepare,
+    scores,
+    split,
+)
+from kernelweave.runs.folders import csv_text, write_text
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec, expand_views, parse_views
+from kernelweave.runs.tables import check_target, read_table
+from kernelweave.studio import profiles
+from kernelweave.studio.catalogue import Catalogue, file_id
+from kernelweave.studio.checking import check_table_file
+from kernelweave.studio.jobs import LOG, Queue, read_log
+from kernelweave.studio.limits import Limits
+from kernelweave.studio.places import SUFFIXES, Places, free_path, safe_name
+from kernelweave.studio.schema import (
+    About,
+    Artifact,
+    Checked,
+    Columns,
+    Comparison,
+    Curve,
+    Data,
+    Difference,
+    Draft,
+    Event,
+    Joining,
+    KernelPreviews,
+    Log,
+    Metric,
+    PathPoint,
+    PathPoints,
+    Predicted,
+    Results,
+    Rows,
+    Run,
+    RunRequest,
+    Summary,
+    Table,
+    TableRef,
+    Target,
+    Views,
+)
+from kernelweave.studio.store import FINAL, Store
+from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
+
+DRAFT = "current"
+#: Rows of predictions that are sent back at once.
+FEW_ROWS = 200
+#: Kernels of a comparison.
+MOST_COMPARED = 25
+#: Rows that kernels are tried on before a run.
+TRIED = 20
+
+
+class Studio:
+    """One studio: a data folder with its tables and runs.
+
+    Parameters
+    ----------
+    folder : Path
+        The data folder.
+    limits : Limits, optional
+    at_once : int, default=1
+        Runs at the same time.
+    grace : float, default=20.0
+        Seconds that a run gets to stop by itself.
+    """
+
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, *, at_once: int = 1, grace: float = 20.0
+    ) -> None:
+        self.places = Places(folder)
+        self.limits = limits or Limits()
+        self.store = Store(self.places.database)
+        self.catalogue = Catalogue(self.places, self.limits)
+        self.queue = Queue(self.store, self.places, at_once, grace)
+
+    def about(self) -> About:
+        """Version, folder and limits."""
+        import kernelweave
+
+        return About(
+            version=kernelweave.__version__,
+            data_folder=str(self.places.root),
+            upload=self.limits.upload,
+            suffixes=list(SUFFIXES),
+        )
+
+    # ---- tables -----------------------------------------------------------------------------------
+
+    def tables(self) -> list[TableRef]:
+        """All tables that can be picked."""
+        return [entry.ref for entry in self.catalogue.entries().values()]
+
+    async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
+        """Take a table in as a stream of bytes: counted, checked by content, then kept in the data folder."""
+        from starlette.concurrency import run_in_threadpool
+
+        name = safe_name(name)
+        part = self.places.uploads / f"{time.time_ns():x}.part"
+        count = 0
+        try:
+            with part.open("wb") as file:
+                async for chunk in stream:
+                    count += len(chunk)
+                    if count > self.limits.upload:
+                        raise InputError(
+                            f"{name} is larger than the {self.limits.upload} bytes that are taken."
+                        )
+                    await run_in_threadpool(file.write, chunk)
+            if not count:
+                raise InputError(f"{name} is empty.")
+            return await run_in_threadpool(self._take_in, part, name)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _take_in(self, part: Path, name: str) -> TableRef:
+        check_table_file(part, name, self.limits)
+        # read under its own suffix, so that what cannot be parsed is refused before it is kept
+        trial = part.with_name(f"{part.stem}-{name}")
+        part.rename(trial)
+        try:
+            read_table(trial)
+            path = free_path(self.places.root, name)
+            trial.rename(path)
+        except InputError as error:
+            raise InputError(str(error).replace(str(trial), name)) from None
+        finally:
+            trial.unlink(missing_ok=True)
+        return TableRef(id=file_id(path.name), name=path.name, source="data folder", size=path.stat().st_size)
+
+    def remove_table(self, table_id: str) -> None:
+        """Delete a file of the data folder."""
+        entry = self.catalogue.entry(table_id)
+        if entry.ref.source != "data folder":
+            raise InputError("Built-in sets cannot be removed.")
+        entry.path().unlink(missing_ok=True)
+
+    def table(self, table_id: str) -> Table:
+        """Size, types and missing values of a table."""
+        entry = self.catalogue.entry(table_id)
+        return profiles.describe_table(self.catalogue.read(table_id), table_id, entry.ref.name)
+
+    def columns(self, table_id: str, start: int, number: int, search: str) -> Columns:
+        """Some columns of a table."""
+        table = self.catalogue.read(table_id)
+        names = [c for c in table.columns if search.lower() in c.lower()]
+        chosen = names[start : start + min(number, profiles.MOST_COLUMNS)]
+        return Columns(total=len(names), columns=profiles.describe_columns(table, chosen))
+
+    def rows(self, table_id: str, start: int, number: int, first_column: int, n_columns: int) -> Rows:
+        """Some rows of a table."""
+        table = self.catalogue.read(table_id)
+        names = list(table.columns)[first_column : first_column + n_columns]
+        return profiles.take_rows(table, start, number, names)
+
+    def join(self, data: Data) -> Joining:
+        """What comes out when tables are joined."""
+        paths = self.catalogue.paths(data)
+        tables = {name: self.catalogue.read_file(Path(p), Path(p).name) for name, p in paths.items()}
+        ids = dict(zip(paths, dict.fromkeys(data.tables), strict=True))
+        shared = [
+            c for c in next(iter(tables.values())).columns if all(c in t.columns for t in tables.values())
+        ]
+        problem = ""
+        try:
+            joined = self.catalogue.join(data)
+        except InputError as error:
+            problem = str(error)
+            joined = Joined(next(iter(tables.values())), {}, {}, {})
+        return Joining(
+            n_rows=0 if problem else len(joined.table),
+            columns=list(joined.table.columns),
+            numeric=profiles.numeric_columns(joined.table),
+            sides=profiles.describe_sides(joined, tables, ids),
+            views=joined.views,
+            keys=shared,
+            problem=problem,
+        )
+
+    def target(self, data: Data, name: str, task: str) -> Target:
+        """What a target column is taken for."""
+        return profiles.describe_target(self.catalogue.join(data).table, name, task)
+
+    # ---- kernels and settings ---------------------------------------------------------------------
+
+    def views(self, data: Data, text: str, form: str) -> Views:
+        """Views from the text of a file, without columns that the tables have not."""
+        named = parse_views(text, "The file", gmt=form == "gmt")
+        columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
+        views = expand_views(named, columns, partial=True)
+        known = set(columns)
+        unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
+        return Views(views=views, n_unknown=len(unknown))
+
+    def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
+        """Tables split into what a fit needs; nothing in the settings may name a file."""
+        spec = self.confined(data, spec)
+        joined = self.catalogue.join(data)
+        return spec, joined, prepare(joined, spec)
+
+    @staticmethod
+    def confined(data: Data, spec: FitSpec) -> FitSpec:
+        """Settings without paths: views come as a table, further tables by their ids."""
+        if spec.join:
+            raise InputError("Setting `join`: name all tables in `data`.")
+        if isinstance(spec.views, str) and spec.views:
+            raise InputError("Setting `views`: give the views themselves, not the name of a file.")
+        return spec.model_copy(update={"key": data.key if len(data.tables) > 1 else spec.key})
+
+    def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
+        """Look at the kernels of a run before it."""
+        from kernelweave.studio.previews import preview_kernels
+
+        spec, _, prepared = self.prepared(data, spec)
+        return preview_kernels(spec, prepared, most)
+
+    def check(self, data: Data, spec: FitSpec) -> Checked:
+        """Would a run work? Raises `InputError` if not."""
+        import numpy as np
+        from sklearn.metrics import get_scorer_names
+
+        from kernelweave import learners
+        from kernelweave._errors import check_known
+        from kernelweave.assembly import memory_budget
+        from kernelweave.normalizers import resolve
+        from kernelweave.views import as_table
+
+        spec, _, prepared = self.prepared(data, spec)
+        model = make_model(spec, prepared)
+        train, test = split(prepared, spec)
+        learner = learners.resolve(model.learner)
+        if not np.isfinite(memory_budget(spec.max_memory)):
+            raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
+        _try_splits(spec, prepared, train)
+        if prepared.task == "regression" and not learner.regression:
+            raise InputError(f"{type(learner).__name__} is for classification.")
+        if spec.scoring:
+            check_known(spec.scoring, get_scorer_names(), "scoring")
+        resolve(model.normalize)
+        missing = prepared.X.isna().any(axis=1)
+        if missing.any():
+            raise InputError(
+                f"{int(missing.sum())} rows have missing values. Leave them out (missing = drop), or drop the columns."
+            )
+        few = as_table(prepared.X.iloc[train[:TRIED]])
+        for kernel in model.kernels or ():
+            with np.errstate(all="ignore"):
+                fine = np.isfinite(kernel(few)).all()
+            if not fine:
+                raise InputError(
+                    f"Kernel {kernel.label!r} overflows on these rows. Choose smaller parameters."
+                )
+        kind, arguments = describe_cv(spec, prepared.task)
+        n_classes = len(set(prepared.y.tolist())) if prepared.task == "classification" else 1
+        return Checked(
+            task=prepared.task,
+            reason=prepared.reason,
+            n_training=len(train),
+            n_held=len(test),
+            n_dropped=prepared.n_dropped,
+            n_columns=prepared.X.shape[1],
+            n_steps=count_steps(spec, n_classes if n_classes > 2 else 1),
+            splitter=f"{kind}({', '.join(f'{k}={v}' for k, v in arguments.items())})",
+        )
+
+    # ---- runs -------------------------------------------------------------------------------------
+
+    def add_run(self, request: RunRequest) -> Run:
+        """Check a run and put it into the queue."""
+        self.check(request.data, request.spec)
+        paths = self.catalogue.paths(request.data)
+        spec = self.confined(request.data, request.spec)
+        name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {spec.method}"
+        record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths}
+        return self.run(self.queue.add(name[:200], record))
+
+    def run(self, run_id: str) -> Run:
+        """One run."""
+        return self._describe(self.store.run(run_id))
+
+    def runs(self) -> list[Run]:
+        """All runs, newest first."""
+        return [self._describe(row) for row in reversed(self.store.runs())]
+
+    def _describe(self, row: Any) -> Run:
+        request = json.loads(row["request"])
+        request.pop("paths", None)
+        left = None
+        if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
+            left = (time.time() - row["started"]) / row["done"] * max(0, row["total"] - row["done"])
+        return Run(
+            id=row["id"],
+            name=row["name"],
+            state=row["state"],
+            created=row["created"],
+            started=row["started"],
+            finished=row["finished"],
+            cancelling=row["cancelled"] is not None and row["state"] not in FINAL,
+            done=row["done"],
+            total=row["total"],
+            step=row["step"],
+            seconds_left=left,
+            reason=row["reason"],
+            request=RunRequest.model_validate(request),
+            metrics=[Metric(**dict(metric)) for metric in self.store.metrics(row["id"])],
+            summary=Summary.model_validate_json(row["summary"]) if row["summary"] else None,
+        )
+
+    def points(self, run_id: str, after: int) -> PathPoints:
+        """Points of the path that came after a number."""
+        self.store.run(run_id)
+        names = self.places.run(run_id) / KERNELS
+        return PathPoints(
+            kernels=json.loads(names.read_text("utf8")) if names.exists() else [],
+            points=[
+                PathPoint(
+                    number=row["number"],
+                    stage=row["stage"],
+                    alpha=row["alpha"],
+                    rel_gap=row["rel_gap"],
+                    n_active=row["n_active"],
+                    weights=json.loads(row["weights"]),
+                )
+                for row in self.store.points(run_id, after)
+            ],
+        )
+
+    def log(self, run_id: str) -> Log:
+        """What a run wrote."""
+        self.store.run(run_id)
+        return Log(
+            events=[Event(time=row["time"], text=row["text"]) for row in self.store.events(run_id)],
+            text=read_log(self.places.run(run_id) / LOG),
+        )
+
+    def cancel(self, run_id: str) -> Run:
+        """Stop a run; what is done is kept."""
+        self.queue.cancel(run_id)
+        return self.run(run_id)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its files."""
+        self.queue.delete(run_id)
+
+    def results(self, run_id: str) -> Results:
+        """Everything that is shown about a finished run."""
+        path = self.places.run(run_id) / RESULTS
+        row = self.store.run(run_id)
+        if row["state"] not in FINAL or not path.exists():
+            raise InputError("This run has no results (yet).")
+        return Results.model_validate_json(path.read_bytes())
+
+    def artifacts(self, run_id: str) -> list[Artifact]:
+        """Files of a run."""
+        self.store.run(run_id)
+        return [Artifact(**dict(row)) for row in self.store.artifacts(run_id)]
+
+    def artifact(self, run_id: str, name: str) -> Path:
+        """One file of a run: only those it is known to have made."""
+        if name not in {a.name for a in self.artifacts(run_id)}:
+            raise InputError(f"Run {run_id} has no file {name!r:.60}.")
+        return self.places.run(run_id) / name
+
+    def predict(self, run_id: str, data: Data) -> Predicted:
+        """Predict the rows of a table with the model of a run."""
+        from kernelweave.persistence import load
+
+        model = load(self.artifact(run_id, "model.skops"))
+        spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
+        table = self.catalogue.join(data).table
+        X = features_of(model, table)
+        classifier = hasattr(model, "classes_")
+        task = "classification" if classifier else "regression"
+        frame = predictions(model, X, task)
+        found: dict[str, float] = {}
+        if spec.target in table.columns and not table[spec.target].isna().any():
+            try:
+                y = check_target(table[spec.target], task)
+                if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
+                    found = {k: v for k, v in scores(model, X, y, task).items() if v == v}
+                    frame = frame.assign(truth=y)
+            except InputError:
+                pass  # a column of that name that is no such target
+        stem = "-".join(self.catalogue.paths(data))
+        name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
+        path = self.places.run(run_id) / name
+        write_text(path, csv_text(frame))
+        self.store.add_artifact(run_id, name, "predictions", path.stat().st_size)
+        from kernelweave.studio.results import plain
+
+        return Predicted(
+            artifact=name,
+            n_rows=len(frame),
+            columns=[str(c) for c in frame.columns],
+            rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
+            scores=found,
+        )
+
+    def compare(self, run_ids: list[str]) -> Comparison:
+        """Runs side by side."""
+        runs = [self.run(run_id) for run_id in dict.fromkeys(run_ids)]
+        metrics: dict[str, None] = {}
+        shares: list[dict[str, float]] = []
+        curves: list[Curve | None] = []
+        for run in runs:
+            metrics |= dict.fromkeys(metric.name for metric in run.metrics)
+            try:
+                found = self.results(run.id)
+            except InputError:
+                shares.append({})
+                curves.append(None)
+                continue
+            curves.append(found.curve)
+            values = [sum(row) / len(row) for row in found.weights.values]
+            shares.append(dict(zip(found.weights.names, values, strict=True)))
+        total: dict[str, float] = {}
+        for share in shares:
+            for name, value in share.items():
+                total[name] = max(total.get(name, 0.0), value)
+        kernels = sorted(total, key=lambda name: -total[name])[:MOST_COMPARED]
+        return Comparison(
+            runs=runs,
+            metrics=list(metrics),
+            kernels=kernels,
+            weights=[[share.get(name, 0.0) for share in shares] for name in kernels],
+            differences=_differences(runs, {ref.id: ref.name for ref in self.tables()}),
+            curves=curves,
+        )
+
+    # ---- the draft --------------------------------------------------------------------------------
+
+    def draft(self) -> Draft:
+        """What is being put together."""
+        kept = self.store.draft(DRAFT)
+        try:
+            return Draft.model_validate(kept) if kept else Draft()
+        except ValueError:  # of an older version
+            return Draft()
+
+    def set_draft(self, draft: Draft) -> Draft:
+        """Keep what is being put together."""
+        self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
+        return draft
+
+
+def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
+    """Ask for the first fold, inner and outer: a splitter that cannot divide the rows says so."""
+    if spec.nested == 1:
+        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
+    groups = None if prepared.groups is None else prepared.groups[train]
+    for number in (spec.cv, spec.nested):
+        if number:
+            splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # rare classes are for the run to mention
+                try:
+                    next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
+                except ValueError as error:
+                    raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
+
+
+def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
+    found = []
+    settings = []
+    for run in runs:
+        tables = ", ".join(names.get(table, table) for table in run.request.data.tables)
+        settings.append({"tables": tables, **run.request.spec.model_dump()})
+    for name in settings[0] if settings else ():
+        values = [s[name] for s in settings]
+        if any(value != values[0] for value in values):
+            found.append(Difference(setting=name, values=[_short(value) for value in values]))
+    return found
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+    return text if len(text) <= 120 else f"{text[:119]}…"

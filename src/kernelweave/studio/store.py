@@ -1,0 +1,231 @@
+"""What the studio remembers, in one SQLite file that server and runs write at the same time (WAL)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL,
+    started REAL, finished REAL, pid INTEGER, pid_started REAL, cancelled REAL, done INTEGER NOT NULL DEFAULT 0,
+    total INTEGER, step TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', summary TEXT);
+CREATE TABLE IF NOT EXISTS event (
+    number INTEGER PRIMARY KEY, run TEXT NOT NULL, time REAL NOT NULL, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS point (
+    number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, alpha REAL NOT NULL, rel_gap REAL,
+    n_active INTEGER NOT NULL, weights TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS metric (
+    run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, spread REAL, PRIMARY KEY (run, name));
+CREATE TABLE IF NOT EXISTS artifact (
+    run TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (run, name));
+CREATE TABLE IF NOT EXISTS token (hash TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS session (hash TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
+CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
+"""
+
+#: States of a run that will not change any more.
+FINAL = ("done", "cancelled", "failed")
+#: States of a run that has a process, or is about to have one.
+ACTIVE = ("starting", "running")
+
+
+class Store:
+    """The studio's memory; safe to use from several threads and processes.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        try:
+            with self._db() as db:
+                db.executescript(_TABLES)
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{path} cannot be used as the studio's memory: {error}. Choose another --data-dir."
+            ) from None
+
+    @contextmanager
+    def _db(self) -> Iterator[sqlite3.Connection]:
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA journal_mode=WAL")
+            # in WAL mode a crash of the machine may lose the last moments, never the file
+            db.execute("PRAGMA synchronous=NORMAL")
+            self._local.db = db
+        yield db
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        db = getattr(self._local, "db", None)
+        if db is not None:
+            db.close()
+            self._local.db = None
+
+    def _change(self, statement: str, *values: Any) -> int:
+        with self._db() as db:
+            return db.execute(statement, values).rowcount
+
+    def _rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        with self._db() as db:
+            return db.execute(statement, values).fetchall()
+
+    # ---- runs -------------------------------------------------------------------------------------
+
+    def add_run(self, run_id: str, name: str, request: Mapping[str, Any]) -> None:
+        """Put a run into the queue."""
+        self._change(
+            "INSERT INTO run (id, name, state, request, created) VALUES (?, ?, 'queued', ?, ?)",
+            run_id,
+            name,
+            json.dumps(request),
+            time.time(),
+        )
+
+    def run(self, run_id: str) -> sqlite3.Row:
+        """One run; an unknown one is an error."""
+        found = self._rows("SELECT * FROM run WHERE id = ?", run_id)
+        if not found:
+            raise InputError(f"There is no run {run_id!r:.60}.")
+        return found[0]
+
+    def runs(self, states: Iterable[str] = ()) -> list[sqlite3.Row]:
+        """Runs in some states, or all, oldest first."""
+        states = tuple(states)
+        where = f"WHERE state IN ({','.join('?' * len(states))})" if states else ""
+        return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *states)
+
+    def move(self, run_id: str, old: Iterable[str], new: str, **values: Any) -> bool:
+        """Change the state of a run if it is one of the old ones; the answer says whether."""
+        old = tuple(old)
+        columns = {"state": new, **values}
+        names = ", ".join(f"{name} = ?" for name in columns)
+        marks = ",".join("?" * len(old))
+        statement = f"UPDATE run SET {names} WHERE id = ? AND state IN ({marks})"
+        return self._change(statement, *columns.values(), run_id, *old) == 1
+
+    def finish(self, run_id: str, state: str, reason: str = "", summary: Any = None) -> bool:
+        """End a run that has not ended yet."""
+        values: dict[str, Any] = {"finished": time.time(), "reason": reason}
+        if summary is not None:
+            values["summary"] = json.dumps(summary)
+        return self.move(run_id, ("queued", *ACTIVE), state, **values)
+
+    def progress(self, run_id: str, done: int, total: int | None, step: str) -> bool:
+        """Note how far a run is; the answer says whether somebody wants it to stop."""
+        self._change("UPDATE run SET done = ?, total = ?, step = ? WHERE id = ?", done, total, step, run_id)
+        return self.is_cancelled(run_id)
+
+    def cancel(self, run_id: str) -> None:
+        """Ask a run to stop."""
+        self._change("UPDATE run SET cancelled = coalesce(cancelled, ?) WHERE id = ?", time.time(), run_id)
+
+    def wait_for(self, run_id: str) -> None:
+        """A run that is stopping writes down what it has: the time that it gets for that begins now."""
+        self._change(
+            "UPDATE run SET cancelled = ? WHERE id = ? AND cancelled IS NOT NULL", time.time(), run_id
+        )
+
+    def is_cancelled(self, run_id: str) -> bool:
+        """Whether a run has been asked to stop, or is gone."""
+        found = self._rows("SELECT cancelled FROM run WHERE id = ?", run_id)
+        return not found or found[0]["cancelled"] is not None
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Give a run another name."""
+        self._change("UPDATE run SET name = ? WHERE id = ?", name, run_id)
+
+    def delete_run(self, run_id: str) -> None:
+        """Forget a run."""
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            for table in ("event", "point", "metric", "artifact"):
+                db.execute(f"DELETE FROM {table} WHERE run = ?", (run_id,))
+            db.execute("DELETE FROM run WHERE id = ?", (run_id,))
+            db.execute("COMMIT")
+
+    # ---- what runs leave --------------------------------------------------------------------------
+
+    def add_event(self, run_id: str, text: str) -> None:
+        """Note what happened."""
+        self._change("INSERT INTO event (run, time, text) VALUES (?, ?, ?)", run_id, time.time(), text)
+
+    def events(self, run_id: str) -> list[sqlite3.Row]:
+        """What happened, oldest first."""
+        return self._rows("SELECT number, time, text FROM event WHERE run = ? ORDER BY number", run_id)
+
+    def add_points(self, run_id: str, points: Iterable[tuple[str, float, float | None, int, str]]) -> None:
+        """Add points of a path: stage, alpha, relative gap, kernels with a weight, weights as JSON."""
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany(
+                "INSERT INTO point (run, stage, alpha, rel_gap, n_active, weights) VALUES (?, ?, ?, ?, ?, ?)",
+                [(run_id, *point) for point in points],
+            )
+            db.execute("COMMIT")
+
+    def points(self, run_id: str, after: int = 0, most: int = 2000) -> list[sqlite3.Row]:
+        """Points of a path that came after a number."""
+        return self._rows(
+            "SELECT * FROM point WHERE run = ? AND number > ? ORDER BY number LIMIT ?", run_id, after, most
+        )
+
+    def add_metric(self, run_id: str, name: str, value: float, spread: float | None = None) -> None:
+        """Keep a score."""
+        self._change("INSERT OR REPLACE INTO metric VALUES (?, ?, ?, ?)", run_id, name, value, spread)
+
+    def metrics(self, run_id: str) -> list[sqlite3.Row]:
+        """Scores of a run in the order they came."""
+        return self._rows("SELECT name, value, spread FROM metric WHERE run = ? ORDER BY rowid", run_id)
+
+    def add_artifact(self, run_id: str, name: str, kind: str, size: int) -> None:
+        """Note a file that a run made."""
+        self._change("INSERT OR REPLACE INTO artifact VALUES (?, ?, ?, ?)", run_id, name, kind, size)
+
+    def artifacts(self, run_id: str) -> list[sqlite3.Row]:
+        """Files that a run made."""
+        return self._rows("SELECT name, kind, size FROM artifact WHERE run = ? ORDER BY rowid", run_id)
+
+    # ---- access and drafts ------------------------------------------------------------------------
+
+    def add_secret(self, table: str, digest: str) -> None:
+        """Keep the hash of a token or a session."""
+        assert table in ("token", "session")
+        self._change(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", digest, time.time())
+
+    def take_token(self, digest: str, age: float) -> bool:
+        """Use up a token that is not too old."""
+        return (
+            self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
+        )
+
+    def has_session(self, digest: str, age: float) -> bool:
+        """Whether a session is known and not too old."""
+        return bool(
+            self._rows("SELECT 1 FROM session WHERE hash = ? AND created > ?", digest, time.time() - age)
+        )
+
+    def draft(self, name: str) -> Any:
+        """A draft, None if there is none."""
+        found = self._rows("SELECT value FROM draft WHERE name = ?", name)
+        return json.loads(found[0]["value"]) if found else None
+
+    def set_draft(self, name: str, value: Any) -> None:
+        """Keep a draft."""
+        self._change("INSERT OR REPLACE INTO draft VALUES (?, ?)", name, json.dumps(value))

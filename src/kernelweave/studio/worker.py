@@ -1,0 +1,275 @@
+"""One run, in a process of its own: ``python -m kernelweave.studio.worker DATA_FOLDER RUN_ID``.
+
+It reads its request from the store and writes there what it does, so that neither the page nor the server need to live.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from kernelweave._errors import InputError
+from kernelweave.studio.places import Places
+from kernelweave.studio.store import Store
+
+#: File in a run's folder with everything that the pages show.
+RESULTS = "results.json"
+#: Kernel names, known before the first weights are.
+KERNELS = "kernels.json"
+#: Classes beyond which only the first ones get a path of their own.
+MOST_PATHS = 10
+
+
+def main(folder: str, run_id: str) -> int:
+    """Do a run and note how it ended."""
+    faulthandler.enable()
+    places = Places(Path(folder))
+    store = Store(places.database)
+    pid = os.getpid()
+    started = {"pid": pid, "pid_started": psutil.Process(pid).create_time(), "started": time.time()}
+    if not store.move(run_id, ("starting",), "running", **started):
+        print(f"Run {run_id} is not waiting for a process.", flush=True)
+        return 1
+    signal.signal(signal.SIGTERM, _interrupt)
+    store.add_event(run_id, f"Started as process {pid}.")
+    try:
+        _Run(places, store, run_id).do()
+    except KeyboardInterrupt:
+        store.finish(run_id, "cancelled", "Stopped before a model was complete; nothing could be kept.")
+        return 0
+    except InputError as error:
+        print(error, flush=True)
+        store.finish(run_id, "failed", str(error))
+    except MemoryError:
+        traceback.print_exc()
+        store.finish(
+            run_id, "failed", "The memory is exhausted. Use fewer rows or kernels, or a smaller max_memory."
+        )
+    except BaseException as error:
+        traceback.print_exc()
+        store.finish(run_id, "failed", f"{type(error).__name__}: {str(error) or 'no reason given'}")
+    else:
+        return 0
+    return 1
+
+
+def _interrupt(*_: Any) -> None:
+    # paths and folds keep what is done after Ctrl-C
+    raise KeyboardInterrupt
+
+
+class _Run:
+    """The steps of a run."""
+
+    def __init__(self, places: Places, store: Store, run_id: str) -> None:
+        self.places, self.store, self.run_id = places, store, run_id
+        self.folder = places.run(run_id)
+        self.remarks: list[str] = []
+
+    def do(self) -> None:
+        """Read, fit, score, write."""
+        from kernelweave.runs.fitting import fit_model, make_model, prepare, split
+        from kernelweave.runs.joining import read_tables
+        from kernelweave.runs.nested import nested_scores, say_nested
+        from kernelweave.runs.spec import FitSpec
+        from kernelweave.runs.tables import describe
+        from kernelweave.runs.writing import score_held, write_run
+        from kernelweave.studio.progress import Progress
+        from kernelweave.studio.results import describe_model
+
+        begin = time.monotonic()
+        row = self.store.run(self.run_id)
+        request = json.loads(row["request"])
+        spec = FitSpec(**request["spec"])
+        paths: dict[str, str] = request["paths"]
+        data = read_tables(paths, spec.key)
+        prepared = prepare(data, spec)
+        train, test = rows = split(prepared, spec)
+        model = make_model(spec, prepared)
+        self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
+        self._tell(f"{len(train)} rows to learn from, {len(test)} held out.")
+        self._note_kernels(model, prepared.X.iloc[train])
+        n_outputs = self._count_outputs(prepared)
+        steps = count_steps(spec, n_outputs)
+        progress = Progress(self.store, self.run_id, steps)
+        progress.flush("reading is done")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit_model(model, prepared, train, progress)
+            self._remark(caught)
+        kept = progress.stopped
+        self.store.wait_for(self.run_id)
+        held = score_held(model, prepared, test)
+        self._keep_scores(model, held)
+        found = [] if kept else self._paths(model, progress)
+        outer: list[dict[str, float]] = []
+        if not progress.stopped and spec.nested:
+            progress.draws, progress.stage = False, "nested"
+            try:
+                outer = nested_scores(spec, prepared, train, progress, lambda _: progress.stopped)
+            except KeyboardInterrupt:
+                self.remarks.append("Stopped during nested cross-validation.")
+            self._keep_nested(outer)
+        progress.end("writing")
+        self.store.wait_for(self.run_id)
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
+        pictures = self._pictures(model, held, prepared.X.iloc[train], found)
+        about = say_nested(outer) if outer else ""
+        write_run(
+            self.folder, model, self._portable(spec, paths), data, prepared, paths, rows, held, about, row["name"],
+            pictures,
+        )  # fmt: skip
+        self._list_files()
+        summary = {
+            "task": prepared.task,
+            "method": spec.method,
+            "n_kernels": int(model.n_kernels_),
+            "n_active": len(results.weights.names),
+            "strength": results.certificate.strength,
+            "rel_gap": float(model.rel_gap_),
+            "status": str(model.status_),
+            "n_training": len(train),
+            "n_held": len(test),
+            "seconds": time.monotonic() - begin,
+        }
+        if progress.stopped:
+            reason = "Stopped on request; what was finished is kept."
+            self.store.finish(self.run_id, "cancelled", reason, summary)
+        else:
+            self._tell("Finished.")
+            self.store.finish(self.run_id, "done", "", summary)
+
+    # ---- steps ------------------------------------------------------------------------------------
+
+    def _tell(self, text: str) -> None:
+        print(text, flush=True)
+        self.store.add_event(self.run_id, text)
+
+    def _remark(self, caught: list[Any]) -> None:
+        for text in dict.fromkeys(str(w.message) for w in caught):
+            self.remarks.append(text)
+            self._tell(text)
+
+    def _note_kernels(self, model: Any, X: Any) -> None:
+        from kernelweave import banks
+
+        bank = banks.default(X) if model.kernels is None else model.kernels
+        text = json.dumps([kernel.label for kernel in bank])
+        (self.folder / KERNELS).write_text(text, encoding="utf8")
+        self._tell(f"{len(bank)} kernels.")
+
+    @staticmethod
+    def _count_outputs(prepared: Any) -> int:
+        if prepared.task == "regression":
+            return 1
+        number = len(set(prepared.y.tolist()))
+        return number if number > 2 else 1
+
+    def _paths(self, model: Any, progress: Any) -> list[Any]:
+        """The path on all training rows, for every output that has one of its own."""
+        from kernelweave.inspection import regularization_path
+        from kernelweave.studio.results import is_deep
+
+        outputs: list[str | None] = [None]
+        if model.weights_.ndim == 2 and hasattr(model, "classes_") and not is_deep(model):
+            outputs = [*(str(c) for c in model.classes_[:MOST_PATHS])]
+        found: list[Any] = []
+        for output in outputs:
+            progress.stage = f"class {output}" if output is not None else ""
+            try:
+                found.append(regularization_path(model, output=output, report=progress.report))
+            except KeyboardInterrupt:
+                break
+            except Exception as error:
+                # a path is a view of the model, whose loss is no reason to lose the model
+                traceback.print_exc()
+                self.remarks.append(f"There is no path: {error}")
+                break
+            if progress.stopped:
+                break
+        progress.stage = ""
+        return found
+
+    def _keep_scores(self, model: Any, held: Any) -> None:
+        results = getattr(model, "cv_results_", None)
+        if results is not None:
+            best = model.best_index_
+            self.store.add_metric(
+                self.run_id,
+                f"{results['score_name']}, folds",
+                float(results["mean_test_score"][best]),
+                float(results["std_error_test_score"][best]),
+            )
+        if held is not None:
+            for name, value in held.scores.items():
+                if value == value:
+                    self.store.add_metric(self.run_id, f"{name}, held out", float(value))
+
+    def _keep_nested(self, outer: list[dict[str, float]]) -> None:
+        import numpy as np
+
+        for name in outer[0] if outer else ():
+            values = np.array([fold[name] for fold in outer if name in fold])
+            spread = float(values.std(ddof=1)) if len(values) > 1 else None
+            self.store.add_metric(self.run_id, f"{name}, nested", float(values.mean()), spread)
+
+    def _pictures(self, model: Any, held: Any, X: Any, found: list[Any]) -> list[Any]:
+        from kernelweave.reports import draw_pictures
+
+        try:
+            pictures = draw_pictures(model, held, X, found[0] if found else None, with_path=bool(found))
+        except Exception as error:
+            traceback.print_exc()
+            self.remarks.append(f"The figures could not be drawn: {error}")
+            return []
+        (self.folder / "figures").mkdir(exist_ok=True)
+        for picture in pictures:
+            (self.folder / "figures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf8")
+            picture.figure.savefig(
+                self.folder / "figures" / f"{picture.name}.pdf", metadata={"CreationDate": None}
+            )
+        return pictures
+
+    @staticmethod
+    def _portable(spec: Any, paths: dict[str, str]) -> Any:
+        """Settings for a command line: with the files of further tables."""
+        return spec.model_copy(update={"join": ",".join(list(paths.values())[1:])})
+
+    def _list_files(self) -> None:
+        kinds = {
+            "model.skops": "model",
+            "report.html": "report",
+            "predictions.csv": "predictions",
+            "spec.toml": "settings",
+            "script.py": "script",
+        }
+        for name, kind in kinds.items():
+            path = self.folder / name
+            if path.exists():
+                self.store.add_artifact(self.run_id, name, kind, path.stat().st_size)
+        for path in sorted((self.folder / "figures").glob("*")):
+            self.store.add_artifact(self.run_id, f"figures/{path.name}", "figure", path.stat().st_size)
+
+
+def count_steps(spec: Any, n_outputs: int) -> int:
+    """Steps of a whole run: every strength on every fold, on all rows, once more for the path, and nested."""
+    from kernelweave.runs.fitting import parse_alphas
+
+    n_alphas = parse_alphas(spec.alphas)[1]
+    one = n_outputs * n_alphas * (spec.cv * spec.repeats + 1)
+    return one * (1 + spec.nested) + n_alphas * min(n_outputs, MOST_PATHS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

@@ -1,0 +1,395 @@
+"""The studio's API without a browser: tables, kernels, settings, a whole run and what it leaves."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+pytest.importorskip("psutil")
+pytest.importorskip("uvicorn")
+
+import kernelweave as kw
+from kernelweave.runs.spec import FitSpec
+from studio_server import Served, run_script, two_tables
+
+WINE = {"tables": ["set-wine"]}
+SPEC = {"target": "target", "alphas": "8", "cv": 3}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    served = Served(tmp_path_factory.mktemp("studio"))
+    yield served
+    served.close()
+
+
+@pytest.fixture(scope="module")
+def done(served):
+    """A finished run."""
+    spec = {
+        **SPEC,
+        "views": {"body": ["alcohol", "ash", "hue"], "rest": ["proline", "flavanoids"]},
+        "nested": 3,
+    }
+    spec["kernels"] = {"rest": "linear; rbf(gamma=0.5)"}
+    run = served.wait(served.run(data=WINE, spec=spec, name="wine by views"))
+    assert run["state"] == "done", run["reason"]
+    return run
+
+
+def get(served, path, **params):
+    answer = served.client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def post(served, path, body, status=200):
+    answer = served.client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_listed_described_and_previewed(served):
+    tables = {table["id"]: table for table in get(served, "/api/tables")}
+    assert {"set-wine", "set-breast-cancer", "set-iris"} <= set(tables)
+    table = get(served, "/api/tables/set-wine")
+    assert (table["n_rows"], table["n_columns"], table["n_missing"]) == (178, 14, 0)
+    columns = get(served, "/api/tables/set-wine/columns", search="A", number=2)
+    assert columns["total"] == 10
+    assert [c["name"] for c in columns["columns"]] == ["alcohol", "malic_acid"]
+    assert columns["columns"][0]["low"] == pytest.approx(11.03)
+    rows = get(served, "/api/tables/set-wine/rows", start=176, number=20, n_columns=3)
+    assert rows["total"] == 178
+    assert len(rows["rows"]) == 2
+    assert len(rows["columns"]) == 3
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npz"])
+def test_all_kinds_of_tables_can_be_uploaded(served, suffix):
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", None], "when": [True, False, True]})
+    stream = io.BytesIO()
+    if suffix == "parquet":
+        frame.to_parquet(stream, index=False)
+    elif suffix == "npz":
+        np.savez(stream, a=np.arange(3.0), m=np.eye(3)[:, :2])
+    else:
+        compression = "gzip" if suffix.endswith("gz") else None
+        frame.to_csv(stream, index=False, sep="\t" if suffix == "tsv" else ",", compression=compression)
+    answer = served.upload(f"small.{suffix}", stream.getvalue())
+    assert answer.status_code == 201, answer.text
+    table = answer.json()
+    about = get(served, f"/api/tables/{table['id']}")
+    assert about["n_rows"] == 3
+    columns = {c["name"]: c for c in get(served, f"/api/tables/{table['id']}/columns")["columns"]}
+    if suffix == "npz":
+        assert list(columns) == ["a", "m.0", "m.1"]
+    else:
+        assert columns["a"]["n_missing"] == columns["b"]["n_missing"] == 1
+        assert [columns[name]["kind"] for name in ("a", "b", "when")] == ["whole number", "text", "yes/no"]
+    assert served.client.delete(f"/api/tables/{table['id']}").status_code == 204
+    assert served.client.get(f"/api/tables/{table['id']}").status_code == 404
+
+
+def test_a_second_upload_of_a_name_does_not_replace_the_first(served):
+    first = served.upload("twice.csv", b"a,b\n1,2\n").json()
+    second = served.upload("twice.csv", b"a,b\n3,4\n").json()
+    assert (first["name"], second["name"]) == ("twice.csv", "twice-2.csv")
+    assert get(served, f"/api/tables/{first['id']}/rows")["rows"] == [["1", "2"]]
+
+
+def test_tables_are_joined_and_missing_rows_shown(served, tmp_path):
+    first, second, both = two_tables(tmp_path)
+    ids = [served.upload(path.name, path.read_bytes()).json()["id"] for path in (first, second)]
+    found = post(served, "/api/join", {"tables": ids, "key": "patient"})
+    assert found["problem"] == ""
+    assert found["n_rows"] == both
+    assert found["keys"] == ["patient"]
+    assert {name: len(columns) for name, columns in found["views"].items()} == {"means": 11, "worst": 10}
+    assert [side["n_missing"] for side in found["sides"]] == [225 - both, 230 - both]
+    assert found["sides"][0]["examples"]
+    assert "key" in post(served, "/api/join", {"tables": ids})["problem"]
+    wrong = post(served, "/api/join", {"tables": [ids[0], "set-wine"], "key": "patient"})
+    assert "no column 'patient'" in wrong["problem"]
+
+
+def test_the_task_is_detected(served):
+    assert post(served, "/api/target", {"data": WINE, "target": "target"})["task"] == "classification"
+    found = post(served, "/api/target", {"data": {"tables": ["set-diabetes"]}, "target": "target"})
+    assert found["task"] == "regression"
+    assert found["low"] == 25.0
+    many = post(served, "/api/target", {"data": WINE, "target": "alcohol", "task": "classification"})
+    assert "126 classes for 178 rows" in many["problem"]
+    answer = served.client.post("/api/target", json={"data": WINE, "target": "colour"})
+    assert answer.status_code == 422
+    assert "There is no column 'colour'" in answer.json()["detail"]
+
+
+# ---- kernels and settings -------------------------------------------------------------------------------------------
+
+
+def test_views_come_from_files_of_both_kinds(served):
+    toml = '[views]\nacids = ["*acid*"]\nrest = ["hue", "proline"]\n'
+    found = post(served, "/api/views", {"data": WINE, "text": toml, "format": "toml"})
+    assert found["views"] == {"acids": ["malic_acid"], "rest": ["hue", "proline"]}
+    gmt = "acids\tof a paper\tmalic_acid\tcitric_acid\nnone\t\tgene1\n"
+    found = post(served, "/api/views", {"data": WINE, "text": gmt, "format": "gmt"})
+    assert found == {"views": {"acids": ["malic_acid"]}, "n_unknown": 2}
+    answer = served.client.post("/api/views", json={"data": WINE, "text": "x = [", "format": "toml"})
+    assert answer.status_code == 422
+
+
+def test_kernels_are_previewed_as_they_will_be(served):
+    spec = {
+        **SPEC,
+        "views": {"all": ["alcohol", "hue"]},
+        "kernels": "linear; rbf(gamma=1); constant(value=2)",
+    }
+    found = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 2})
+    assert found["n_kernels"] == 3
+    assert found["n_rows"] == found["n_sampled"] == 142
+    triangle = 8 * 142 * 143 / 2
+    assert triangle <= found["memory"] <= triangle + 8 * 142 * 4
+    first, second, last = found["kernels"]
+    assert first["alignment"] >= second["alignment"] > last["alignment"] == 0.0
+    assert first["thumbnail"].startswith("data:image/png;base64,")
+    assert last["thumbnail"] == ""
+    # against the definition
+    frame = served.studio.catalogue.read("set-wine")
+    from kernelweave.runs.fitting import prepare, split
+    from kernelweave.runs.joining import Joined
+
+    checked = FitSpec(**spec)
+    prepared = prepare(Joined(frame, {}, {}, {}), checked)
+    train, _ = split(prepared, checked)
+    X = prepared.X.to_numpy()[train]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    K = kw.kernels.Linear()(X)
+    H = np.eye(len(K)) - 1 / len(K)
+    Y = (prepared.y[train][:, None] == np.unique(prepared.y)).astype(float)
+    T = H @ Y @ Y.T @ H
+    linear = next(k for k in found["kernels"] if "Linear" in k["name"])
+    expected = np.sum(H @ K @ H * T) / np.linalg.norm(H @ K @ H) / np.linalg.norm(T)
+    assert linear["alignment"] == pytest.approx(expected, rel=1e-10)
+
+
+def test_methods_and_settings_follow_learners_and_the_spec(served):
+    methods = {m["name"]: m for m in get(served, "/api/methods")}
+    assert set(methods) == set(kw.learners.LEARNERS)
+    for name, learner in kw.learners.LEARNERS.items():
+        method = methods[name]
+        assert method["summary"], name
+        assert {p["name"] for p in method["parameters"]} == set(learner().get_params()), name
+        assert all(p["about"] for p in method["parameters"]), name
+        assert set(method["settings"]) <= set(FitSpec.model_fields)
+    settings = {s["name"]: s for s in get(served, "/api/settings")}
+    assert list(settings) == list(FitSpec.model_fields)
+    undocumented = [name for name, s in settings.items() if not s["about"]]
+    assert undocumented == []
+    assert settings["task"]["choices"] == ["auto", "regression", "classification"]
+    assert (settings["cv"]["least"], settings["cv"]["most"]) == (2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"target": "hue", "method": "rkl", "balanced": True}, "weights classes"),
+        ({"method": "no-such"}, "Unknown method"),
+        ({"scoring": "no-such"}, "Unknown scoring"),
+        ({"normalize": "no-such"}, "normal"),
+        ({"kernels": "rbf(gama=1)"}, "gamma"),
+        ({"alphas": "0:1:3:4"}, "alphas"),
+        ({"group": "hue", "repeats": 3}, "Repeated folds"),
+        ({"holdout": "alcohol"}, "holds out"),
+        ({"views": "/etc/passwd"}, "not the name of a file"),
+        ({"join": "/etc/passwd"}, "name all tables in `data`"),
+        ({"views": {"v": ["nothing"]}}, "no column matches"),
+    ],
+)
+def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said):
+    for path in ("/api/check", "/api/runs"):
+        answer = served.client.post(path, json={"data": WINE, "spec": {**SPEC, **spec}})
+        assert answer.status_code == 422
+        assert said in answer.json()["detail"]
+
+
+def test_a_draft_is_kept(served):
+    draft = {"data": WINE, "spec": {**FitSpec(**SPEC).model_dump()}, "name": "mine"}
+    assert served.client.put("/api/draft", json=draft).json() == {**draft, "data": {**WINE, "key": ""}}
+    assert get(served, "/api/draft")["spec"]["alphas"] == "8"
+
+
+# ---- a run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_scores_and_a_path(served, done):
+    assert next(m["name"] for m in done["metrics"]) == "accuracy, folds"
+    assert {"accuracy, held out", "accuracy, nested"} <= {m["name"] for m in done["metrics"]}
+    assert done["summary"]["n_held"] == 36
+    assert done["done"] == done["total"]
+    points = get(served, f"/api/runs/{done['id']}/path")
+    assert len(points["kernels"]) == 9
+    stages = {p["stage"] for p in points["points"]}
+    assert {"fold 1 of 3", "all rows", "path"} <= stages
+    last = points["points"][-1]
+    assert get(served, f"/api/runs/{done['id']}/path", after=last["number"])["points"] == []
+    assert sum(last["weights"].values()) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_results_agree_with_the_model_file(served, done):
+    results = get(served, f"/api/runs/{done['id']}/results")
+    model = kw.load(served.studio.artifact(done["id"], "model.skops"))
+    frame = served.studio.catalogue.read("set-wine")
+    weights = dict(zip(results["weights"]["names"], results["weights"]["values"], strict=True))
+    for m, name in enumerate(model.kernel_names_):
+        expected = model.weights_[:, m]
+        np.testing.assert_allclose(weights.get(name, np.zeros(3)), expected, atol=1e-12)
+    assert results["certificate"]["rel_gap"] == model.rel_gap_
+    curve = results["curve"]
+    assert curve["mean"][curve["chosen"]] == model.best_score_
+    assert [path["output"] for path in results["paths"]] == list(model.classes_)
+    chosen = results["paths"][0]
+    values = dict(zip(chosen["names"], chosen["weights"][chosen["chosen"]], strict=True))
+    for m, name in enumerate(model.kernel_names_):
+        assert values.get(name, 0.0) == pytest.approx(model.weights_[0, m], abs=1e-5)
+    held = results["held"]
+    assert np.sum(held["confusion"]) == 36
+    columns = held["columns"]
+    for row in held["rows"][:5]:
+        here = dict(zip(columns, row, strict=True))
+        X = frame.loc[[here["row"]], list(model.feature_names_in_)]
+        assert model.predict(X)[0] == here["prediction"]
+        assert frame.loc[here["row"], "target"] == here["truth"]
+    parts = results["contributions"]
+    decision = [c for c in columns if c.startswith("decision")]
+    for k, name in enumerate(decision):
+        total = np.sum(parts["values"][k], axis=1) + parts["intercepts"][k]
+        given = [row[columns.index(name)] for row in held["rows"]]
+        np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+    assert len(results["nested"]) == 3
+    assert [r["output"] for r in held["receivers"]] == list(model.classes_)
+
+
+def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):
+    files = {f["name"]: f for f in get(served, f"/api/runs/{done['id']}/files")}
+    named = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
+    figures = {
+        f"figures/{n}.{s}"
+        for n in ("weights", "choice", "path", "contributions", "held-out")
+        for s in ("svg", "pdf")
+    }
+    assert named | figures <= set(files)
+    for name in (*named, *figures):
+        answer = served.client.get(f"/api/runs/{done['id']}/files/{name}")
+        assert answer.status_code == 200
+        assert len(answer.content) == files[name]["size"]
+        assert answer.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in answer.headers["content-security-policy"]
+        (tmp_path / name.replace("/", "-")).write_bytes(answer.content)
+    assert (tmp_path / "figures-path.pdf").read_bytes().startswith(b"%PDF")
+    model = kw.load(tmp_path / "model.skops")
+    space = run_script(tmp_path / "script.py", tmp_path)
+    again = space["model"]
+    np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
+    assert (again.predict(space["X"]) == model.predict(space["X"])).all()
+    # the settings make the same run on the command line
+    from kernelweave.cli import main
+
+    table = str(served.studio.places.sets / "wine.csv")
+    assert main(["fit", table, "--spec", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "again")]) == 0
+    np.testing.assert_allclose(
+        kw.load(tmp_path / "again" / "model.skops").weights_, model.weights_, atol=1e-10
+    )
+
+
+def test_a_model_predicts_new_tables(served, done):
+    frame = served.studio.catalogue.read("set-wine").iloc[::3].drop(columns=["target"])
+    table = served.upload("new wines.csv", frame.to_csv(index=False).encode()).json()
+    path = f"/api/runs/{done['id']}/predict"
+    found = post(served, path, {"data": {"tables": [table["id"]]}})
+    assert found["n_rows"] == len(frame)
+    assert found["scores"] == {}
+    model = kw.load(served.studio.artifact(done["id"], "model.skops"))
+    expected = model.predict(frame[list(model.feature_names_in_)])
+    assert [row[found["columns"].index("prediction")] for row in found["rows"]] == list(expected)
+    file = served.client.get(f"/api/runs/{done['id']}/files/{found['artifact']}")
+    assert len(pd.read_csv(io.BytesIO(file.content))) == len(frame)
+    assert post(served, path, {"data": WINE})["scores"]["accuracy"] > 0.9
+    answer = served.client.post(path, json={"data": {"tables": ["set-iris"]}})
+    assert answer.status_code == 422
+    assert "lacks" in answer.json()["detail"]
+
+
+def test_runs_are_compared(served, done, tmp_path):
+    first, second, _ = two_tables(tmp_path)
+    ids = [served.upload(path.name, path.read_bytes()).json()["id"] for path in (first, second)]
+    spec = {
+        "target": "target",
+        "alphas": "5",
+        "cv": 3,
+        "method": "simple",
+        "kernels": "linear; rbf(gamma=0.1)",
+    }
+    other = served.wait(served.run(data={"tables": ids, "key": "patient"}, spec=spec))
+    assert other["state"] == "done", other["reason"]
+    found = get(served, "/api/compare", run_id=[done["id"], other["id"]])
+    assert "accuracy, held out" in found["metrics"]
+    settings = {d["setting"]: d["values"] for d in found["differences"]}
+    assert settings["method"] == ["rls2", "simple"]
+    assert "seed" not in settings
+    assert len(found["weights"]) == len(found["kernels"])
+    assert found["curves"][0]["score"] == "accuracy"
+    results = get(served, f"/api/runs/{other['id']}/results")
+    assert set(results["weights"]["views"]) == {"means-2", "worst-2"}
+    space = run_script(served.studio.artifact(other["id"], "script.py"), tmp_path)
+    model = kw.load(served.studio.artifact(other["id"], "model.skops"))
+    np.testing.assert_allclose(space["model"].weights_, model.weights_, atol=1e-10)
+    np.testing.assert_allclose(
+        space["model"].decision_function(space["X"]), model.decision_function(space["X"]), atol=1e-8
+    )
+
+
+def test_regression_has_residuals(served):
+    spec = {"target": "target", "alphas": "5", "cv": 3, "kernels": "linear-features"}
+    run = served.wait(served.run(data={"tables": ["set-diabetes"]}, spec=spec))
+    assert run["state"] == "done", run["reason"]
+    held = get(served, f"/api/runs/{run['id']}/results")["held"]
+    assert held["confusion"] == held["receivers"] == []
+    assert {"truth", "prediction"} <= set(held["columns"])
+    assert held["scores"]["R^2"] > 0.2
+    assert served.client.delete(f"/api/runs/{run['id']}").status_code == 204
+    assert served.client.get(f"/api/runs/{run['id']}").status_code == 404
+
+
+# ---- documentation and speed ----------------------------------------------------------------------------------------
+
+
+def test_the_api_explains_itself_without_other_machines(served):
+    page = served.client.get("/api/docs").text
+    assert "/api/runs/{run_id}/results" in page
+    assert "http://" not in page.replace("http://127.0.0.1", "")
+    assert "https://" not in page
+    schema = get(served, "/api/openapi.json")
+    for path, verbs in schema["paths"].items():
+        for verb, route in verbs.items():
+            assert route.get("description"), f"{verb} {path}"
+
+
+def test_a_large_table_is_previewed_quickly(served, rng):
+    import time
+
+    frame = pd.DataFrame(rng.normal(size=(50_000, 20)), columns=[f"x{j}" for j in range(20)])
+    frame["target"] = np.where(frame["x0"] > 0, "yes", "no")
+    table = served.upload("large.csv", frame.to_csv(index=False, float_format="%.6f").encode()).json()
+    begin = time.monotonic()
+    assert get(served, f"/api/tables/{table['id']}")["n_rows"] == 50_000
+    assert len(get(served, f"/api/tables/{table['id']}/columns")["columns"]) == 21
+    assert len(get(served, f"/api/tables/{table['id']}/rows")["rows"]) == 20
+    seconds = time.monotonic() - begin
+    print(f"50,000 rows previewed in {seconds:.2f} s")
+    assert seconds < 4.0  # 2 s on a machine of its own
