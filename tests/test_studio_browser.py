@@ -91,16 +91,24 @@ class Visit:
         self.context.close()
 
 
+@pytest.fixture(scope="module")
+def session(chromium, studio):
+    """What a browser keeps after it has logged in."""
+    here = Visit(chromium, studio)
+    here.log_in()
+    kept = here.context.storage_state()
+    here.close()
+    return kept
+
+
 @pytest.fixture
-def visit(chromium, studio):
+def visit(chromium, studio, session):
     visits = []
 
     def make(**options):
-        visit = Visit(chromium, studio, **options)
-        if not visits:
-            # the studio's own address works once; further visits ask it for a new one, as a user would
-            visit.log_in(new_login(studio))
+        visit = Visit(chromium, studio, storage_state=session, **options)
         visits.append(visit)
+        visit.open("/")
         return visit
 
     yield make
@@ -110,29 +118,16 @@ def visit(chromium, studio):
         assert visit.errors == []
 
 
-def new_login(studio):
-    import subprocess
-    import sys
-
-    command = [
-        sys.executable,
-        "-m",
-        "kernelweave.cli",
-        "studio",
-        "--no-browser",
-        "--data-dir",
-        str(studio.folder),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("Open ")[1].split()[0]
-
-
-def environment():
-    from studio_server import ROOT
-
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path}
+def clear_tables(visit):
+    """Begin with no table chosen."""
+    page = visit.page
+    visit.open("/")
+    # each removal draws the list anew
+    while page.get_by_role("button", name=re.compile("^Leave out")).count():
+        before = page.get_by_role("button", name=re.compile("^Leave out")).count()
+        page.get_by_role("button", name=re.compile("^Leave out")).first.click()
+        expect(page.get_by_role("button", name=re.compile("^Leave out"))).to_have_count(before - 1)
+    expect(page.get_by_text("No table is chosen yet")).to_be_visible()
 
 
 def start_run(visit, name):
@@ -176,6 +171,7 @@ def same_model(folder):
 def test_the_journey_on_wine(visit, tmp_path):
     here = visit()
     page = here.page
+    clear_tables(here)
     page.get_by_role("button", name="Wine").click()
     expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
     expect(page.get_by_text("class_1", exact=True)).to_be_visible()
@@ -233,10 +229,7 @@ def test_the_journey_on_wine(visit, tmp_path):
 def test_the_journey_on_breast_cancer(visit, tmp_path):
     here = visit()
     page = here.page
-    here.open("/")
-    for button in page.get_by_role("button", name=re.compile("^Leave out")).all()[::-1]:
-        button.click()
-    expect(page.get_by_text("No table is chosen yet")).to_be_visible()
+    clear_tables(here)
     page.get_by_role("button", name="Breast cancer").click()
     expect(page.get_by_text("malignant", exact=True)).to_be_visible()
     here.open("/kernels")
@@ -267,10 +260,7 @@ def test_the_journey_on_two_tables(visit, studio, tmp_path):
     """Uploaded, joined by a key, the rows that one of them lacks shown; odd names are text; cancelled and finished."""
     here = visit()
     page = here.page
-    here.open("/")
-    for button in page.get_by_role("button", name=re.compile("^Leave out")).all()[::-1]:
-        button.click()
-    expect(page.get_by_text("No table is chosen yet")).to_be_visible()
+    clear_tables(here)
     here.choose("Choose a table", re.compile(r"means\.csv"), exact=False)
     expect(page.get_by_role("button", name="Leave out means.csv")).to_be_visible()
     odd = tmp_path / "odd.csv"
@@ -321,9 +311,8 @@ def slow(page):
 
 def steps(page):
     """Steps that the page shows as done."""
-    return page.evaluate(
-        "() => { const m = document.body.innerText.match(/(\\\\d+) of (\\\\d+) steps/); return m ? Number(m[1]) : 0 }"
-    )
+    found = re.search(r"(\d+) of \d+ steps", page.inner_text("main"))
+    return int(found[1]) if found else 0
 
 
 def test_a_run_survives_reload_kill_and_restart(chromium, tmp_path):
@@ -479,7 +468,7 @@ def test_the_first_page_is_quick(chromium, tmp_path):
         studio.close()
 
 
-def test_websockets_of_other_origins_are_refused(studio):
+def test_websockets_of_other_origins_are_refused(studio, session):
     """A handshake that another site could make in the user's browser, with and without the cookie."""
     import socket
 
@@ -497,17 +486,8 @@ def test_websockets_of_other_origins_are_refused(studio):
             )
             return int(line.recv(4096).split()[1])
 
-    with studio_client(studio) as client:
-        cookie = "; ".join(f"{c.name}={c.value}" for c in client.cookies.jar)
-        assert answer("http://evil.example") == 403
-        assert answer(studio.address) == 101
-        cookie = "nothing=1"
-        assert answer(studio.address) == 403
-
-
-def studio_client(studio):
-    import httpx
-
-    client = httpx.Client(base_url=studio.address, timeout=60)
-    assert client.get(new_login(studio)).status_code == 200
-    return client
+    cookie = "; ".join(f"{c['name']}={c['value']}" for c in session["cookies"])
+    assert answer("http://evil.example") == 403
+    assert answer(studio.address) == 101
+    cookie = "nothing=1"
+    assert answer(studio.address) == 403
