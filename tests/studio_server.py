@@ -14,9 +14,15 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.datasets import load_breast_cancer
 
 ROOT = Path(__file__).resolve().parents[1]
+
+#: The studio starts processes that would run without the compiled core too, but takes minutes for it.
+needs_core = pytest.mark.skipif(
+    bool(os.environ.get("KERNELWEAVE_DISABLE_EXT")), reason="the studio is tested with the compiled core"
+)
 
 
 class Served:
@@ -60,7 +66,7 @@ class Served:
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
-    def wait(self, run_id, seconds=60):
+    def wait(self, run_id, seconds=180):
         return until(lambda: ended(self.client, run_id), seconds)
 
 

@@ -438,5 +438,5 @@ def test_help_is_quick_and_has_examples():
         text=True,
         check=True,
     ).stdout
-    for heavy in ("numpy", "scipy", "sklearn", "pandas", "matplotlib"):
+    for heavy in ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "fastapi", "nicegui", "uvicorn"):
         assert f"'{heavy}'" not in loaded

@@ -17,6 +17,7 @@ import kernelweave as kw
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ["torch", "dask", "matplotlib", "sklearn", "rich", "pandas", "polars", "cyclopts", "pydantic"]
+HEAVY += ["fastapi", "nicegui", "psutil", "starlette", "uvicorn"]
 
 
 def public_modules() -> list[types.ModuleType]:

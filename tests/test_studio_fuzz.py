@@ -14,7 +14,9 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 
 from kernelweave.studio.limits import Limits
-from studio_server import Served
+from studio_server import Served, needs_core
+
+pytestmark = needs_core
 
 #: Cases for each operation and each way of making them.
 CASES = 12

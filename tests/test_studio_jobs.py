@@ -22,7 +22,9 @@ import kernelweave as kw
 from kernelweave.studio.jobs import Queue, is_alive
 from kernelweave.studio.places import Places
 from kernelweave.studio.store import Store
-from studio_server import Command, Served, slow_request, until
+from studio_server import Command, Served, needs_core, slow_request, until
+
+pytestmark = needs_core
 
 QUICK = {
     "data": {"tables": ["set-wine"]},

@@ -29,7 +29,9 @@ from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import safe_name
 from kernelweave.studio.security import HEADERS, TOKEN_VARIABLE, check_host
-from studio_server import Served
+from studio_server import Served, needs_core
+
+pytestmark = needs_core
 
 LIMITS = Limits(upload=2 * 2**20, unpacked=8 * 2**20, cells=1_000_000, columns=2000, body=2**18)
 TOKEN = "a token of this test alone"

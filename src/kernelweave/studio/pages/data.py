@@ -14,6 +14,7 @@ from kernelweave.studio.pages.shell import (
     bar,
     big_table,
     card,
+    drop_zone,
     empty,
     note,
     number,
@@ -160,25 +161,10 @@ class _DataPage:
             "Upload",
             f"CSV, TSV, Parquet or npz, up to {size(about.upload)}. The file goes to the data folder.",
         ):
-            upload = ui.upload(label="Drop a table here, or press +", multiple=True, auto_upload=True)
-            upload.classes("kw-upload").props(
-                "flat bordered send-raw accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'"
-            )
-            # straight to the API, which counts and checks while the bytes arrive
-            upload.props[":factory"] = (
-                "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
-            )
-            upload.on("uploaded", self._uploaded, args=[], js_handler=(
-                "(info) => emit(JSON.parse(info.xhr.responseText).id)"
-            ))  # fmt: skip
-            upload.on("failed", lambda event: said(InputError(str(event.args))), js_handler=(
-                "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
-                "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
-            ))  # fmt: skip
+            drop_zone("Drop a table here, or press +", self._uploaded, multiple=True)
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
 
-    async def _uploaded(self, event: Any) -> None:
-        table_id = event.args if isinstance(event.args, str) else event.args[0]
+    async def _uploaded(self, table_id: str) -> None:
         data = self.desk.data
         await self._choose([*(data.tables if data else []), table_id], data.key if data else "")
 

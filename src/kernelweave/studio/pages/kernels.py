@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from nicegui import ui
@@ -17,6 +18,7 @@ from kernelweave.studio.pages.shell import (
     guarded,
     note,
     page,
+    pick_button,
     plural,
     said,
     size,
@@ -382,6 +384,7 @@ class _KernelsPage:
                 max_file_size=4_000_000,
             )
             upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
+            upload.add_slot("header", pick_button("Drop the file here, or press +"))
             with ui.element("div").classes("kw-end").style("width: 100%"):
                 ui.button("Cancel", on_click=dialog.close).props("flat")
         dialog.open()
@@ -448,7 +451,7 @@ class _KernelsPage:
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:
-    """Columns by the first or the last word of their names, whichever divides them better.
+    """Columns by the first or the last word of their names, whichever more of them share.
 
     Parameters
     ----------
@@ -459,18 +462,20 @@ def group_by_name(names: list[str]) -> dict[str, list[str]]:
     dict of str to list of str
         Groups of at least two; columns that stand alone are together in "other".
     """
-    best: dict[str, list[str]] = {}
-    for place in (0, -1):
-        groups: dict[str, list[str]] = {}
-        for name in names:
-            words = [w for w in re.split(r"[\s._\-:/]+", re.sub(r"(?<=[a-z])(?=\d)", " ", name)) if w]
-            groups.setdefault(words[place] if len(words) > 1 else "", []).append(name)
-        alone = groups.pop("", [])
-        for key in [key for key, members in groups.items() if len(members) < 2]:
-            alone += groups.pop(key)
-        if alone and groups:
-            groups["other"] = [c for c in names if c in set(alone)]
-        score = len(names) - len(alone) - len(groups)
-        if groups and (not best or score > len(names) - len(best.get("other", [])) - len(best)):
-            best = groups
-    return best
+    ends = {}
+    for name in names:
+        words = [w for w in re.split(r"[\s._\-:/]+|(?<=[a-z])(?=\d)", name) if w]
+        # a number says which, not what
+        ends[name] = tuple(w for w in (words[0], words[-1]) if not w.isdigit()) if len(words) > 1 else ()
+    counts = Counter(word for pair in ends.values() for word in dict.fromkeys(pair))
+    groups: dict[str, list[str]] = {}
+    for name, pair in ends.items():
+        word = max(pair, key=lambda w: counts[w], default="")
+        groups.setdefault(word if counts[word] > 1 else "other", []).append(name)
+    alone = {
+        name for key, members in groups.items() if len(members) < 2 or key == "other" for name in members
+    }
+    found = {key: members for key, members in groups.items() if len(members) > 1 and key != "other"}
+    if alone and found:
+        found["other"] = [name for name in names if name in alone]
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -199,6 +199,49 @@ def big_table(
     found.props("flat dense").style("width: 100%")
     found.props["aria-label"] = label
     return found
+
+
+def pick_button(label: str) -> str:
+    """The head of an uploader, whose button has a name; a template of constants alone."""
+    return (
+        '<div class="row no-wrap items-center q-pa-sm"><div class="col q-uploader__title">'
+        f'{label}</div><q-btn flat round dense icon="add" aria-label="Choose a file"><q-uploader-add-trigger />'
+        "</q-btn></div>"
+    )
+
+
+def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False) -> None:
+    """Upload tables straight to the API, which counts and checks while the bytes arrive.
+
+    Parameters
+    ----------
+    label : str
+    done : callable
+        Called with the id of the new table.
+    multiple : bool, default=False
+    """
+    upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
+    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'")
+    upload.add_slot("header", pick_button(label))
+    upload.props[":factory"] = (
+        "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
+    )
+
+    async def arrived(event: Any) -> None:
+        answer = done(event.args if isinstance(event.args, str) else event.args[0])
+        if isinstance(answer, Awaitable):
+            await answer
+        upload.reset()
+
+    upload.on("uploaded", arrived, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
+    upload.on(
+        "failed",
+        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
+        js_handler=(
+            "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
+        ),
+    )
 
 
 def said(error: Exception) -> None:

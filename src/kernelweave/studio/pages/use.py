@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import quote
 
 from nicegui import ui
@@ -12,6 +11,7 @@ from kernelweave._errors import InputError
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
+    drop_zone,
     empty,
     note,
     page,
@@ -100,26 +100,12 @@ class _UsePage:
             several.props("outlined dense options-dense" + (" use-chips" if need > 1 else "")).style(
                 "width: 100%"
             )
-            upload = ui.upload(label="Or drop a new file here", auto_upload=True).classes("kw-upload")
-            upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'")
-            upload.props[":factory"] = (
-                "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
-            )
 
-            def uploaded(event: Any) -> None:
-                new = event.args if isinstance(event.args, str) else event.args[0]
+            def uploaded(new: str) -> None:
                 names = {ref.id: ref.name for ref in self.studio.tables()}
                 several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
 
-            upload.on("uploaded", uploaded, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
-            upload.on(
-                "failed",
-                lambda event: said(InputError(str(event.args))),
-                js_handler=(
-                    "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
-                    "emit(why || 'The upload was refused or cut off.') }"
-                ),
-            )
+            drop_zone("Or drop a new file here", uploaded)
 
             async def go() -> None:
                 chosen = several.value if isinstance(several.value, list) else [several.value]
