@@ -206,6 +206,7 @@ class MLMKL(_DeepLearner):
         Share of rows set aside: the weights with the smallest loss there are kept, and `n_iter_no_change` steps
         without a better one end the descent. 0 keeps the weights with the best criterion.
     n_iter_no_change : int, default=10
+        Steps without a better validation loss that end the descent.
     literal : bool, default=False
         The update as it is printed: the gradient of the training error without the sign of the residual and without
         the derivatives of diagonals, *added* with a fixed step. For study only.
@@ -349,6 +350,7 @@ class DMKL(_DeepLearner):
     kernels, normalize_layers, device
         See `MLMKL`.
     step : {"backtracking", "fixed", "adam"}, default="backtracking"
+        A projected gradient that never raises the criterion, a fixed step, or adaptive steps.
     eta : float, default=0.1
         Size of fixed and adaptive steps.
     smoothing : float, default=1.0
@@ -441,6 +443,7 @@ class TwoLayerMKL(_DeepLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     step : {"backtracking", "fixed", "adam"}, default="backtracking"
+        A projected gradient that never raises the criterion, a fixed step, or adaptive steps.
     eta : float, default=0.1
         Size of fixed and adaptive steps.
     device
@@ -520,6 +523,7 @@ class DeepUniform(_DeepLearner):
     Parameters
     ----------
     n_layers : int, default=2
+        The first, of base kernels, included.
     C : float, default=1.0
         Weight of the loss > 0.
     kernels, normalize_layers, loss, epsilon, device
