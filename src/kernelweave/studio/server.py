@@ -20,6 +20,8 @@ from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, A
 
 #: Seconds that open connections get when the server stops.
 FAREWELL = 2
+#: Seconds after which packages are imported that pages will need.
+WARM_AFTER = 1.5
 
 
 def serve(
@@ -97,9 +99,26 @@ def serve(
             timeout_graceful_shutdown=FAREWELL,
             ws_max_size=studio.limits.body,
         )
+        # what the first table needs takes seconds to import: after the first page, before the first click
+        warming = threading.Timer(WARM_AFTER, _warm_up)
+        warming.daemon = True
+        warming.start()
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
         print("The studio has ended; its runs go on.", flush=True)
+
+
+def _warm_up() -> None:
+    import matplotlib.image
+    import pandas
+    import sklearn.metrics
+    import sklearn.model_selection
+
+    from kernelweave import estimators, model_selection
+    from kernelweave.studio import methods
+
+    methods.settings()
+    del matplotlib, pandas, sklearn, estimators, model_selection
 
 
 def _listen(host: str, port: int) -> socket.socket:

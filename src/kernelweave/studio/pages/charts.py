@@ -181,8 +181,10 @@ def path_chart(
     return options
 
 
-def live_chart(kernels: Sequence[str], points: Sequence[Any]) -> dict[str, Any]:
-    """The path of one stage as it grows."""
+def live_chart(
+    kernels: Sequence[str], points: Sequence[Any], ends: tuple[float, float] | None
+) -> dict[str, Any]:
+    """The path of one stage as it grows, over the strengths that have been seen so far."""
     largest: dict[int, float] = {}
     for point in points:
         for m, weight in point.weights.items():
@@ -199,9 +201,12 @@ def live_chart(kernels: Sequence[str], points: Sequence[Any]) -> dict[str, Any]:
             "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
         })  # fmt: skip
     names = [str(s["name"]) for s in series[:MOST_LINES]]
+    across = axis("alpha: strong to weak", log=True, inverse=True)
+    if ends is not None and ends[0] < ends[1]:
+        across["min"], across["max"] = ends
     return base(
         legend=legend(names),
-        xAxis=axis("alpha: strong to weak", log=True, inverse=True, scale=True),
+        xAxis=across,
         yAxis=axis("kernel weight", min=0, nameGap=38),
         series=series,
     )

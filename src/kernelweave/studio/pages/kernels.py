@@ -154,8 +154,8 @@ class _KernelsPage:
                     views or {k: [c for c in v if c in names] for k, v in given.items()}
                 ).items():
                     self.view_card(name, columns, own=bool(views))
-            if views or not given:
-                self.shelf(names if not views else rest, bool(views))
+            if not given and (rest or not views):
+                self.shelf(rest if views else names, bool(views))
 
     def shelf(self, names: list[str], some: bool) -> None:
         """Columns that can be selected, or dragged to a view."""

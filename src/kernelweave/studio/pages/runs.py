@@ -27,6 +27,8 @@ from kernelweave.studio.service import Studio
 
 #: Seconds between two looks at the store.
 EVERY = 0.4
+#: Points from which on a stage is drawn.
+FEWEST = 5
 STATES = {
     "queued": ("waiting", "", "schedule"),
     "starting": ("starting", "now", "hourglass_empty"),
@@ -141,14 +143,19 @@ class _RunsPage:
 
     def draw(self) -> None:
         """Draw the stage that grows."""
-        stage = self.points[-1].stage
-        here = [point for point in self.points if point.stage == stage]
+        stages = list(dict.fromkeys(point.stage for point in self.points))
+        here = [point for point in self.points if point.stage == stages[-1]]
+        if len(here) < FEWEST and len(stages) > 1:
+            # a fold that has just begun says less than the one before it
+            here = [point for point in self.points if point.stage == stages[-2]]
+        stage = here[-1].stage
+        alphas = [point.alpha for point in self.points]
         chart = self.detail.get("chart")
         if chart is None:
             return
         self.detail["stage"].set_text(f"Kernel weights, {stage}")
         chart.options.clear()
-        chart.options.update(live_chart(self.kernels, here))
+        chart.options.update(live_chart(self.kernels, here, (min(alphas), max(alphas))))
         chart.update()
         self.detail["empty"].set_visibility(False)
         chart.set_visibility(True)
@@ -227,7 +234,9 @@ class _RunsPage:
             self.points, self.kernels = found.points, found.kernels
             if run.state not in FINAL or (self.points and not run.summary):
                 self.detail["stage"] = text("Kernel weights", "h3")
-                self.detail["chart"] = figure(live_chart([], []), "Kernel weights along the path as it grows")
+                self.detail["chart"] = figure(
+                    live_chart([], [], None), "Kernel weights along the path as it grows"
+                )
                 self.detail["empty"] = empty("show_chart", "The path appears with its first points.")
                 self.detail["chart"].set_visibility(False)
                 if self.points:

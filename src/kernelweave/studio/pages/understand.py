@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from nicegui import ui
@@ -115,10 +116,13 @@ class _UnderstandPage:
                     "kw-link"
                 )
                 ui.link("Model and files", f"/use?run={run.id}").classes("kw-link")
-            with stack("kw-stats"):
-                for metric in run.metrics:
-                    spread = f"± {metric.spread:.3f}" if metric.spread is not None else ""
-                    stat(score(metric.value), metric.name, spread)
+            for kind in (("folds", "held out"), ("nested",)):
+                found = [m for m in run.metrics if m.name.rpartition(", ")[2] in kind]
+                if found:
+                    with stack("kw-stats"):
+                        for metric in found:
+                            spread = f"± {metric.spread:.3f}" if metric.spread is not None else ""
+                            stat(score(metric.value), metric.name, spread)
             with stack("kw-stats"):
                 stat(str(run.summary.n_active), "kernels with a weight", f"of {run.summary.n_kernels}")
                 stat(run.summary.strength.split(" = ")[1], run.summary.strength.split(" = ")[0])
@@ -341,6 +345,12 @@ class _UnderstandPage:
         draw(first)
 
 
+def short(name: str) -> str:
+    """A kernel's name where there is little room."""
+    name = re.sub(r"RBF\(gamma=([^()]*)\)", r"RBF \1", name)
+    return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
+
+
 def round_off(value: Any) -> Any:
     """A cell with the digits that people read."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
@@ -462,7 +472,7 @@ class PathCard:
             values = [item for item in values if item[1] > 0]
             with stack("kw-stack tight"):
                 for name, weight in values[:AT_CURSOR]:
-                    bar(name, weight / values[0][1], f"{weight:.3f}")
+                    bar(short(name), weight / values[0][1], f"{weight:.3f}")
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
                 text(
