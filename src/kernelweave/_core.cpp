@@ -93,6 +93,36 @@ KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] += s * x[i];
 }
 
+// four sums at once, so that b is read once
+KW_CLONES void dot_four(const double* const* a, const double* b, size_t n, double* out) {
+    const double *p = a[0], *q = a[1], *r = a[2], *s = a[3];
+    double tp = 0.0, tq = 0.0, tr = 0.0, ts = 0.0;
+#pragma omp simd reduction(+ : tp, tq, tr, ts)
+    for (size_t i = 0; i < n; ++i) {
+        tp += p[i] * b[i];
+        tq += q[i] * b[i];
+        tr += r[i] * b[i];
+        ts += s[i] * b[i];
+    }
+    out[0] = tp, out[1] = tq, out[2] = tr, out[3] = ts;
+}
+
+// tiles go through a buffer: neither half is read or written with long strides for long
+KW_CLONES void mirror_tiles(double* P, size_t n) {
+    constexpr size_t B = 32;
+    double tile[B][B];
+    for (size_t j0 = 0; j0 < n; j0 += B) {
+        const size_t j1 = std::min(j0 + B, n);
+        for (size_t i0 = 0; i0 < j0; i0 += B) {
+            for (size_t i = i0; i < i0 + B; ++i)
+                for (size_t j = j0; j < j1; ++j) tile[j - j0][i - i0] = P[i * n + j];
+            for (size_t j = j0; j < j1; ++j) std::copy(tile[j - j0], tile[j - j0] + B, P + j * n + i0);
+        }
+        for (size_t i = j0; i < j1; ++i)
+            for (size_t j = i + 1; j < j1; ++j) P[j * n + i] = P[i * n + j];
+    }
+}
+
 #include "_core_smo.hpp"
 #include "_core_layers.hpp"
 
@@ -429,13 +459,7 @@ nb::tuple inspect(In2 K) {
 // the lower triangle of K from its upper one, by blocks that fit a cache
 void mirror(Out2 K) {
     nb::gil_scoped_release free;
-    const size_t n = K.shape(0);
-    double* P = K.data();
-    constexpr size_t B = 32;
-    for (size_t i0 = 0; i0 < n; i0 += B)
-        for (size_t j0 = i0; j0 < n; j0 += B)
-            for (size_t i = i0; i < std::min(i0 + B, n); ++i)
-                for (size_t j = std::max(i + 1, j0); j < std::min(j0 + B, n); ++j) P[j * n + i] = P[i * n + j];
+    mirror_tiles(K.data(), K.shape(0));
 }
 
 // g += K w; only rows with w != 0 are read
@@ -461,12 +485,16 @@ void inner(In2 packed, Index idx, In2 H, Out1 out) {
     nb::gil_scoped_release free;
     const size_t n = H.shape(0), L = packed.shape(1), k = idx.shape(0);
     std::fill(out.data(), out.data() + k, 0.0);
+    std::vector<const double*> rows(k);
     for (size_t i = 0; i < n; ++i) {
         const double* h = H.data() + i * n + i;
-        for (size_t m = 0; m < k; ++m) {
-            const double* row = packed.data() + size_t(idx(m)) * L + row_start(i, n);
-            out(m) += 2.0 * dot(row, h, n - i) - row[0] * h[0];
+        for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
+        size_t m = 0;
+        for (double sums[4]; m + 4 <= k; m += 4) {
+            dot_four(rows.data() + m, h, n - i, sums);
+            for (size_t s = 0; s < 4; ++s) out(m + s) += 2.0 * sums[s] - rows[m + s][0] * h[0];
         }
+        for (; m < k; ++m) out(m) += 2.0 * dot(rows[m], h, n - i) - rows[m][0] * h[0];
     }
 }
 

@@ -11,6 +11,7 @@ from kernelweave._errors import InputError
 from kernelweave.runs.spec import names_in
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
+    Turn,
     bar,
     big_table,
     card,
@@ -27,7 +28,7 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Data, Joining, Table
+from kernelweave.studio.schema import Columns, Data, Joining, Rows, Table, Target
 from kernelweave.studio.service import Studio
 
 #: Columns and rows that are shown at once.
@@ -53,6 +54,7 @@ def add(studio: Studio) -> None:
 class _DataPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
+        self.turn = Turn()
 
     async def build(self) -> None:
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this machine."
@@ -184,26 +186,46 @@ class _DataPage:
                 for table_id, name in EXAMPLES.items():
                     ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
+        newest = self.turn.take()
         joined = await offload(self.desk.joined)
         if joined is None or joined.problem:
-            if joined is not None and len(data.tables) == 1:
+            if newest() and joined is not None and len(data.tables) == 1:
                 note(joined.problem, "bad")
             return
+        target = await offload(self._look_at_target, data, joined)
+        looks = [await offload(self._look, table_id) for table_id in data.tables]
+        if not newest():
+            return
         with stack("kw-two"):
-            await self._target(data, joined)
+            self._target(data, joined, target)
             self._roles(joined)
-        for table_id in data.tables:
-            try:
-                described = await offload(self.studio.table, table_id)
-                await self._preview(described)
-            except InputError as error:
-                note(str(error), "bad")
+        for look in looks:
+            self._preview(look)
         with ui.element("div").classes("kw-end"):
             ui.button(
                 "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
             ).props("unelevated")
 
-    async def _target(self, data: Data, joined: Joining) -> None:
+    def _look_at_target(self, data: Data, joined: Joining) -> Target | str | None:
+        spec = self.desk.spec
+        if spec.target not in joined.columns or spec.target == data.key:
+            return None
+        try:
+            return self.studio.target(data, spec.target, spec.task)
+        except InputError as error:
+            return str(error)
+
+    def _look(self, table_id: str) -> tuple[Table, Columns, Rows] | str:
+        try:
+            return (
+                self.studio.table(table_id),
+                self.studio.columns(table_id, 0, SHOWN_COLUMNS, ""),
+                self.studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST),
+            )
+        except InputError as error:
+            return str(error)
+
+    def _target(self, data: Data, joined: Joining, found: Target | str | None) -> None:
         spec = self.desk.spec
         with card("Target"):
             options = [c for c in joined.columns if c != data.key]
@@ -211,13 +233,11 @@ class _DataPage:
             pick = ui.select(options, value=value, label="Column to predict", with_input=len(options) > 12)
             pick.props("outlined dense options-dense")
             pick.on_value_change(lambda event: self._set(target=event.value or "", task="auto"))
-            if value is None:
+            if found is None:
                 text("Without a target there is nothing to learn.").classes("kw-hint")
                 return
-            try:
-                found = await offload(self.studio.target, data, value, spec.task)
-            except InputError as error:
-                note(str(error), "bad")
+            if isinstance(found, str):
+                note(found, "bad")
                 return
             tasks = {"auto": "Automatic", "classification": "Classes", "regression": "Numbers"}
             toggle = ui.toggle(tasks, value=spec.task, on_change=lambda event: self._set(task=event.value))
@@ -278,7 +298,11 @@ class _DataPage:
                 on_change=lambda event: self._set(missing=event.value),
             ).props("outlined dense options-dense")
 
-    async def _preview(self, table: Table) -> None:
+    def _preview(self, look: tuple[Table, Columns, Rows] | str) -> None:
+        if isinstance(look, str):
+            note(look, "bad")
+            return
+        table, columns, rows = look
         with card(table.name) as aside:
             with aside:
                 if table.n_missing:
@@ -298,17 +322,15 @@ class _DataPage:
                 second = ui.tab("Rows")
             with ui.tab_panels(tabs, value=first).props("animated=false").style("background: transparent"):
                 with ui.tab_panel(first).style("padding: 0"):
-                    await self._columns(table)
+                    self._columns(table, columns)
                 with ui.tab_panel(second).style("padding: 0"):
-                    rows = await offload(self.studio.rows, table.id, 0, SHOWN_ROWS, 0, WIDEST)
                     big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
                     if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
                         text(
                             f"{min(SHOWN_ROWS, table.n_rows)} rows, {min(WIDEST, table.n_columns)} columns are shown."
                         ).classes("kw-hint")
 
-    async def _columns(self, table: Table) -> None:
-        found = await offload(self.studio.columns, table.id, 0, SHOWN_COLUMNS, "")
+    def _columns(self, table: Table, found: Columns) -> None:
         rows = [
             [
                 column.name,

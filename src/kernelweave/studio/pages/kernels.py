@@ -13,6 +13,7 @@ from kernelweave._errors import InputError
 from kernelweave.studio.methods import settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
+    Turn,
     card,
     empty,
     guarded,
@@ -72,6 +73,7 @@ class _KernelsPage:
         self.chosen: set[str] = set()
         self.search = ""
         self.joined: Joining | None = None
+        self.turn = Turn()
 
     async def build(self) -> None:
         lead = "Views are groups of columns that belong together. Each gets its kernels, and learning weighs them."
@@ -416,12 +418,17 @@ class _KernelsPage:
     @ui.refreshable_method
     async def preview(self) -> None:
         assert self.desk.data is not None
+        newest = self.turn.take()
+        found: KernelPreviews | None = None
+        problem = ""
         try:
-            found: KernelPreviews = await offload(
-                self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS
-            )
+            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
         except InputError as error:
-            note(str(error), "bad")
+            problem = str(error)
+        if not newest():
+            return
+        if found is None:
+            note(problem, "bad")
             return
         with stack("kw-stats"):
             stat(str(found.n_kernels), "kernels")

@@ -12,6 +12,7 @@ from kernelweave._errors import InputError
 from kernelweave.studio.methods import SCORERS, methods, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
+    Turn,
     card,
     empty,
     note,
@@ -23,7 +24,7 @@ from kernelweave.studio.pages.shell import (
     stat,
     text,
 )
-from kernelweave.studio.schema import Method, RunRequest, Setting
+from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
 from kernelweave.studio.service import Studio
 
 WORDS = {
@@ -66,6 +67,7 @@ class _MethodPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
+        self.turn = Turn()
 
     async def build(self) -> None:
         lead = (
@@ -338,12 +340,17 @@ class _MethodPage:
     async def start(self) -> None:
         assert self.desk.data is not None
         data, spec = self.desk.data, self.desk.spec
+        newest = self.turn.take()
+        found: Checked | None = None
+        problem = ""
+        try:
+            found = await offload(self.studio.check, data, spec)
+        except InputError as error:
+            problem = str(error)
+        if not newest():
+            return
         with card("Ready?"):
-            problem = ""
-            try:
-                found = await offload(self.studio.check, data, spec)
-            except InputError as error:
-                problem = str(error)
+            if found is None:
                 note(problem, "bad")
             else:
                 with stack("kw-stats"):

@@ -249,6 +249,22 @@ def said(error: Exception) -> None:
     ui.notify(str(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
 
 
+class Turn:
+    """Of several answers that are on their way, only the newest is shown.
+
+    Parts of a page that wait for an answer before they are drawn could otherwise be drawn twice.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def take(self) -> Callable[[], bool]:
+        """Begin; the answer tells later whether nobody has begun since."""
+        self._now += 1
+        mine = self._now
+        return lambda: mine == self._now
+
+
 def guarded(action: Callable[[], Any]) -> Callable[[], None]:
     """An action whose input errors are told to the user."""
 
