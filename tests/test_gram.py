@@ -144,6 +144,20 @@ def test_linear_features_are_never_expanded():
     close(gram.quadratic_forms(c), np.square(c @ X)[0])
 
 
+def test_ranks_that_happen_to_sum_to_the_number_of_kernels(rng):
+    # three kernels and three rows, but not one row each
+    X = rng.normal(size=(N, 3))
+    gram = FactorGram(X.T, np.array([0, 0, 2, 3]))
+    dense = np.stack([np.zeros((N, N)), X[:, :2] @ X[:, :2].T, np.outer(X[:, 2], X[:, 2])], axis=2)
+    c, w = rng.normal(size=N), np.array([0.5, 2.0, 3.0])
+    np.testing.assert_allclose(gram.quadratic_forms(c[None]), c @ np.moveaxis(dense, 2, 0) @ c, atol=1e-10)
+    np.testing.assert_allclose(gram.matvecs(c[None])[:, 0], np.moveaxis(dense, 2, 0) @ c, atol=1e-10)
+    np.testing.assert_allclose(
+        np.triu(gram.combine_upper(w, np.empty((N, N)))), np.triu(dense @ w), atol=1e-10
+    )
+    np.testing.assert_allclose(gram.take(np.array([1])).trace(), np.trace(dense[:, :, 1]))
+
+
 def test_reduction_is_exact_and_only_where_it_pays(stack):
     gram = gram_from_stack(stack)
     assert (gram.ranks[4:] == 1).all()

@@ -42,12 +42,13 @@ class FactorGram(Gram):
     def ranks(self) -> Index:
         return np.diff(self.offsets)
 
+    @cached_property
     def _one_row_each(self) -> bool:
-        return self.n_kernels == len(self.rows)
+        return bool((self.ranks == 1).all())
 
     def _owned(self, idx: Index) -> Index:
         """Row numbers owned by some kernels, in their order."""
-        if self._one_row_each():
+        if self._one_row_each:
             return idx
         ranks = self.ranks[idx]
         first = np.repeat(self.offsets[idx] - np.r_[0, np.cumsum(ranks)[:-1]], ranks)
@@ -55,7 +56,7 @@ class FactorGram(Gram):
 
     def _sums(self, values: Array, idx: Index | None = None) -> Array:
         """Sum row values (rows, ...) within kernels."""
-        if self._one_row_each():
+        if self._one_row_each:
             return values
         ranks = self.ranks if idx is None else self.ranks[idx]
         out = np.zeros((len(ranks), *values.shape[1:]))
@@ -99,7 +100,7 @@ class FactorGram(Gram):
         idx = np.flatnonzero(weights)
         owned = self._owned(idx)
         roots = np.sqrt(weights[idx])
-        scale = roots if self._one_row_each() else np.repeat(roots, self.ranks[idx])
+        scale = roots if self._one_row_each else np.repeat(roots, self.ranks[idx])
         return self.rows[owned] * scale[:, None]
 
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
@@ -151,7 +152,7 @@ class FactorGram(Gram):
     def describe(self) -> str:
         ranks = self.ranks
         size = f"{self.nbytes / 2**20:.1f} MiB"
-        if self._one_row_each():
+        if self._one_row_each:
             return f"{self.n_kernels} linear features, {size}"
         spread = f"rank {ranks.min()} to {ranks.max()}"
         bound = float(self.residual_trace.max(initial=0.0))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from kernelweave._checks import InputError, check_positive
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
+from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.result import AlignFResult, EasyMKLResult, MKLResult, Status
-from kernelweave.solvers.svm_mkl import WarmStart
 
 
 def _machine_at(found: AlignFResult | EasyMKLResult, problem: MarginProblem, warm: WarmStart) -> MKLResult:

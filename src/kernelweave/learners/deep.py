@@ -22,10 +22,10 @@ from kernelweave.solvers.deep import (
     solve_deep,
 )
 from kernelweave.solvers.deep_criteria import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
+from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.layers import Exponential, Gaussian, LayerFunction, Layers
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult
-from kernelweave.solvers.svm_mkl import WarmStart
 from kernelweave.solvers.weight_sets import Simplex
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]

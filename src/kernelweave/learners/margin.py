@@ -15,10 +15,11 @@ from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
 from kernelweave.learners.folds import content_folds
 from kernelweave.solvers.deep import DeepResult
+from kernelweave.solvers.joint import Joint, WarmStart
 from kernelweave.solvers.layers import TrainedLayers
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult, RadiusResult, Status, relative_gap
-from kernelweave.solvers.svm_mkl import Joint, WarmStart, solve_svm_mkl
+from kernelweave.solvers.svm_mkl import solve_svm_mkl
 from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
 
 Array = NDArray[np.float64]
@@ -353,8 +354,9 @@ class SimpleMKL(MarginLearner):
         Weight of the loss > 0, a sum over rows.
     epsilon : float, default=0.1
         Half width of the tube of regression, in units of the target.
-    solver : {"newton", "reduced-gradient", "cutting-plane"}, default="newton"
-        Active-set Newton; "reduced-gradient" is the published algorithm, "cutting-plane" is SILP.
+    solver : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"}, default="auto"
+        Active-set Newton, and an interior point where that is slow; "reduced-gradient" is the published algorithm,
+        "cutting-plane" is SILP.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
     max_iter : int, optional
@@ -376,7 +378,7 @@ class SimpleMKL(MarginLearner):
         C: float = 1.0,
         *,
         epsilon: float = 0.1,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-8,
         max_iter: int | None = None,
     ) -> None:
@@ -388,7 +390,9 @@ class SimpleMKL(MarginLearner):
 
     def check(self) -> None:  # noqa: D102
         super().check()
-        check_known(self.solver, ("newton", "reduced-gradient", "cutting-plane"), "solver")
+        check_known(
+            self.solver, ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"), "solver"
+        )
 
     def learn(self, problem, warm):  # noqa: D102
         return problem.learn(Simplex(), self.solver, self.max_iter, warm)
@@ -494,7 +498,7 @@ class SoftMarginMKL(MarginLearner):
         Weight of the loss > 0.
     epsilon : float, default=0.1
         Half width of the tube of regression.
-    solver : {"newton", "closed-form"}, default="newton"
+    solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
         "closed-form" is the published alternation.
     tol : float, default=1e-8
         Relative duality gap.
@@ -518,7 +522,7 @@ class SoftMarginMKL(MarginLearner):
         C: float = 1.0,
         *,
         epsilon: float = 0.1,
-        solver: str = "newton",
+        solver: str = "auto",
         tol: float = 1e-8,
         max_iter: int | None = None,
     ) -> None:
@@ -531,7 +535,7 @@ class SoftMarginMKL(MarginLearner):
 
     def check(self) -> None:  # noqa: D102
         super().check()
-        check_known(self.solver, ("newton", "closed-form"), "solver")
+        check_known(self.solver, ("auto", "newton", "interior-point", "closed-form"), "solver")
         if not 0.0 < check_positive(self.theta, "theta") <= 1.0:
             raise InputError(f"`theta` must be above 0 and at most 1, got {self.theta!r}.")
 

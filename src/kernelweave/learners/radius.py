@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kernelweave._checks import InputError, check_known
 from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.radius import NORMS, STEPS, solve_radius
 from kernelweave.solvers.result import MKLResult
-from kernelweave.solvers.svm_mkl import WarmStart
 
 
 class _RadiusLearner(MarginLearner):

@@ -262,7 +262,7 @@ def make_learner(spec: FitSpec) -> Any:
     known = chosen().get_params()
     given = {
         "tol": spec.tol or known["tol"],
-        "solver": spec.solver,
+        "solver": known.get("solver") if spec.solver == "auto" else spec.solver,
         "delta": spec.delta,
         "max_iter": spec.max_iter or None,
         "p": spec.p,

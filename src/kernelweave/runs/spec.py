@@ -125,7 +125,8 @@ class FitSpec(BaseModel):
     drop
         Columns to leave out, separated by commas.
     solver
-        newton or alternating (the paper's Algorithm 1) for rls2; see the learners for others.
+        auto is the learner's own choice; else newton or alternating (the paper's Algorithm 1) for rls2, and see the
+        learners for others.
     tol
         Relative duality gap; 0 for the learner's default.
     delta
@@ -190,7 +191,7 @@ class FitSpec(BaseModel):
     penalty: Number = Field(default=1.0, ge=0, le=1e100)
     smoothing: Number = Field(default=1.0, gt=0, le=1e100)
     device: Text = ""
-    solver: Text = "newton"
+    solver: Text = "auto"
     tol: Number = Field(default=0.0, ge=0, lt=1)
     delta: Number = Field(default=1e-2, gt=0, lt=1)
     max_iter: int = Field(default=0, ge=0, le=1_000_000_000)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.solvers.joint import Joint
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.meb import solve_meb
 from kernelweave.solvers.result import SVMResult
-from kernelweave.solvers.svm_mkl import Joint
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

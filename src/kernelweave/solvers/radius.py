@@ -12,6 +12,7 @@ from kernelweave._checks import InputError, check_known, check_positive, check_s
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.do_radius import DoJoint, radii_of
+from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.radius_criteria import (
     Callback,
@@ -23,7 +24,7 @@ from kernelweave.solvers.radius_criteria import (
 )
 from kernelweave.solvers.result import RadiusResult
 from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
-from kernelweave.solvers.svm_mkl import WarmStart, solve_by_newton
+from kernelweave.solvers.svm_mkl import solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
 
 Array = NDArray[np.float64]

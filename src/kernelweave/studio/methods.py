@@ -22,6 +22,8 @@ GROUPS = {
     "Model": ("method", "intercept", "balanced"),
     "Computing": ("jobs",),
 }
+#: Parameters of learners whose settings go by another name.
+PARAMETERS = {"layer_kernels": "kernels", "criterion_folds": "n_folds"}
 CHOICES = {
     "normalize": ["mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"],
 }
@@ -70,7 +72,7 @@ def _method(name: str, learner: Any) -> Method:
         strength=learner.strength,
         regression=learner.regression,
         parameters=parameters,
-        settings=[field for field in learner_settings() if field in signature],
+        settings=[field for field in learner_settings() if PARAMETERS.get(field, field) in signature],
         reference=" ".join(" ".join(text.split()) for text in sections if text),
     )
 
@@ -80,7 +82,9 @@ def learner_settings() -> tuple[str, ...]:
     """Settings of a fit that some learner has a parameter for."""
     grouped = {name for names in GROUPS.values() for name in names}
     known = {name for learner in LEARNERS.values() for name in inspect.signature(learner).parameters}
-    return tuple(name for name in FitSpec.model_fields if name in known and name not in grouped)
+    return tuple(
+        name for name in FitSpec.model_fields if PARAMETERS.get(name, name) in known and name not in grouped
+    )
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.studio.methods import SCORERS, methods, settings
+from kernelweave.studio.methods import PARAMETERS, SCORERS, methods, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -119,7 +119,7 @@ class _MethodPage:
             text(rest if head == method.title else head, "span")
 
         def choose() -> None:
-            if self.set(method=method.name, solver="newton"):
+            if self.set(method=method.name, solver="auto"):
                 self.learners.refresh()
 
         option.on("click", choose)
@@ -154,9 +154,12 @@ class _MethodPage:
 
     def learner_field(self, setting: Setting, method: Method) -> None:
         """A field for a parameter; its choices are those of the learner where its docstring lists them."""
-        parameter = next(p for p in method.parameters if p.name == setting.name)
+        name = PARAMETERS.get(setting.name, setting.name)
+        parameter = next(p for p in method.parameters if p.name == name)
         listed = re.findall(r'"([^"]+)"', parameter.kind) if parameter.kind.startswith("{") else []
         if listed and not setting.choices:
+            if setting.default not in listed:
+                listed.insert(0, setting.default)
             value = getattr(self.desk.spec, setting.name)
             ui.select(
                 listed,
