@@ -164,23 +164,25 @@ KW_CLONES void paper_backward(const Function* f, const double* k, double ki, con
     const double g = f[1].first, s = f[2].second, t = f[3].second;
     const double wa = f[0].weight, wb = 2.0 * g * f[1].weight, wc = 2.0 * f[2].weight, wd = 3.0 * f[3].weight;
     double *ca = along + start, *cb = ca + n, *cc = cb + n, *cd = cc + n;
+    const double va = wa * ia, vb = wb * ib, vc = wc * ic, vd = wd * id;
     double ta = 0.0, tb = 0.0, tc = 0.0, td = 0.0;
 #pragma omp simd reduction(+ : ta, tb, tc, td)
     for (size_t j = 0; j < len; ++j) {
-        const double x = k[j] + s, y = k[j] + t;
-        const double ga = ia * ra[j] * h[j], gc = ic * rc[j] * h[j] * x, gd = id * rd[j] * h[j] * y * y;
-        const double pa = ga * k[j], pc = gc * x, pd = gd * y;
-        const double pb = ib * rb[j] * h[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
-        h[j] = wa * ga + wb * pb + wc * gc + wd * gd;
-        ca[j] += pa;
-        cb[j] += pb;
-        cc[j] += pc;
-        cd[j] += pd;
+        const double x = k[j] + s, y = k[j] + t, hj = h[j];
+        const double e = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+        const double la = hj * ra[j], lb = hj * rb[j] * e, lc = hj * rc[j] * x, ld = hj * rd[j] * y * y;
+        const double pa = la * k[j], pc = lc * x, pd = ld * y;
+        h[j] = va * la + vb * lb + vc * lc + vd * ld;
+        ca[j] += ia * pa;
+        cb[j] += ib * lb;
+        cc[j] += ic * pc;
+        cd[j] += id * pd;
         ta += pa;
-        tb += pb;
+        tb += lb;
         tc += pc;
         td += pd;
     }
+    ta *= ia, tb *= ib, tc *= ic, td *= id;
     const double totals[4] = {ta, tb, tc, td};
     for (size_t m = 0; m < 4; ++m) {
         along[m * n + i] += totals[m];

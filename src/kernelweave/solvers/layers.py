@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -303,12 +304,15 @@ class Tape:
     weights : list of arrays (n_functions,)
     roots : list of lists of arrays (n,)
         Inverse roots of the functions' diagonals, of every layer.
+    units : list of lists of arrays (n,)
+        Diagonals of the normalised functions.
     """
 
     kernels: list[Any]
     diagonals: list[Any]
     weights: list[Array]
     roots: list[list[Any]] = field(default_factory=list)
+    units: list[list[Any]] = field(default_factory=list)
 
     @property
     def top(self) -> Any:
@@ -334,28 +338,51 @@ class Layers:
     def __len__(self) -> int:
         return len(self.functions)
 
+    @cached_property
+    def _codes(self) -> dict[int, tuple[NDArray[np.int64], Array]]:
+        """Numbers and parameters of the compiled loops, of the layers that have them."""
+        return {
+            depth: (np.array([f.code for f in layer], dtype=np.int64), np.array([f.numbers() for f in layer]))
+            for depth, layer in enumerate(self.functions)
+            if all(f.code is not None for f in layer)
+        }
+
+    def _is_compiled(self, K: Any, depth: int) -> bool:
+        return (
+            HAS_EXTENSION
+            and isinstance(K, np.ndarray)
+            and K.dtype == np.float64
+            and K.flags.c_contiguous
+            and depth in self._codes
+        )
+
     def diagonals(self, kappa: Any, weights: Sequence[Array]) -> list[Any]:
         """The diagonal below every layer and that of the last one, each of shape (n,)."""
-        xp = namespace(kappa)
-        out = [kappa]
-        for layer, w in zip(self.functions, weights, strict=True):
-            out.append(
-                _sum(xp, [float(v) * d for v, d in zip(w, self._unit(xp, layer, out[-1]), strict=True)])
-            )
-        return out
+        return self._climb(kappa, weights)[0]
 
-    def _unit(self, xp: Any, layer: Sequence[LayerFunction], kappa: Any) -> list[Any]:
+    def _climb(
+        self, kappa: Any, weights: Sequence[Array]
+    ) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
+        """Diagonals, and of every layer those of the normalised functions and what normalises them."""
+        xp = namespace(kappa)
+        out, units, roots = [kappa], [], []
+        for layer, w in zip(self.functions, weights, strict=True):
+            raw = [f.diagonal(xp, out[-1]) for f in layer]
+            units.append(self._unit(xp, raw))
+            roots.append(self._roots(xp, raw))
+            out.append(_sum(xp, [float(v) * d for v, d in zip(w, units[-1], strict=True)]))
+        return out, units, roots
+
+    def _unit(self, xp: Any, raw: list[Any]) -> list[Any]:
         """Diagonals of the normalised functions."""
-        raw = [f.diagonal(xp, kappa) for f in layer]
         if not self.cosine:
             return raw
         return [xp.where(u > 0, xp.ones_like(u), xp.zeros_like(u)) for u in raw]
 
-    def _roots(self, xp: Any, layer: Sequence[LayerFunction], kappa: Any) -> list[Any]:
+    def _roots(self, xp: Any, raw: list[Any]) -> list[Any]:
         """What the functions are multiplied by on either side."""
         if not self.cosine:
-            return [xp.ones_like(kappa) for _ in layer]
-        raw = [f.diagonal(xp, kappa) for f in layer]
+            return [xp.ones_like(u) for u in raw]
         return [
             xp.where(u > 0, 1.0 / xp.sqrt(xp.where(u > 0, u, xp.ones_like(u))), xp.zeros_like(u)) for u in raw
         ]
@@ -375,7 +402,7 @@ class Layers:
         """
         xp = namespace(K)
         with np.errstate(over="ignore"):
-            diagonals = self.diagonals(kappa, weights)
+            diagonals, units, roots = self._climb(kappa, weights)
         for depth, diagonal in enumerate(diagonals):
             largest = float(xp.max(xp.abs(diagonal)))
             if not largest <= LARGEST:
@@ -384,20 +411,19 @@ class Layers:
                     "Use cosine normalisation between the layers, or scale the base kernels."
                 )
         kernels = [K]
-        roots = [self._roots(xp, layer, d) for layer, d in zip(self.functions, diagonals, strict=False)]
         for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
             below, kappa = kernels[-1], diagonals[depth]
-            if _is_compiled(below, layer):
+            if self._is_compiled(below, depth):
                 out = np.empty_like(below) if workspace is None else workspace.kernels[depth + 1]
                 core.layer_forward(
-                    below, kappa, *_described(layer), np.ascontiguousarray(w), np.stack(roots[depth]), out
+                    below, kappa, *self._codes[depth], np.ascontiguousarray(w), np.stack(roots[depth]), out
                 )
             else:
                 _complete(below)
                 out = self._cross_layer(xp, layer, w, below, kappa, kappa)
             kernels.append(_with_diagonal(xp, out, diagonals[depth + 1]))
         _complete(kernels[-1])
-        return Tape(kernels, diagonals, [np.array(w) for w in weights], roots)
+        return Tape(kernels, diagonals, [np.array(w) for w in weights], roots, units)
 
     def _cross_layer(
         self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
@@ -409,7 +435,7 @@ class Layers:
         self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Iterator[Any]:
         """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
-        rows, columns = self._roots(xp, layer, left), self._roots(xp, layer, right)
+        rows, columns = (self._roots(xp, [f.diagonal(xp, d) for f in layer]) for d in (left, right))
         for f, v, a, b in zip(layer, w, rows, columns, strict=True):
             if not v:
                 yield None
@@ -453,7 +479,7 @@ class Layers:
             left, right = kappa[:, None], kappa[None, :]
             layer, w = self.functions[depth], tape.weights[depth]
             pulled, gradient = np.zeros_like(K), np.empty(len(layer))
-            for k, (f, r) in enumerate(zip(layer, self._roots(np, layer, kappa), strict=True)):
+            for k, (f, r) in enumerate(zip(layer, tape.roots[depth], strict=True)):
                 u = f.value(np, K, left, right)
                 outside = H * r[:, None] * r[None, :]
                 gradient[k] = float(np.vdot(outside, u))
@@ -467,10 +493,18 @@ class Layers:
         K, kappa, roots = tape.kernels[depth], tape.diagonals[depth], tape.roots[depth]
         xp = namespace(K)
         own = _diagonal_of(xp, H)
-        if _is_compiled(K, layer):
+        if self._is_compiled(K, depth):
             half, along, across = np.zeros(len(layer)), np.zeros((len(layer), len(K))), np.zeros(len(K))
             core.layer_backward(
-                K, kappa, *_described(layer), np.ascontiguousarray(w), np.stack(roots), H, half, along, across
+                K,
+                kappa,
+                *self._codes[depth],
+                np.ascontiguousarray(w),
+                np.stack(roots),
+                H,
+                half,
+                along,
+                across,
             )
             pulled, twice, sums = H, 2.0 * half, list(along)
         else:
@@ -492,7 +526,7 @@ class Layers:
                         across = across + float(v) * xp.sum(g * norm, axis=1)
         diagonal = 2.0 * across
         gradient = np.empty(len(layer))
-        for k, (f, v, r, unit) in enumerate(zip(layer, w, roots, self._unit(xp, layer, kappa), strict=True)):
+        for k, (f, v, r, unit) in enumerate(zip(layer, w, roots, tape.units[depth], strict=True)):
             gradient[k] = float(twice[k]) + float(xp.sum(own * unit))
             if v:
                 # the diagonal of a normalised function is constant, but its root divides all other entries
@@ -529,20 +563,6 @@ class Layers:
         for k, term in enumerate(self._terms(namespace(K), self.functions[-1], weights[-1], K, left, right)):
             if term is not None:
                 yield k, float(weights[-1][k]) * term
-
-
-def _is_compiled(K: Any, layer: Sequence[LayerFunction]) -> bool:
-    return (
-        HAS_EXTENSION
-        and isinstance(K, np.ndarray)
-        and K.dtype == np.float64
-        and K.flags.c_contiguous
-        and all(f.code is not None for f in layer)
-    )
-
-
-def _described(layer: Sequence[LayerFunction]) -> tuple[NDArray[np.int64], Array]:
-    return np.array([f.code for f in layer], dtype=np.int64), np.array([f.numbers() for f in layer])
 
 
 def _sum(xp: Any, terms: Sequence[Any]) -> Any:
