@@ -13,7 +13,9 @@ from scipy.linalg import blas
 
 from benchmarks.cases import Array
 from kernelweave._loops import packed_length
+from kernelweave._threads import threads_for
 from kernelweave.gram import PackedGram
+from kernelweave.gram import packed as packed_module
 from kernelweave.learners import MLMKL
 from kernelweave.learners.margin import MarginProblem
 from kernelweave.solvers import layers as layers_module
@@ -59,7 +61,7 @@ def measure_pass(n: int, repeat: int) -> dict[str, Any]:
 
     ``once`` reads and writes every array that the pass holds a single time; ``traffic`` reads and writes them as often
     as the pass must: the base triangles for the sum and for the last derivative, every layer's kernel when it is made
-    and used, forwards and backwards. Both move contiguous triangles and compute nothing.
+    and used, forwards and backwards. Both move contiguous triangles and compute nothing, NumPy on one thread.
     """
     gram, _ = made_up(n)
     kernel = DeepKernel(gram, np.ones(4), Layers((PAPER,) * (DEPTH - 1)))
@@ -106,7 +108,15 @@ def measure_pass(n: int, repeat: int) -> dict[str, Any]:
         for row in base:
             row.sum()
 
-    functions = {"pass": whole, "once": once, "traffic": traffic}
+    def one_thread() -> None:
+        plain = layers_module.threads_for, packed_module.threads_for
+        layers_module.threads_for = packed_module.threads_for = lambda n: 1
+        try:
+            whole()
+        finally:
+            layers_module.threads_for, packed_module.threads_for = plain
+
+    functions = {"pass": whole, "pass_one_thread": one_thread, "once": once, "traffic": traffic}
     if layers_module.HAS_EXTENSION:
         functions["arrays"] = arrays
     seconds = turns(functions, repeat)
@@ -116,7 +126,9 @@ def measure_pass(n: int, repeat: int) -> dict[str, Any]:
         "layers": DEPTH,
         "kernels": 4,
         **seconds,
+        "threads": threads_for(n),
         "ratio_to_traffic": seconds["pass"] / seconds["traffic"],
+        "ratio_to_traffic_one_thread": seconds["pass_one_thread"] / seconds["traffic"],
         "ratio_to_once": seconds["pass"] / seconds["once"],
         "speedup_over_arrays": seconds.get("arrays", np.nan) / seconds["pass"],
     }

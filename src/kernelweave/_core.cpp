@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__ELF__)
@@ -19,6 +20,7 @@
 #endif
 
 namespace nb = nanobind;
+using namespace nb::literals;
 using In1 = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using In2 = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using In3 = nb::ndarray<const double, nb::ndim<3>, nb::device::cpu>;
@@ -93,6 +95,31 @@ KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] += s * x[i];
 }
 
+// Work in parts on a few threads. What a part does, and how many there are, does not depend on the number of threads,
+// and neither does any result.
+constexpr size_t PARTS = 4;
+
+template <class Body>
+void in_parts(int64_t threads, const Body& body) {
+    const size_t team = std::min(PARTS, size_t(std::max<int64_t>(threads, 1)));
+    const auto share = [&](size_t first) {
+        for (size_t part = first; part < PARTS; part += team) body(part);
+    };
+    std::vector<std::thread> others;
+    for (size_t t = 1; t < team; ++t) others.emplace_back(share, t);
+    share(0);
+    for (std::thread& other : others) other.join();
+}
+
+// rows of a triangle in turns, in blocks, so that parts are equally long
+constexpr size_t BLOCK = 16;
+
+template <class Body>
+void rows_of(size_t part, size_t n, const Body& body) {
+    for (size_t start = part * BLOCK; start < n; start += PARTS * BLOCK)
+        for (size_t i = start; i < std::min(start + BLOCK, n); ++i) body(i);
+}
+
 // four sums at once, so that b is read once
 KW_CLONES void dot_four(const double* const* a, const double* b, size_t n, double* out) {
     const double *p = a[0], *q = a[1], *r = a[2], *s = a[3];
@@ -108,10 +135,10 @@ KW_CLONES void dot_four(const double* const* a, const double* b, size_t n, doubl
 }
 
 // tiles go through a buffer: neither half is read or written with long strides for long
-KW_CLONES void mirror_tiles(double* P, size_t n) {
+KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
     constexpr size_t B = 32;
     double tile[B][B];
-    for (size_t j0 = 0; j0 < n; j0 += B) {
+    for (size_t j0 = part * B; j0 < n; j0 += PARTS * B) {
         const size_t j1 = std::min(j0 + B, n);
         for (size_t i0 = 0; i0 < j0; i0 += B) {
             for (size_t i = i0; i < i0 + B; ++i)
@@ -127,37 +154,43 @@ KW_CLONES void mirror_tiles(double* P, size_t n) {
 #include "_core_layers.hpp"
 
 // out (k,) = C-weighted quadratic forms sum_t C[t]' K_m C[t] of the packed kernels m in idx
-void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out) {
+void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out, int64_t threads) {
     nb::gil_scoped_release free;
     const size_t n = C.shape(1), L = packed.shape(1);
-    for (size_t k = 0; k < idx.shape(0); ++k) {
-        double total = 0.0;
-        for (size_t t = 0; t < C.shape(0); ++t)
-            total += quad_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, n);
-        out(k) = total;
-    }
+    in_parts(threads, [&](size_t part) {
+        for (size_t k = part; k < idx.shape(0); k += PARTS) {
+            double total = 0.0;
+            for (size_t t = 0; t < C.shape(0); ++t)
+                total += quad_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, n);
+            out(k) = total;
+        }
+    });
 }
 
 // out (k, T, n) = K_m C[t]
-void matvecs(In2 packed, Index idx, In2 C, Out3 out) {
+void matvecs(In2 packed, Index idx, In2 C, Out3 out, int64_t threads) {
     nb::gil_scoped_release free;
     const size_t n = C.shape(1), L = packed.shape(1), T = C.shape(0);
-    for (size_t k = 0; k < idx.shape(0); ++k)
-        for (size_t t = 0; t < T; ++t)
-            symv_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, out.data() + (k * T + t) * n, n);
+    in_parts(threads, [&](size_t part) {
+        for (size_t k = part; k < idx.shape(0); k += PARTS)
+            for (size_t t = 0; t < T; ++t)
+                symv_one(packed.data() + size_t(idx(k)) * L, C.data() + t * n, out.data() + (k * T + t) * n, n);
+    });
 }
 
 // upper triangle of out (n, n) = sum_k w[k] K_{idx[k]}; below the diagonal nothing is written
-void combine(In2 packed, Index idx, In1 w, Out2 out) {
+void combine(In2 packed, Index idx, In1 w, Out2 out, int64_t threads) {
     nb::gil_scoped_release free;
     const size_t n = out.shape(0), L = packed.shape(1), k = idx.shape(0);
-    std::vector<const double*> rows(k);
-    for (size_t i = 0; i < n; ++i) {
-        for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
-        double* target = out.data() + i * n + i;
-        std::fill(target, target + (n - i), 0.0);
-        combine_row(rows.data(), w.data(), k, target, n - i);
-    }
+    in_parts(threads, [&](size_t part) {
+        std::vector<const double*> rows(k);
+        rows_of(part, n, [&](size_t i) {
+            for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
+            double* target = out.data() + i * n + i;
+            std::fill(target, target + (n - i), 0.0);
+            combine_row(rows.data(), w.data(), k, target, n - i);
+        });
+    });
 }
 
 // packed (M, L) from a stack (n, n, M) of any strides; asym (M,) = max |K - K'|, size (M,) = max |K|,
@@ -457,9 +490,9 @@ nb::tuple inspect(In2 K) {
 }
 
 // the lower triangle of K from its upper one, by blocks that fit a cache
-void mirror(Out2 K) {
+void mirror(Out2 K, int64_t threads) {
     nb::gil_scoped_release free;
-    mirror_tiles(K.data(), K.shape(0));
+    in_parts(threads, [&](size_t part) { mirror_tiles(K.data(), K.shape(0), part); });
 }
 
 // g += K w; only rows with w != 0 are read
@@ -481,20 +514,28 @@ nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g,
 }
 
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
-void inner(In2 packed, Index idx, In2 H, Out1 out) {
+void inner(In2 packed, Index idx, In2 H, Out1 out, int64_t threads) {
     nb::gil_scoped_release free;
     const size_t n = H.shape(0), L = packed.shape(1), k = idx.shape(0);
-    std::fill(out.data(), out.data() + k, 0.0);
-    std::vector<const double*> rows(k);
-    for (size_t i = 0; i < n; ++i) {
-        const double* h = H.data() + i * n + i;
-        for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
-        size_t m = 0;
-        for (double sums[4]; m + 4 <= k; m += 4) {
-            dot_four(rows.data() + m, h, n - i, sums);
-            for (size_t s = 0; s < 4; ++s) out(m + s) += 2.0 * sums[s] - rows[m + s][0] * h[0];
-        }
-        for (; m < k; ++m) out(m) += 2.0 * dot(rows[m], h, n - i) - rows[m][0] * h[0];
+    std::vector<double> totals(PARTS * k, 0.0);
+    in_parts(threads, [&](size_t part) {
+        std::vector<const double*> rows(k);
+        std::vector<double> own(k, 0.0);
+        rows_of(part, n, [&](size_t i) {
+            const double* h = H.data() + i * n + i;
+            for (size_t m = 0; m < k; ++m) rows[m] = packed.data() + size_t(idx(m)) * L + row_start(i, n);
+            size_t m = 0;
+            for (double sums[4]; m + 4 <= k; m += 4) {
+                dot_four(rows.data() + m, h, n - i, sums);
+                for (size_t s = 0; s < 4; ++s) own[m + s] += 2.0 * sums[s] - rows[m + s][0] * h[0];
+            }
+            for (; m < k; ++m) own[m] += 2.0 * dot(rows[m], h, n - i) - rows[m][0] * h[0];
+        });
+        std::copy(own.begin(), own.end(), totals.begin() + part * k);
+    });
+    for (size_t m = 0; m < k; ++m) {
+        out(m) = 0.0;
+        for (size_t part = 0; part < PARTS; ++part) out(m) += totals[part * k + m];
     }
 }
 
@@ -506,36 +547,49 @@ std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weigh
 }
 
 // see _core_layers.hpp; the diagonals of out and H are left to the caller
-void layer_forward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 out) {
+void layer_forward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 out, int64_t threads) {
     const auto functions = layer_functions(kinds, params, weights, roots);
     nb::gil_scoped_release free;
-    layers::forward(K.data(), kappa.data(), functions, K.shape(0), out.data());
+    const size_t n = K.shape(0);
+    in_parts(threads, [&](size_t part) { layers::forward(K.data(), kappa.data(), functions, n, out.data(), part); });
 }
 
+// grad, along and across are filled; see layers::backward
 void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 H, Out1 grad, Out2 along,
-                    Out1 across) {
+                    Out1 across, int64_t threads) {
     const auto functions = layer_functions(kinds, params, weights, roots);
     nb::gil_scoped_release free;
-    layers::backward(K.data(), kappa.data(), functions, K.shape(0), H.data(), grad.data(), along.data(), across.data());
+    const size_t n = K.shape(0), m = functions.size();
+    std::vector<layers::Sums> sums(PARTS, layers::Sums(m, n));
+    in_parts(threads, [&](size_t part) {
+        layers::backward(K.data(), kappa.data(), functions, n, H.data(), sums[part], part);
+    });
+    layers::Sums& total = sums[0];
+    for (size_t part = 1; part < PARTS; ++part) total.add(sums[part]);
+    std::copy(total.grad.begin(), total.grad.end(), grad.data());
+    std::copy(total.along.begin(), total.along.end(), along.data());
+    std::copy(total.across.begin(), total.across.end(), across.data());
 }
 
 }  // namespace
 
 NB_MODULE(_core, module) {
-    module.def("quadratic_forms", &quadratic_forms);
-    module.def("matvecs", &matvecs);
-    module.def("combine", &combine);
+    module.def("quadratic_forms", &quadratic_forms, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
+    module.def("matvecs", &matvecs, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
+    module.def("combine", &combine, "packed"_a, "idx"_a, "w"_a, "out"_a, "threads"_a = 1);
     module.def("pack", &pack);
     module.def("pivoted_cholesky", &pivoted_cholesky);
     module.def("factor_matvecs", &factor_matvecs);
     module.def("simplex_qp", &simplex_qp);
     module.def("simplex_smo", &simplex_smo);
     module.def("inspect", &inspect);
-    module.def("mirror", &mirror);
+    module.def("mirror", &mirror, "K"_a, "threads"_a = 1);
     module.def("add_rows", &add_rows);
     module.def("box_smo", &box_smo);
-    module.def("inner", &inner);
-    module.def("layer_forward", &layer_forward);
-    module.def("layer_backward", &layer_backward);
+    module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);
+    module.def("layer_forward", &layer_forward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "out"_a,
+               "threads"_a = 1);
+    module.def("layer_backward", &layer_backward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "H"_a,
+               "grad"_a, "along"_a, "across"_a, "threads"_a = 1);
     module.def("version", [] { return 1; });
 }

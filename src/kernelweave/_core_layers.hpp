@@ -156,7 +156,7 @@ KW_CLONES void paper_forward(const Function* f, const double* k, double ki, cons
     }
 }
 
-// H in and out as in `backward`; along (4, n) and grad (4,) likewise
+// h in and out as in `backward`; along (4, n) and grad (4,) likewise
 KW_CLONES void paper_backward(const Function* f, const double* k, double ki, const double* kj, size_t i, size_t start, size_t len,
                               size_t n, double* h, double* grad, double* along) {
     const double *ra = f[0].root + start, *rb = f[1].root + start, *rc = f[2].root + start, *rd = f[3].root + start;
@@ -190,11 +190,12 @@ KW_CLONES void paper_backward(const Function* f, const double* k, double ki, con
     }
 }
 
-// upper triangle of out from that of K, the diagonal excepted
-inline void forward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* out) {
+// one part of the rows of the upper triangle of out from that of K, the diagonal excepted
+inline void forward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* out,
+                    size_t part) {
     double u[SEGMENT];
     const bool paper = is_paper(functions);
-    for (size_t i = 0; i < n; ++i)
+    rows_of(part, n, [&](size_t i) {
         for (size_t start = i + 1; start < n; start += SEGMENT) {
             const size_t len = std::min(SEGMENT, n - start);
             double* target = out + i * n + start;
@@ -207,6 +208,7 @@ inline void forward(const double* K, const double* kappa, const std::vector<Func
                 if (f.weight != 0.0)
                     add(f, K + i * n + start, kappa[i], kappa + start, len, f.weight * f.root[i], f.root + start, target, u);
         }
+    });
 }
 
 // With p = h * normalised value: adds p to its sums over the row (returned) and the columns, and
@@ -304,13 +306,25 @@ KW_CLONES void pull(const Function& f, const double* k, double ki, const double*
     }
 }
 
-// H in: derivative by the layer above (upper triangle, the diagonal is not touched); out: by K. grad (M,) gets
-// sum_{i<j} H_ij B_kij, along (M, n) the sums over j != i of H_ij B_kij, across (n,) those of the derivative by kappa_i.
+// grad (M,): sum_{i<j} H_ij B_kij; along (M, n): the sums over j != i of H_ij B_kij; across (n,): those of the derivative
+// by kappa_i
+struct Sums {
+    std::vector<double> grad, along, across;
+    Sums(size_t m, size_t n) : grad(m, 0.0), along(m * n, 0.0), across(n, 0.0) {}
+    void add(const Sums& other) {
+        for (size_t k = 0; k < grad.size(); ++k) grad[k] += other.grad[k];
+        for (size_t k = 0; k < along.size(); ++k) along[k] += other.along[k];
+        for (size_t k = 0; k < across.size(); ++k) across[k] += other.across[k];
+    }
+};
+
+// One part of the rows. H in: derivative by the layer above (upper triangle, the diagonal is not touched); out: by K.
 inline void backward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* H,
-                     double* grad, double* along, double* across) {
+                     Sums& sums, size_t part) {
     double u[SEGMENT], g[SEGMENT], q[SEGMENT];
+    double *grad = sums.grad.data(), *along = sums.along.data(), *across = sums.across.data();
     const bool paper = is_paper(functions);
-    for (size_t i = 0; i < n; ++i)
+    rows_of(part, n, [&](size_t i) {
         for (size_t start = i + 1; start < n; start += SEGMENT) {
             const size_t len = std::min(SEGMENT, n - start);
             const double* k = K + i * n + start;
@@ -336,6 +350,7 @@ inline void backward(const double* K, const double* kappa, const std::vector<Fun
             }
             std::copy(q, q + len, h);
         }
+    });
     // a Gaussian falls with either diagonal as it rises with K
     for (size_t m = 0; m < functions.size(); ++m)
         if (functions[m].kind == gaussian)

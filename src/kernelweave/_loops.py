@@ -59,25 +59,25 @@ def _pack_vector(C: Array) -> Array:
     return w
 
 
-def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array) -> None:
+def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     w = _pack_vector(C)
     everything = len(idx) == len(packed) and np.array_equal(idx, np.arange(len(packed)))
     out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
 
 
-def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array) -> None:
+def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads: int = 1) -> None:
     i, j = _triangle(len(H))
     w = H[i, j]
     w[i != j] *= 2.0
     out[:] = [packed[m] @ w for m in idx]
 
 
-def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array) -> None:
+def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     for k, m in enumerate(idx):
         out[k] = C @ unpack(packed[m], C.shape[1])
 
 
-def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array) -> None:
+def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
     n = len(out)
     total = np.zeros(packed.shape[1])
     for k, m in enumerate(idx):
@@ -255,7 +255,7 @@ def _inspect(K: Array) -> tuple[float, float, int]:
     return worst, big, bad
 
 
-def _mirror(K: Array) -> None:
+def _mirror(K: Array, threads: int = 1) -> None:
     for start in range(0, len(K), 256):
         stop = min(start + 256, len(K))
         block = K[start:stop, start:stop]

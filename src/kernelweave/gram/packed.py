@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelweave._loops import core, packed_length, packed_rows
+from kernelweave._threads import threads_for
 from kernelweave.gram.base import Array, Gram, Index, as_index
 
 
@@ -36,25 +37,27 @@ class PackedGram(Gram):
         C = np.atleast_2d(C)
         idx = as_index(kernels, self.n_kernels)
         out = np.empty(len(idx))
-        core.quadratic_forms(self.packed, idx, np.ascontiguousarray(C), out)
+        core.quadratic_forms(self.packed, idx, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.empty((len(idx), *C.shape))
-        core.matvecs(self.packed, idx, np.ascontiguousarray(C), out)
+        core.matvecs(self.packed, idx, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
     def inner(self, H: Array) -> Array:
         out = np.empty(self.n_kernels)
-        core.inner(self.packed, np.arange(self.n_kernels), np.ascontiguousarray(H), out)
+        threads = threads_for(self.n_samples)
+        core.inner(self.packed, np.arange(self.n_kernels), np.ascontiguousarray(H), out, threads)
         return out
 
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         idx = np.flatnonzero(weights)
         # zeros, because below the diagonal nothing is written and everything is added
         target = out if empty else np.zeros_like(out)
-        core.combine(self.packed, idx, np.ascontiguousarray(weights[idx]), target)
+        threads = threads_for(self.n_samples)
+        core.combine(self.packed, idx, np.ascontiguousarray(weights[idx]), target, threads)
         if not empty:
             out += target
 

@@ -314,7 +314,8 @@ def solve_deep(
     history: dict[str, list[Any]] = {"criterion": [], "weights": []}
     status, n_iter = Status.CONVERGED, 0
     value = slope = math.nan
-    with blas_threads_for(kernel.gram.n_samples):
+    # folds and free rows are small matrices, and waiting threads of BLAS would slow those of the layers
+    with blas_threads_for(0):
         if criterion is not None and descent.max_iter > 0:
             best, status, n_iter = _descend(search, weights, descent, validation, history, callback)
             weights, value = best.weights, best.value

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from kernelweave._checks import check_known
+from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.least_squares import Bordered
 from kernelweave.solvers.machines import Machine
 
@@ -61,7 +62,9 @@ def _outer_sum(left: Array, right: Array) -> Array:
     n = left.shape[1]
     out = np.zeros((n, n))
     # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
-    done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
+    # of so low a rank that a second thread only costs
+    with blas_threads_for(0):
+        done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
     return done.T
 
 
@@ -123,11 +126,14 @@ class OutOfFold(Criterion):
                     share[test] @ measure(self.kind, np.full(len(test), own.y[0]), machine.y[test])[0]
                 )
                 continue
-            block = np.ascontiguousarray(K[np.ix_(train, train)])
+            # whole rows, then columns: twice as fast as both at once
+            block = np.take(np.take(K, train, axis=0), train, axis=1)
             found = own.solve(block, tol=self.tol, warm_start=self._warm[k])
             b = self._warm[k] = found.dual_coef
-            cross = K[np.ix_(test, train)]
-            losses, slopes = measure(self.kind, cross @ b + found.intercept, machine.y[test], machine.epsilon)
+            cross, spread = np.take(K, test, axis=0), _scatter(b, train, n)
+            losses, slopes = measure(
+                self.kind, cross @ spread + found.intercept, machine.y[test], machine.epsilon
+            )
             value += float(share[test] @ losses)
             if gradient:
                 e = share[test] * slopes
@@ -135,9 +141,9 @@ class OutOfFold(Criterion):
                 row[test] = e
                 if self.implicit:
                     free = own.free(b)
-                    row[train[free]] -= _adjoint(own, block, free, cross[:, free].T @ e, float(e.sum()))
+                    row[train[free]] -= _adjoint(own, block, free, (e @ cross)[train[free]], float(e.sum()))
                 left.append(row)
-                right.append(_scatter(b, train, n))
+                right.append(spread)
         if not gradient:
             return value, None
         return value, _outer_sum(np.array(left), np.array(right)) if left else np.zeros((n, n))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._loops import core
+from kernelweave._threads import threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult, Status, SVMResult, relative_gap
@@ -49,7 +50,7 @@ class Joint:
         if self._matrix is None:
             self._matrix = np.empty((self.gram.n_samples, self.gram.n_samples))
         out = self.gram.combine_upper(weights * self.scale, self._matrix)
-        core.mirror(out)
+        core.mirror(out, threads_for(len(out)))
         return out
 
     def forms(self, b: Array, kernels: Index | None = None) -> Array:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import HAS_EXTENSION, core
+from kernelweave._threads import threads_for
 
 __all__ = [
     "Angle",
@@ -415,8 +416,15 @@ class Layers:
             below, kappa = kernels[-1], diagonals[depth]
             if self._is_compiled(below, depth):
                 out = np.empty_like(below) if workspace is None else workspace.kernels[depth + 1]
+                threads = threads_for(len(below))
                 core.layer_forward(
-                    below, kappa, *self._codes[depth], np.ascontiguousarray(w), np.stack(roots[depth]), out
+                    below,
+                    kappa,
+                    *self._codes[depth],
+                    np.ascontiguousarray(w),
+                    np.stack(roots[depth]),
+                    out,
+                    threads,
                 )
             else:
                 _complete(below)
@@ -494,7 +502,8 @@ class Layers:
         xp = namespace(K)
         own = _diagonal_of(xp, H)
         if self._is_compiled(K, depth):
-            half, along, across = np.zeros(len(layer)), np.zeros((len(layer), len(K))), np.zeros(len(K))
+            half, along, across = np.empty(len(layer)), np.empty((len(layer), len(K))), np.empty(len(K))
+            threads = threads_for(len(K))
             core.layer_backward(
                 K,
                 kappa,
@@ -505,6 +514,7 @@ class Layers:
                 half,
                 along,
                 across,
+                threads,
             )
             pulled, twice, sums = H, 2.0 * half, list(along)
         else:
@@ -575,7 +585,7 @@ def _sum(xp: Any, terms: Sequence[Any]) -> Any:
 def _complete(K: Any) -> None:
     """Copy the upper triangle of a NumPy array onto the lower one; tensors are always complete."""
     if isinstance(K, np.ndarray):
-        core.mirror(K)
+        core.mirror(K, threads_for(len(K)))
 
 
 def _diagonal_of(xp: Any, K: Any) -> Any:

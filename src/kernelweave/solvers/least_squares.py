@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.result import Status, SVMResult, relative_gap
 
 Array = NDArray[np.float64]
@@ -24,15 +25,16 @@ class Bordered:
     def __init__(self, A: Array, lift: float = 1e-10) -> None:
         n = len(A)
         added = lift * max(float(np.abs(A.diagonal()).mean()), 1e-100)
-        while True:
-            lifted = A.copy()
-            lifted.flat[:: n + 1] += added
-            factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
-                break
-            added = max(100.0 * added, 1e-100)
-        self._factor = factor
-        self._ones = self._plain(np.ones(n))
+        with blas_threads_for(n):
+            while True:
+                lifted = A.copy()
+                lifted.flat[:: n + 1] += added
+                factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+                if info == 0:
+                    break
+                added = max(100.0 * added, 1e-100)
+            self._factor = factor
+            self._ones = self._plain(np.ones(n))
         self._total = float(self._ones.sum())
 
     def _plain(self, g: Array) -> Array:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._checks import check_known
+from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.least_squares import solve_least_squares
 from kernelweave.solvers.result import SVMResult
 from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
@@ -115,15 +116,16 @@ class Machine:
             # a kernel of zeros, which no lift would make positive
             return np.zeros((len(V), len(V)))
         lift = 1e-10 * mean
-        while True:
-            lifted = block.copy()
-            lifted.flat[:: len(where) + 1] += lift
-            factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
-                break
-            lift *= 100.0
         right = np.column_stack([V[:, where].T, np.ones(len(where))])
-        half = lapack.dtrtrs(factor, right, lower=1)[0]
-        inner = half.T @ half
+        with blas_threads_for(len(where)):
+            while True:
+                lifted = block.copy()
+                lifted.flat[:: len(where) + 1] += lift
+                factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+                if info == 0:
+                    break
+                lift *= 100.0
+            half = lapack.dtrtrs(factor, right, lower=1)[0]
+            inner = half.T @ half
         cross = inner[:-1, -1]
         return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]

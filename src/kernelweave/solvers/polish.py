@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import EPS, BoxProblem, derivatives, rounding
 
 Array = NDArray[np.float64]
@@ -151,7 +152,10 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
     while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
         n_systems += 1
         where = np.flatnonzero(free)
-        d, level = _FreeBlock(problem, where).step(g[where] + slope[where], problem.total - float(b.sum()))
+        with blas_threads_for(len(where)):
+            d, level = _FreeBlock(problem, where).step(
+                g[where] + slope[where], problem.total - float(b.sum())
+            )
         target = b[where] + d
         over, under = target > high[where], target < low[where]
         target = np.where(over, high[where], np.where(under, low[where], target))
@@ -187,7 +191,8 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
             break
         n_systems += 1
         where = np.flatnonzero(free)
-        d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
+        with blas_threads_for(len(where)):
+            d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
         with np.errstate(over="ignore"):  # room without a bound
             ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
