@@ -187,7 +187,12 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         assert {p["name"] for p in method["parameters"]} == set(learner().get_params()), name
         assert all(p["about"] for p in method["parameters"]), name
         assert set(method["settings"]) <= set(FitSpec.model_fields)
+    of = {name: set(method["settings"]) for name, method in methods.items()}
+    assert {"n_layers", "layer_kernels", "criterion_folds", "device"} <= of["mlmkl"]
+    assert not {"n_layers", "layer_kernels", "criterion_folds"} & (of["rls2"] | of["simple"] | of["best"])
     settings = {s["name"]: s for s in get(served, "/api/settings")}
+    deep = ("layer_kernels", "criterion_folds")
+    assert {settings[name]["group"] for name in deep} == {"Learner"}
     assert list(settings) == list(FitSpec.model_fields)
     undocumented = [name for name, s in settings.items() if not s["about"]]
     assert undocumented == []
@@ -273,6 +278,32 @@ def test_results_agree_with_the_model_file(served, done):
         np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
     assert len(results["nested"]) == 3
     assert [r["output"] for r in held["receivers"]] == list(model.classes_)
+
+
+def test_results_of_deep_models_have_their_layers(served):
+    spec = {"target": "target", "method": "mlmkl", "n_layers": 2, "alphas": "1", "cv": 2}
+    spec |= {"kernels": "linear; rbf(gamma=0.5)", "layer_kernels": "linear; rbf(gamma=1)", "max_iter": 3}
+    run = served.wait(served.run(data=WINE, spec=spec))
+    assert run["state"] == "done", run["reason"]
+    results = get(served, f"/api/runs/{run['id']}/results")
+    model = kw.load(served.studio.artifact(run["id"], "model.skops"))
+    layers = results["weights"]["layers"]
+    assert [len(layer["names"]) for layer in layers] == [len(model.kernel_names_), 2]
+    for layer, weights in zip(layers, kw.inspection.layer_weights(model).weights, strict=True):
+        assert layer["outputs"] == list(model.classes_)
+        np.testing.assert_allclose(layer["values"], weights)
+
+
+def test_results_of_another_version_are_no_server_error(served, done):
+    path = served.studio.places.run(done["id"]) / "results.json"
+    kept = path.read_bytes()
+    try:
+        path.write_text('{"of": "the future"}')
+        answer = served.client.get(f"/api/runs/{done['id']}/results")
+    finally:
+        path.write_bytes(kept)
+    assert answer.status_code == 422
+    assert "another version" in answer.text
 
 
 def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,7 @@ GROUPS = {
     "Model": ("method", "intercept", "balanced"),
     "Computing": ("jobs",),
 }
-#: Parameters of learners whose settings go by another name.
+#: Parameters of deep learners whose settings go by another name.
 PARAMETERS = {"layer_kernels": "kernels", "criterion_folds": "n_folds"}
 CHOICES = {
     "normalize": ["mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"],
@@ -72,7 +73,7 @@ def _method(name: str, learner: Any) -> Method:
         strength=learner.strength,
         regression=learner.regression,
         parameters=parameters,
-        settings=[field for field in learner_settings() if PARAMETERS.get(field, field) in signature],
+        settings=[field for field in learner_settings() if _takes(signature, field)],
         reference=" ".join(" ".join(text.split()) for text in sections if text),
     )
 
@@ -81,10 +82,18 @@ def _method(name: str, learner: Any) -> Method:
 def learner_settings() -> tuple[str, ...]:
     """Settings of a fit that some learner has a parameter for."""
     grouped = {name for names in GROUPS.values() for name in names}
-    known = {name for learner in LEARNERS.values() for name in inspect.signature(learner).parameters}
+    signatures = [inspect.signature(learner).parameters for learner in LEARNERS.values()]
     return tuple(
-        name for name in FitSpec.model_fields if PARAMETERS.get(name, name) in known and name not in grouped
+        name
+        for name in FitSpec.model_fields
+        if name not in grouped and any(_takes(signature, name) for signature in signatures)
     )
+
+
+def _takes(signature: Mapping[str, Any], field: str) -> bool:
+    """Whether a learner has a parameter for a setting."""
+    name = PARAMETERS.get(field, field)
+    return name in signature and (name == field or "normalize_layers" in signature)
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave import learners
-from kernelweave.inspection import Path, contribution_sizes, kernel_weights, view_weights
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
 from kernelweave.reports import CITATIONS
 from kernelweave.runs.fitting import Prepared
 from kernelweave.runs.spec import FitSpec
@@ -17,6 +17,7 @@ from kernelweave.studio.schema import (
     Convergence,
     Curve,
     HeldOut,
+    Layer,
     PathResult,
     Receiver,
     Results,
@@ -111,27 +112,27 @@ def is_deep(model: Any) -> bool:
 
 def describe_weights(model: Any) -> Weights:
     """Weights of kernels, by view, and by layer for deep models."""
-    layers: list[list[float]] = []
-    names: list[str] = []
-    if is_deep(model) and model.weights_.ndim >= 2:
-        stacked = np.asarray(model.weights_, dtype=float)
-        while stacked.ndim > 2:
-            stacked = stacked.mean(axis=0)
-        layers = stacked.tolist()
-        names = [str(n) for n in model.kernel_names_]
     found = kernel_weights(model)
     values = found.weights.reshape(len(found.weights), -1)
-    outputs = [name or "weight" for name in found.outputs]
-    if layers and len(outputs) == len(layers):
-        outputs = [f"layer {k + 1}" for k in range(len(layers))]
     return Weights(
         names=[str(n) for n in found.names],
-        outputs=outputs,
+        outputs=[name or "weight" for name in found.outputs],
         values=values.tolist(),
         views=view_weights(model),
-        layers=layers,
-        layer_names=names,
+        layers=_layers(model) if is_deep(model) else [],
     )
+
+
+def _layers(model: Any) -> list[Layer]:
+    found = layer_weights(model)
+    return [
+        Layer(
+            names=[str(n) for n in names],
+            outputs=[name or "weight" for name in found.outputs],
+            values=weights.reshape(len(names), -1).tolist(),
+        )
+        for names, weights in zip(found.names, found.weights, strict=True)
+    ]
 
 
 def describe_curve(model: Any, rule: str) -> Curve | None:

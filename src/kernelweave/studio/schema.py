@@ -344,6 +344,14 @@ class Predicted(_Model):
 # ---- results --------------------------------------------------------------------------------------
 
 
+class Layer(_Model):
+    """Weights of one layer of a deep model, in the order of its kernels."""
+
+    names: list[str]
+    outputs: list[str]
+    values: list[list[float]] = Field(description="One row for each kernel, one number for each output.")
+
+
 class Weights(_Model):
     """Kernel weights, largest first."""
 
@@ -351,8 +359,7 @@ class Weights(_Model):
     outputs: list[str]
     values: list[list[float]] = Field(description="One row for each kernel, one number for each output.")
     views: dict[str, float]
-    layers: list[list[float]] = Field(default=[], description="For deep models: one row for each layer.")
-    layer_names: list[str] = []
+    layers: list[Layer] = Field(default=[], description="Of deep models, the lowest first.")
 
 
 class PathResult(_Model):

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from kernelweave._errors import InputError
 from kernelweave.runs.fitting import (
     Prepared,
@@ -323,7 +325,7 @@ class Studio:
             reason=row["reason"],
             request=RunRequest.model_validate(request),
             metrics=[Metric(**dict(metric)) for metric in self.store.metrics(row["id"])],
-            summary=Summary.model_validate_json(row["summary"]) if row["summary"] else None,
+            summary=_read_summary(row["summary"]),
         )
 
     def points(self, run_id: str, after: int) -> PathPoints:
@@ -368,7 +370,13 @@ class Studio:
         row = self.store.run(run_id)
         if row["state"] not in FINAL or not path.exists():
             raise InputError("This run has no results (yet).")
-        return Results.model_validate_json(path.read_bytes())
+        try:
+            return Results.model_validate_json(path.read_bytes())
+        except ValidationError:
+            raise InputError(
+                "The results of this run were written by another version of kernelweave. Its model still predicts, and "
+                "its files can be downloaded; run it again to look at it here."
+            ) from None
 
     def artifacts(self, run_id: str) -> list[Artifact]:
         """Files of a run."""
@@ -495,3 +503,11 @@ def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
 def _short(value: Any) -> str:
     text = json.dumps(value) if isinstance(value, dict | list) else str(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def _read_summary(text: str | None) -> Summary | None:
+    """A summary, or None where another version of this package wrote something else."""
+    try:
+        return Summary.model_validate_json(text) if text else None
+    except ValidationError:
+        return None

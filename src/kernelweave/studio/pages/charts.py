@@ -387,7 +387,7 @@ def heat_chart(
         yAxis=axis("", category=rows),
         visualMap={
             "min": 0, "max": most or 1.0, "orient": "horizontal", "left": 0, "top": 0, "itemHeight": 110,
-            "calculable": False,
+            "calculable": False, "text": [f"{most:.2g}", "0"],
             "inRange": {"color": ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"]},
             "textStyle": {":color": "kw('soft')"},
         },

@@ -45,6 +45,21 @@ WORDS = {
     "tol": "Relative gap (0: the usual)",
     "delta": "Residual rule (delta)",
     "max_iter": "Most iterations (0: the usual)",
+    "n_layers": "Layers",
+    "layer_kernels": "Kernels of upper layers (empty: the usual)",
+    "normalize_layers": "Diagonals of 1 in every layer",
+    "criterion": "Criterion",
+    "criterion_folds": "Folds of the criterion",
+    "loss": "Loss of the machine",
+    "step": "Steps",
+    "eta": "Length of fixed steps (eta)",
+    "weight_set": "Weights of a layer",
+    "validation_fraction": "Share set aside to stop early",
+    "n_iter_no_change": "Patience, in steps",
+    "literal": "The update as printed (ascends)",
+    "penalty": "Penalty of the weights",
+    "smoothing": "Smoothing of the span",
+    "device": "Device (empty: this processor)",
     "max_memory": "Memory for kernels",
     "rank_tol": "Share left out of low-rank kernels",
 }
@@ -109,6 +124,11 @@ class _MethodPage:
                     self.learner_option(method, method.name == spec.method)
             if spec.method in known:
                 self.explain(known[spec.method])
+        # on narrow screens the list scrolls
+        ui.run_javascript(
+            "const chosen = document.querySelector('.kw-pick [aria-checked=true]');"
+            "if (chosen) chosen.parentElement.scrollTop = chosen.offsetTop - chosen.parentElement.offsetTop - 48;"
+        )
 
     def learner_option(self, method: Method, chosen: bool) -> None:
         option = ui.element("button").classes("kw-option").props("type=button role=radio")
@@ -116,7 +136,8 @@ class _MethodPage:
         with option:
             text(method.title, "b")
             head, _, rest = method.summary.partition(": ")
-            text(rest if head == method.title else head, "span")
+            about = rest if head == method.title else head
+            text(about[:1].upper() + about[1:], "span")
 
         def choose() -> None:
             if self.set(method=method.name, solver="auto"):

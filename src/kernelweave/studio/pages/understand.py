@@ -30,6 +30,8 @@ from kernelweave.studio.schema import PathResult, Results, Run
 from kernelweave.studio.service import Studio
 
 MOST_BARS = 20
+#: Kernels of one layer that are shown.
+MOST_COLUMNS = 24
 #: Kernels listed at the cursor.
 AT_CURSOR = 8
 
@@ -194,12 +196,22 @@ class _UnderstandPage:
         """Weights of deep models by layer."""
         found = results.weights
         with card("Weights by layer", "Each layer combines the kernels anew."):
-            rows = [f"layer {k + 1}" for k in range(len(found.layers))]
-            charts.figure(
-                charts.heat_chart(rows, found.layer_names, found.layers),
-                "Heat map of kernel weights by layer",
-                height=f"{max(14, 9 + 2.2 * len(rows))}rem",
-            )
+            for depth, layer in enumerate(found.layers, start=1):
+                most = sorted(range(len(layer.names)), key=lambda k: -sum(layer.values[k]))[:MOST_COLUMNS]
+                shown = sorted(most)
+                title = f"Layer {depth}" + (", the kernels of the views" if depth == 1 else "")
+                text(title, "h3").style("font-size: 1rem")
+                charts.figure(
+                    charts.heat_chart(
+                        layer.outputs,
+                        [layer.names[k] for k in shown],
+                        [[layer.values[k][j] for k in shown] for j in range(len(layer.outputs))],
+                    ),
+                    f"Heat map of the kernel weights of layer {depth}",
+                    height=f"{13 + 2.2 * len(layer.outputs)}rem",
+                )
+                if len(shown) < len(layer.names):
+                    text(f"The {len(shown)} heaviest of {len(layer.names)} kernels.").classes("kw-hint")
 
     # ---- held-out rows ----------------------------------------------------------------------------
 
@@ -326,7 +338,7 @@ class _UnderstandPage:
         histories = [(part.output, part.history) for part in results.convergence[: charts.MOST_LINES]]
         keys = list(dict.fromkeys(key for _, history in histories for key in history))
         if not keys:
-            text("This learner has a closed form, or keeps no history.").classes("kw-hint")
+            text("This learner keeps no record of its steps.").classes("kw-hint")
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
 
