@@ -1,6 +1,7 @@
 """The studio's API without a browser: tables, kernels, settings, a whole run and what it leaves."""
 
 import io
+import json
 
 import numpy as np
 import pandas as pd
@@ -297,13 +298,19 @@ def test_results_of_deep_models_have_their_layers(served):
 def test_results_of_another_version_are_no_server_error(served, done):
     path = served.studio.places.run(done["id"]) / "results.json"
     kept = path.read_bytes()
+    more = json.loads(kept)
+    more["weights"]["layer_names"] = []
     try:
         path.write_text('{"of": "the future"}')
         answer = served.client.get(f"/api/runs/{done['id']}/results")
+        path.write_text(json.dumps(more))
+        known = get(served, f"/api/runs/{done['id']}/results")
     finally:
         path.write_bytes(kept)
     assert answer.status_code == 422
     assert "another version" in answer.text
+    # what is known is shown, whatever else there is
+    assert known == json.loads(kept)
 
 
 def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import kernelweave as kw
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
+from kernelweave.solvers import interior_point
 from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
@@ -321,7 +322,10 @@ def test_the_methods_agree(kind, loss, rng):
         check(result, gram, y, C, loss=loss, tol=tol)
         assert result.primal <= min(r.primal for r in results) * (1 + tol)
     assert max(r.dual for r in results) <= min(r.primal for r in results) * (1 + 1e-12)
-    assert solve(gram, y, C, loss=loss, tol=1e-6).primal == results[0].primal  # "auto" is Newton
+    both = solve(gram, y, C, loss=loss, tol=1e-6)
+    assert both.primal == pytest.approx(results[0].primal, rel=1e-6)
+    if results[0].n_iter <= 15:
+        assert both.primal == results[0].primal  # "auto" is Newton where that is quick
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -717,6 +721,62 @@ def test_problems_of_all_sizes_and_scales(kind, rng):
         check(result, stack, pick(loss, y, t), C, weight_set, loss=loss, tol=1e-6)
 
 
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(interior_point, "PART", 40)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.1)], ids=str)
+def test_many_kernels_are_taken_in_parts(weight_set, loss, small_parts):
+    gram, y, X = columns(50, 300)
+    seen = []
+    result = solve(
+        gram, y, 1.0, weight_set, loss=loss, tol=1e-7, method="interior-point",
+        callback=lambda *state: seen.append(state),
+    )  # fmt: skip
+    check(result, X[:, None, :] * X[None, :, :], y, 1.0, weight_set, loss=loss, tol=1e-7)
+    assert [state[0] for state in seen] == sorted({state[0] for state in seen})
+    other = solve(gram, y, 1.0, weight_set, loss=loss, tol=1e-7, method="newton", max_iter=60)
+    assert result.dual <= other.primal * (1 + 1e-12)
+    assert result.primal <= other.primal * (1 + 1e-7)
+
+
+def test_parts_do_not_lose_what_earlier_ones_found(small_parts):
+    gram, y, _ = columns(50, 300)
+    for most in range(5, 80, 6):
+        result = solve(gram, y, 1.0, tol=1e-9, method="interior-point", max_iter=most)
+        assert result.status is (kw.Status.MAX_ITER if result.n_iter == most else kw.Status.CONVERGED)
+        assert result.rel_gap <= result.history["rel_gap"].min() * (1 + 1e-9)
+    stopped = solve(gram, y, 1.0, tol=1e-9, method="interior-point", callback=lambda k, f, gap: gap < 0.1)
+    # the gap that a callback is told is no smaller than that of all kernels was when it was last known
+    assert stopped.status is kw.Status.INTERRUPTED
+    assert stopped.rel_gap <= 0.2
+
+
+def test_targets_inside_the_tube_need_nothing():
+    gram, _, X = columns(30, 20)
+    result = solve(gram, 0.01 * X[:, 0] / np.abs(X[:, 0]).max(), 1.0, loss=TUBE, method="interior-point")
+    assert result.status is kw.Status.CONVERGED
+    assert result.n_iter == 1
+    assert not result.dual_coef.any()
+
+
+@pytest.mark.parametrize("method", ["newton", "interior-point"])
+def test_bad_rows_are_refused_before_any_work(method, rng):
+    gram, y, _ = make_data("dense", rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for weights in (np.ones(len(y) + 1), np.ones((len(y), 1)), np.zeros(len(y))):
+            with pytest.raises(kw.InputError):
+                solve(gram, y, 1.0, method=method, sample_weight=weights)
+        for labels in (np.ones(len(y)), 0.5 * (y + 1), np.full(len(y), np.inf)):
+            with pytest.raises(kw.InputError):
+                solve(gram, labels, 1.0, method=method)
+        with pytest.raises(kw.InputError, match="squared-hinge"):
+            solve(gram, y, 1.0, method=method, loss="squared")
+
+
 def test_newton_gives_way_and_says_what_it_took():
     gram, y, X = columns(60, 150)
     seen = []
@@ -838,8 +898,8 @@ def test_tight_tolerances_are_met(loss, rng):
         for C in (1e-2, 1.0, 1e2):
             result = solve(gram, y, C, loss=loss, tol=1e-8)
             check(result, gram, y, C, loss=loss, tol=1e-8)
-            # measured: 8 to 24 (epsilon-insensitive, C = 0.01)
-            assert result.n_iter <= 40
+            # measured: 8 to 41, those of Newton where it gave way included
+            assert result.n_iter <= 60
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -102,13 +104,28 @@ constexpr size_t PARTS = 4;
 template <class Body>
 void in_parts(int64_t threads, const Body& body) {
     const size_t team = std::min(PARTS, size_t(std::max<int64_t>(threads, 1)));
+    std::exception_ptr failures[PARTS];
     const auto share = [&](size_t first) {
-        for (size_t part = first; part < PARTS; part += team) body(part);
+        try {
+            for (size_t part = first; part < PARTS; part += team) body(part);
+        } catch (...) {
+            failures[first] = std::current_exception();
+        }
     };
-    std::vector<std::thread> others;
-    for (size_t t = 1; t < team; ++t) others.emplace_back(share, t);
+    std::thread others[PARTS];
+    for (size_t t = 1; t < team; ++t) {
+        try {
+            others[t] = std::thread(share, t);
+        } catch (const std::system_error&) {
+            // no thread is to be had: its share is done here
+            share(t);
+        }
+    }
     share(0);
-    for (std::thread& other : others) other.join();
+    for (std::thread& other : others)
+        if (other.joinable()) other.join();
+    for (const std::exception_ptr& failure : failures)
+        if (failure) std::rethrow_exception(failure);
 }
 
 // rows of a triangle in turns, in blocks, so that parts are equally long

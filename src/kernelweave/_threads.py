@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 import threadpoolctl
@@ -19,20 +20,49 @@ def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
+#: BLAS threads outside of the limits that are set here; None where there are none.
+_outside: ContextVar[int | None] = ContextVar("_outside", default=None)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Use one BLAS thread inside the block, but for factorisations that ask for more by `blas_threads_for`."""
+    before = _outside.get()
+    token = _outside.set(_now() if before is None else before)
+    _at_first()
+    try:
+        with _controller().limit(limits=1):
+            yield
+    finally:
+        _outside.reset(token)
+
+
 @contextmanager
 def blas_threads_for(n_samples: int) -> Iterator[None]:
-    """Use one BLAS thread inside the block when matrices have fewer than `SMALL` rows."""
-    _at_first()
-    if n_samples >= SMALL:
+    """Use one BLAS thread inside the block when matrices have fewer than `SMALL` rows, else as many as outside."""
+    if n_samples < SMALL:
+        with one_blas_thread():
+            yield
+        return
+    before = _outside.get()
+    if before is None:
         yield
         return
-    with _controller().limit(limits=1):
-        yield
+    token = _outside.set(None)
+    try:
+        with _controller().limit(limits=before):
+            yield
+    finally:
+        _outside.reset(token)
+
+
+def _now() -> int:
+    return max((library.num_threads for library in _controller().lib_controllers), default=1)
 
 
 @lru_cache(maxsize=1)
 def _at_first() -> int:
-    return max((library.num_threads for library in _controller().lib_controllers), default=1)
+    return _now()
 
 
 def threads_for(n_samples: int) -> int:

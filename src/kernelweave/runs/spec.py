@@ -125,8 +125,8 @@ class FitSpec(BaseModel):
     drop
         Columns to leave out, separated by commas.
     solver
-        auto is the learner's own choice; else newton or alternating (the paper's Algorithm 1) for rls2, and see the
-        learners for others.
+        auto stands for the learner's default; else newton or alternating (the paper's Algorithm 1) for rls2, and see
+        the learners for others.
     tol
         Relative duality gap; 0 for the learner's default.
     delta

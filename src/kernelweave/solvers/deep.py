@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import one_blas_thread
 from kernelweave.gram import Gram
 from kernelweave.solvers.deep_criteria import Criterion, measure
 from kernelweave.solvers.layers import Layers, Tape, TrainedLayers
@@ -315,7 +315,7 @@ def solve_deep(
     status, n_iter = Status.CONVERGED, 0
     value = slope = math.nan
     # folds and free rows are small matrices, and waiting threads of BLAS would slow those of the layers
-    with blas_threads_for(0):
+    with one_blas_thread():
         if criterion is not None and descent.max_iter > 0:
             best, status, n_iter = _descend(search, weights, descent, validation, history, callback)
             weights, value = best.weights, best.value

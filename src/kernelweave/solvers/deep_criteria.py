@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from kernelweave._checks import check_known
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import one_blas_thread
 from kernelweave.solvers.least_squares import Bordered
 from kernelweave.solvers.machines import Machine
 
@@ -63,7 +63,7 @@ def _outer_sum(left: Array, right: Array) -> Array:
     out = np.zeros((n, n))
     # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
     # of so low a rank that a second thread only costs
-    with blas_threads_for(0):
+    with one_blas_thread():
         done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
     return done.T
 

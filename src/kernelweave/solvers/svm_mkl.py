@@ -36,6 +36,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 METHODS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form")
+LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
 #: Kernels that are watched: the active ones and those nearest to becoming active.
 WATCH_MOST = 40
 WATCH_SHARE = 0.5
@@ -104,7 +105,7 @@ def solve_svm_mkl(
         Factors s_m > 0. Default: 1.
     tol : float, default=1e-4
         Stop when ``gap <= tol * primal``.
-    method : {"auto", "newton", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
+    method : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
         "newton" on the weights, and "interior-point" on weights and coefficients at once, for the simplex and the
         capped simplex; "reduced-gradient" is SimpleMKL as published, and "cutting-plane" is SILP, both for the
         simplex; "closed-form" alternates the machine and the optimal weights, for Lp balls and the capped simplex.
@@ -133,8 +134,8 @@ def solve_svm_mkl(
     -----
     An outer iteration of Newton costs one warm-started machine, one combination of the active kernels and products with
     the watched ones; a pass over all kernels is made when the watched ones are solved. A step of the interior point
-    costs a combination of all kernels, two products with each, and n_samples^3 / 3; it holds n_kernels * n_samples
-    numbers.
+    costs a combination of all kernels, two products with each, and n_samples^3 / 3; it holds a few times n_kernels *
+    n_samples numbers, of 1,000 kernels at first where there are more.
 
     References
     ----------
@@ -152,6 +153,7 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
+    check_known(loss, LOSSES, "loss")
     joint = make_joint(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
@@ -269,6 +271,7 @@ def solve_by_either(
         def later(iteration: int, objective: float, rel_gap: float, done: int = done) -> object:
             return callback is not None and callback(done + iteration, objective, rel_gap)
 
+        warm.weights, warm.dual_coef = found.weights, found.dual_coef
         # the last turn only polishes
         most = max_iter - done if solver is solve_by_interior_point else min(max_iter - done, PATIENCE)
         found = _better(found, solver(joint, tol, most, warm, later))

@@ -371,7 +371,7 @@ class Studio:
         if row["state"] not in FINAL or not path.exists():
             raise InputError("This run has no results (yet).")
         try:
-            return Results.model_validate_json(path.read_bytes())
+            return Results.model_validate_json(path.read_bytes(), extra="ignore")
         except ValidationError:
             raise InputError(
                 "The results of this run were written by another version of kernelweave. Its model still predicts, and "
@@ -508,6 +508,6 @@ def _short(value: Any) -> str:
 def _read_summary(text: str | None) -> Summary | None:
     """A summary, or None where another version of this package wrote something else."""
     try:
-        return Summary.model_validate_json(text) if text else None
+        return Summary.model_validate_json(text, extra="ignore") if text else None
     except ValidationError:
         return None

@@ -174,6 +174,7 @@ class _DataPage:
 
     @ui.refreshable_method
     async def about(self) -> None:
+        newest = self.turn.take()
         data = self.desk.data
         if data is None:
             with (
@@ -186,7 +187,6 @@ class _DataPage:
                 for table_id, name in EXAMPLES.items():
                     ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
-        newest = self.turn.take()
         joined = await offload(self.desk.joined)
         if joined is None or joined.problem:
             if newest() and joined is not None and len(data.tables) == 1:
