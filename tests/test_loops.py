@@ -192,3 +192,49 @@ def test_the_switch_turns_the_extension_off():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert out.stdout.split() == ["False", "True"]
+
+
+# ---- threads -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="only the compiled core has threads")
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 131, 301])
+def test_results_do_not_depend_on_the_number_of_threads(n, rng):
+    packed, idx = rng.normal(size=(6, packed_length(n))), np.arange(6)
+    C, weights, symmetric = rng.normal(size=(2, n)), rng.normal(size=6), rng.normal(size=(n, n))
+    kappa, roots, grown = 1 + rng.random(n), 1 + rng.random((4, n)), rng.normal(size=(n, n))
+    layer = np.array([0, 2, 1, 3]), np.array([[0.0, 0], [0.5, 0], [2, 1], [1, 0]]), rng.random(4)
+    found = []
+    for threads in (1, 2, 3, 4, 9):
+        forms, products, sums = np.empty(6), np.empty((6, 2, n)), np.empty(6)
+        combined, mirrored, H = np.zeros((n, n)), symmetric.copy(), symmetric.copy()
+        _loops.core.quadratic_forms(packed, idx, C, forms, threads)
+        _loops.core.matvecs(packed, idx, C, products, threads)
+        _loops.core.combine(packed, idx, weights, combined, threads)
+        _loops.core.inner(packed, idx, symmetric, sums, threads)
+        _loops.core.mirror(mirrored, threads)
+        above, grad, along, across = np.zeros((n, n)), np.empty(4), np.empty((4, n)), np.empty(n)
+        _loops.core.layer_forward(grown, kappa, *layer, roots, above, threads)
+        _loops.core.layer_backward(grown, kappa, *layer, roots, H, grad, along, across, threads)
+        found.append([forms, products, combined, sums, mirrored, above, H, grad, along, across])
+    np.testing.assert_array_equal(mirrored, np.triu(symmetric) + np.triu(symmetric, 1).T)
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_blas_threads_are_given_back_inside_own_limits_but_not_beyond_those_of_the_user():
+    from kernelweave import _threads
+
+    outside = _threads._now()
+    with _threads.one_blas_thread():
+        assert _threads._now() == 1
+        with _threads.blas_threads_for(_threads.SMALL):
+            assert _threads._now() == outside
+            with _threads.blas_threads_for(_threads.SMALL - 1):
+                assert _threads._now() == 1
+            assert _threads._now() == outside
+        assert _threads._now() == 1
+    assert _threads._now() == outside
+    with _threads._controller().limit(limits=1), _threads.blas_threads_for(10_000):
+        assert _threads._now() == 1
