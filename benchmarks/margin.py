@@ -201,10 +201,8 @@ def scaling_child(n: int, m: int, C: float) -> None:
     seconds = time.perf_counter() - start
     # not ru_maxrss, which starts at what the parent process held
     status = Path("/proc/self/status")
-    if status.exists():
-        peak = int(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024  # type: ignore[union-attr]
-    else:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+    peak = (int(line.group(1)) if line else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
     print(json.dumps({"n": n, "n_kernels": m, "C": C, "build": build, "seconds": seconds, "rel_gap": found.rel_gap,
                       "status": found.status.name, "machines": found.n_machines, "peak_MiB": peak}))  # fmt: skip
 

@@ -10,6 +10,12 @@ of optimality does not mind where the optimal value of the machine has kinks in 
 rows are free than kernels are active, and takes 15 to 40 steps nearly always. Every step costs a combination of all
 kernels, two products with each (three after a short step), and n^3 / 3. Weights come out positive: those without a
 share are then cut off.
+
+References
+----------
+G. Lanckriet et al., Learning the kernel matrix with semidefinite programming, JMLR 5 (2004), for the dual as a
+quadratically constrained program. S. Mehrotra, On the implementation of a primal-dual interior point method, SIAM
+Journal on Optimization 2 (1992), for predictor, corrector and the choice of mu.
 """
 
 from __future__ import annotations
@@ -31,11 +37,11 @@ Array = NDArray[np.float64]
 
 #: A step ends at this share of the way to the nearest bound.
 TO_BOUND = 0.99
-#: Goals of the complementarity, as shares of the present one.
-SMALLEST_GOAL, LARGEST_GOAL = 1e-6, 0.5
+#: mu of the corrector, as shares of the present one.
+SMALLEST_MU, LARGEST_MU = 1e-6, 0.5
 #: The point is taken when its gap is this share of the tolerance: cutting weights off costs a little.
 OWN_SHARE = 0.01
-#: Steps shorter than this lead nowhere; after those shorter than the other the pairs are made even first.
+#: Steps shorter than this lead nowhere; after those shorter than the other a centring step is tried.
 SHORTEST, SHORT = 1e-6, 0.1
 #: The smallest pair of constraint and multiplier as a share of the mean, and the most cuts of a step for its sake.
 BALANCE, MOST_CUTS = 1e-3, 30
@@ -130,7 +136,7 @@ def _cap(joint: Joint) -> float:
 
 
 class _Step:
-    """The linear system at a point, factorised once for the two right sides of a predictor and a corrector."""
+    """The linear system at a point, factorised once for predictor and corrector."""
 
     def __init__(self, sides: _Sides, at: _State, K: Array, V: Array, q: Array, cap: float) -> None:
         self.sides, self.at, self.V, self.cap = sides, at, V, cap
@@ -146,7 +152,7 @@ class _Step:
         self.weight = self.w * self.own
         self.total = float(self.weight.sum())
         self.mean = (self.weight / self.total) @ V
-        self.give = 1.0 / np.sum(1.0 / self.theta, axis=0)
+        self.diagonal = 1.0 / np.sum(1.0 / self.theta, axis=0)
         system = K
         around = V - self.mean
         curving = self.weight * np.einsum("mi,mi->m", around, around)
@@ -155,7 +161,7 @@ class _Step:
             B = around[used] * np.sqrt(2.0 * self.weight[used])[:, None]
             # row-major: the lower triangle of the transpose is the upper one here
             system = blas.dsyrk(1.0, B.T, beta=1.0, c=system.T, lower=1, overwrite_c=1).T
-        system.flat[:: len(system) + 1] += self.give
+        system.flat[:: len(system) + 1] += self.diagonal
         top = float(system.diagonal().max())
         for lift in LIFTS:
             system.flat[:: len(system) + 1] += lift * top
@@ -170,33 +176,33 @@ class _Step:
         return lapack.dpotrs(self.factor, right, lower=1)[0]
 
     def direction(
-        self, goal: float, second: _State | None = None, curve: Array | None = None, turn: Array | None = None
+        self, mu: float, affine: _State | None = None, curve: Array | None = None, turn: Array | None = None
     ) -> tuple[_State, Array]:
-        """The step to complementarity `goal`, and its change of b.
+        """Newton's step to the point of the central path where products are `mu`, and its change of b.
 
-        `second` is the predictor, whose products are taken off; `curve` holds q_m of its change of b, and `turn` the
-        change of K(d) times that of b.
+        `affine` is the predictor, whose products Mehrotra's corrector takes off; `curve` holds q_m of its change of b,
+        and `turn` the change of K(d) times that of b.
         """
         at, sides, V, slack, w = self.at, self.sides, self.V, self.slack, self.w
-        low_goal = high_goal = weight_goal = cap_goal = 0.0
-        if second is not None:
+        low_affine = high_affine = slack_affine = cap_affine = np.zeros(())
+        if affine is not None:
             assert curve is not None
-            low_goal, high_goal = second.a * second.low, -second.a * second.high  # type: ignore[assignment]
-            drop = second.tau + second.zeta - 2.0 * (V @ np.sum(sides.sign * second.a, axis=0))
-            weight_goal, cap_goal = second.d * drop - at.d * curve, second.u * second.zeta  # type: ignore[assignment]
-        low = (goal - low_goal) / at.a
+            low_affine, high_affine = affine.a * affine.low, -affine.a * affine.high
+            drop = affine.tau + affine.zeta - 2.0 * (V @ np.sum(sides.sign * affine.a, axis=0))
+            slack_affine, cap_affine = affine.d * drop - at.d * curve, affine.u * affine.zeta
+        low = (mu - low_affine) / at.a
         with np.errstate(invalid="ignore"):
-            high = np.where(np.isfinite(self.room), (goal - high_goal) / self.room, 0.0)
-        c = (2.0 * goal - weight_goal) / slack
+            high = np.where(np.isfinite(self.room), (mu - high_affine) / self.room, 0.0)
+        c = (2.0 * mu - slack_affine) / slack
         if self.cap < 1.0:
-            rest = self.cap - c - (2.0 * goal - cap_goal) / at.zeta
+            rest = self.cap - c - (2.0 * mu - cap_affine) / at.zeta
             c = c + w * rest / (w + self.x)
         else:
             rest = np.zeros(len(c))
         short = 1.0 - float(c.sum())
-        # what the conditions lack here: differences of like numbers, so that the step keeps its digits near the end
-        lack = sides.gain - sides.ridge * at.a - sides.sign * (at.d @ V + at.intercept) + low - high
-        pulled = self.give * np.sum(sides.sign * lack / self.theta, axis=0)
+        # what the conditions residual here: differences of like numbers, so that the step keeps its digits near the end
+        residual = sides.gain - sides.ridge * at.a - sides.sign * (at.d @ V + at.intercept) + low - high
+        pulled = self.diagonal * np.sum(sides.sign * residual / self.theta, axis=0)
         right = pulled - (c - at.d) @ V - short * self.mean
         if turn is not None:
             right = right - turn
@@ -209,30 +215,30 @@ class _Step:
         lead = dtau - 2.0 * along
         if self.cap < 1.0:
             dzeta = -(rest + w * lead) / (w + self.x)
-            du = (2.0 * goal - cap_goal) / at.zeta - self.x * dzeta - at.u
+            du = (2.0 * mu - cap_affine) / at.zeta - self.x * dzeta - at.u
         else:
             dzeta, du = np.zeros(len(c)), np.zeros(len(c))
         dd = c - at.d - self.weight * lead
-        da = self._sides_of(db, lack, pulled)
+        da = self._sides_of(db, residual, pulled)
         dlow = low - at.low / at.a * da - at.low
         with np.errstate(invalid="ignore"):
             dhigh = np.where(np.isfinite(self.room), high + at.high / self.room * da - at.high, 0.0)
         return _State(da, dtau, dzeta, dd, du, dlow, dhigh, dnu), db
 
-    def _sides_of(self, db: Array, lack: Array, pulled: Array) -> Array:
+    def _sides_of(self, db: Array, residual: Array, pulled: Array) -> Array:
         """How the sides share a change of b: the stiffer one by its equation, the other takes the rest."""
         sign = self.sides.sign
         if len(sign) == 1:
             return sign * db
-        df = pulled - self.give * db
-        da = (lack - sign * df) / self.theta
+        df = pulled - self.diagonal * db
+        da = (residual - sign * df) / self.theta
         stiff = self.theta[0] >= self.theta[1]
         da[1] = np.where(stiff, sign[1] * (db - sign[0] * da[0]), da[1])
         da[0] = np.where(stiff, da[0], sign[0] * (db - sign[1] * da[1]))
         return da
 
-    def pairs(self, at: _State, slack: Array) -> Array:
-        """Products of constraints and multipliers, zero at the solution and equal on the way to it."""
+    def complementarity(self, at: _State, slack: Array) -> Array:
+        """Products of constraints and multipliers: zero at the solution, equal on the central path."""
         found = [(at.a * at.low).ravel(), 0.5 * at.d * slack]
         if np.isfinite(self.sides.upper).all():
             found.append(((self.sides.upper - at.a) * at.high).ravel())
@@ -422,30 +428,30 @@ def _solve(
         step = _Step(sides, at, part.kernel(at.d), V, q, cap)
         if not step.ok:
             break
-        pairs = step.pairs(at, step.slack)
-        mean, balance = float(pairs.mean()), float(pairs.min() / pairs.mean())
-        ahead, db = step.direction(0.0)
+        products = step.complementarity(at, step.slack)
+        mean, balance = float(products.mean()), float(products.min() / products.mean())
+        affine, db = step.direction(0.0)
         change = part.products(db)
         curve = change @ db
-        length = step.longest(ahead, db, curve)
-        there = at.moved(ahead, length)
-        left = float(step.pairs(there, step.slack_after(ahead, db, curve, length)).mean())
-        goal = mean * float(np.clip((left / mean) ** 3, SMALLEST_GOAL, LARGEST_GOAL))
-        by, db = step.direction(goal, ahead, curve, ahead.d @ change)
+        length = step.longest(affine, db, curve)
+        there = at.moved(affine, length)
+        left = float(step.complementarity(there, step.slack_after(affine, db, curve, length)).mean())
+        mu = mean * float(np.clip((left / mean) ** 3, SMALLEST_MU, LARGEST_MU))
+        by, db = step.direction(mu, affine, curve, affine.d @ change)
         change = part.products(db)
         curve = change @ db
         length = step.longest(by, db, curve)
         if length < SHORT:
-            even, even_db = step.direction(mean)
-            even_change = part.products(even_db)
-            even_curve = even_change @ even_db
-            longer = step.longest(even, even_db, even_curve)
+            centring, centring_db = step.direction(mean)
+            centring_change = part.products(centring_db)
+            centring_curve = centring_change @ centring_db
+            longer = step.longest(centring, centring_db, centring_curve)
             if longer > length:
-                by, db, change, curve, length = even, even_db, even_change, even_curve, longer
-        # no pair may run ahead of the others: a bound that is met early blocks all steps that follow
+                by, db, change, curve, length = centring, centring_db, centring_change, centring_curve, longer
+        # no pair may run affine of the others: a bound that is met early blocks all steps that follow
         for _ in range(MOST_CUTS):
-            pairs = step.pairs(at.moved(by, length), step.slack_after(by, db, curve, length))
-            if pairs.min() >= min(BALANCE, 0.9 * balance) * pairs.mean():
+            products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
+            if products.min() >= min(BALANCE, 0.9 * balance) * products.mean():
                 break
             length *= 0.8
         moved = at.moved(by, length)

@@ -94,7 +94,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Point:
-    """Weights and the machine solved at them."""
+    """Weights, shape (n_kernels,), and the machine solved at them."""
 
     weights: Array
     machine: SVMResult
@@ -102,7 +102,14 @@ class Point:
 
 @dataclass
 class WarmStart:
-    """What one strength or fold hands on to the next: weights and dual coefficients."""
+    """What one strength or fold hands on to the next: weights and dual coefficients.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,) or None
+    dual_coef : array of shape (n_samples,) or None
+        Signed coefficients of the machine. Neither need be feasible.
+    """
 
     weights: Array | None = None
     dual_coef: Array | None = None

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from kernelweave._checks import check_known
-from kernelweave._threads import blas_threads_for
-from kernelweave.solvers.least_squares import solve_least_squares
+from kernelweave.solvers.least_squares import Bordered, solve_least_squares
 from kernelweave.solvers.result import SVMResult
 from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
 
@@ -111,21 +109,7 @@ class Machine:
             return np.zeros((len(V), len(V)))
         block = K[np.ix_(where, where)]
         block.flat[:: len(where) + 1] += self.ridge[where]
-        mean = float(block.diagonal().mean())
-        if not mean > 0.0:
+        if not float(block.diagonal().mean()) > 0.0:
             # a kernel of zeros, which no lift would make positive
             return np.zeros((len(V), len(V)))
-        lift = 1e-10 * mean
-        right = np.column_stack([V[:, where].T, np.ones(len(where))])
-        with blas_threads_for(len(where)):
-            while True:
-                lifted = block.copy()
-                lifted.flat[:: len(where) + 1] += lift
-                factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-                if info == 0:
-                    break
-                lift *= 100.0
-            half = lapack.dtrtrs(factor, right, lower=1)[0]
-            inner = half.T @ half
-        cross = inner[:-1, -1]
-        return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]
+        return Bordered(block).forms(V[:, where])

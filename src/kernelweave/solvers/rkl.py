@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from kernelweave._checks import InputError
+from kernelweave.solvers.least_squares import Bordered
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.meb import solve_meb
 from kernelweave.solvers.radius_criteria import FLAT, WeightedSum
@@ -134,25 +134,8 @@ class RKLProblem:
         where = np.flatnonzero(beta)
         if len(where) > 1:
             U = self.family.diagonal(watched) - 2.0 * self.family.products(beta, watched)
-            H = H + 0.5 * multiplier * _projected_inverse(self.K, where, U[:, where])
+            H = H + 0.5 * multiplier * Bordered(self.K[np.ix_(where, where)]).forms(U[:, where])
         return at.t * mixed, H / np.outer(rho, rho)
-
-
-def _projected_inverse(K: Array, where: Index, U: Array) -> Array:
-    """``U P U'`` with the inverse of K on the rows `where`, on coefficients that sum to zero."""
-    block = K[np.ix_(where, where)]
-    lift = 1e-10 * float(block.diagonal().mean())
-    while True:
-        lifted = block.copy()
-        lifted.flat[:: len(where) + 1] += lift
-        factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
-        if info == 0:
-            break
-        lift *= 100.0
-    half = lapack.dtrtrs(factor, np.column_stack([U.T, np.ones(len(where))]), lower=1)[0]
-    inner = half.T @ half
-    cross = inner[:-1, -1]
-    return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]
 
 
 def solve_rkl_newton(

@@ -17,11 +17,11 @@ from kernelweave.studio.schema import Method, Parameter, Setting
 #: Settings by topic; what is not listed belongs to its learner, or to "More".
 GROUPS = {
     "Data": ("target", "task", "join", "key", "missing", "weights", "group", "holdout", "drop"),
-    "Kernels": ("views", "kernels", "normalize", "standardize", "max_memory", "rank_tol"),
+    "Kernels": ("views", "kernels", "normalize", "standardize"),
     "Path": ("alphas", "rule"),
     "Validation": ("splits", "cv", "repeats", "stratify", "nested", "test_size", "scoring", "seed"),
     "Model": ("method", "intercept", "balanced"),
-    "Computing": ("jobs",),
+    "Computing": ("jobs", "max_memory", "rank_tol"),
 }
 #: Parameters of deep learners whose settings go by another name.
 PARAMETERS = {"layer_kernels": "kernels", "criterion_folds": "n_folds"}

@@ -308,8 +308,7 @@ class _MethodPage:
                     self.field(self.known["balanced"]).set_text(
                         "Weight classes by the inverse of their frequency"
                     )
-                else:
-                    self.field(self.known["intercept"]).set_text("Use the mean of the target as intercept")
+                self.field(self.known["intercept"]).set_text("Use the mean of the target as intercept")
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
@@ -323,33 +322,7 @@ class _MethodPage:
 
     def computing(self) -> None:
         """Settings that few will need, those included that no page knows by name."""
-        placed = {
-            "normalize",
-            "standardize",
-            "kernels",
-            "views",
-            "target",
-            "task",
-            "method",
-            "join",
-            "key",
-            "missing",
-        }
-        placed |= {
-            "weights",
-            "group",
-            "holdout",
-            "drop",
-            "alphas",
-            "rule",
-            "splits",
-            "cv",
-            "repeats",
-            "stratify",
-            "nested",
-        }
-        placed |= {"test_size", "scoring", "seed", "balanced"}
-        rest = [s for s in self.known.values() if s.name not in placed and s.group != "Learner"]
+        rest = [s for s in self.known.values() if s.group in ("Computing", "More")]
         with (
             card(),
             ui.expansion("More settings").props("dense"),
