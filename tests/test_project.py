@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -233,3 +234,17 @@ def test_commands_have_help(name):
     )
     assert done.returncode == 0, done.stderr
     assert name in done.stdout
+
+
+def test_groups_ask_for_what_extras_ask_for():
+    # a dependency group cannot include an extra of its own project, so requirements stand twice
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    name = re.compile(r"[A-Za-z0-9_.-]+")
+    extras = [r for lines in project["project"]["optional-dependencies"].values() for r in lines]
+    known = {name.match(r)[0]: r for r in extras if "[" not in r}
+    groups = [r for lines in project["dependency-groups"].values() for r in lines if isinstance(r, str)]
+    twice = [r for r in groups if name.match(r)[0] in known]
+    assert len(twice) > 6
+    assert [r for r in twice if known[name.match(r)[0]] != r] == []
+    studio = {r for r in project["project"]["optional-dependencies"]["studio"] if "[" not in r}
+    assert studio <= set(project["dependency-groups"]["studio"])
