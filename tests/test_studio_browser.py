@@ -336,12 +336,14 @@ def test_a_run_survives_reload_kill_and_restart(chromium, tmp_path):
         page.reload()
         until(lambda: steps(page) >= seen, 30)
         assert here.errors == []
+        page.evaluate("window.of_before = true")
         first.kill()
-        here.errors.clear()
         second = Command(tmp_path, port=int(first.address.rpartition(":")[2]))
         try:
-            # the session of before still counts, and the run went on
-            here.open(f"/runs?run={run}")
+            # the open page finds the new server and loads itself again: to go anywhere before it has
+            # done so would race with it; the session of before still counts, and the run went on
+            page.wait_for_function("() => !window.of_before")
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
             before = until(lambda: steps(page), 60)
             until(lambda: steps(page) > before, 60)
             here.errors.clear()  # what the browser said about the dead server
