@@ -22,15 +22,24 @@ REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
 LAYERS = {name: (2,) for name in ("mlmkl", "dmkl", "deep-uniform")}
 #: Learners whose gap certifies the weights too.
 CONVEX = ["simple", "silp", "lp", "soft-margin", "rkl", "do"]
+#: Learners that are checked with other settings, or with fewer kernels, than their defaults.
+OTHERWISE = ("silp", "best", "mlmkl", "2lmkl", "kl-c", "do", "gaussian")
 CHECKED = [
-    *(kw.MKLClassifier(learner=name) for name in MARGIN if name not in ("silp", "best", "mlmkl", "2lmkl")),
-    *(kw.MKLRegressor(learner=name) for name in REGRESSION if name not in ("silp", "best", "mlmkl", "2lmkl")),
+    *(kw.MKLClassifier(learner=name) for name in MARGIN if name not in OTHERWISE),
+    *(kw.MKLRegressor(learner=name) for name in REGRESSION if name not in OTHERWISE),
     # a long descent amplifies rounding beyond the 1e-7 that weights and repetitions may differ by
     *(
         cls(learner=learner)
-        for learner in (learners.MLMKL(max_iter=5), learners.TwoLayerMKL(max_iter=5))
+        for learner in (
+            learners.MLMKL(max_iter=5),
+            learners.TwoLayerMKL(max_iter=5),
+            learners.GaussianWidths(max_iter=5, tol=1e-8),
+        )
         for cls in (kw.MKLClassifier, kw.MKLRegressor)
     ),
+    kw.MKLClassifier(learner=learners.ChapelleRadius(max_iter=5, tol=1e-8)),
+    # predictions are as exact as the root of the gap
+    kw.MKLClassifier(learner=learners.DoRadius(tol=1e-8)),
     # slower ones on fewer kernels
     *(
         cls([Linear(), RBF(gamma=0.3)], learner=name)
@@ -46,15 +55,6 @@ if not HAS_EXTENSION:
 
 
 def expected_failures(estimator):
-    if estimator.learner == "kl-c":
-        return {
-            "check_sample_weight_equivalence_on_dense_data": "the ball of K + I / C sees every repetition of a row as "
-            "another point"
-        }
-    if estimator.learner == "do":
-        return {
-            "check_sample_weight_equivalence_on_dense_data": "radii are computed to 1e-6, predictions agree to 1e-5"
-        }
     if estimator.learner == "dmkl":
         return {"check_sample_weight_equivalence_on_dense_data": "repeated rows span each other"}
     return {}

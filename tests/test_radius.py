@@ -7,7 +7,14 @@ import pytest
 from kernelweave import InputError, solve_meb, solve_radius, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.radius_criteria import Gaussians, RadiusMargin, WeightedSum
+from kernelweave.solvers.radius_criteria import (
+    GaussianOfSum,
+    Gaussians,
+    RadiusMargin,
+    WeightedSum,
+    on_simplex,
+    on_sphere,
+)
 from problems import rbf_stack
 
 N = 40
@@ -16,7 +23,9 @@ CRITERIA = [
     ("kl-c", "squared-hinge"),
     ("kl-c-eq10", "squared-hinge"),
     ("do", "squared-hinge"),
+    ("margin", "hinge"),
 ]
+PARAMETERS = [pair for pair in CRITERIA if pair[0] != "do"]
 
 
 @pytest.fixture
@@ -72,11 +81,16 @@ def test_gradients_in_the_weights(problem, rng, kind, loss, C):
 
 
 @pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize(("kind", "loss"), CRITERIA[:3])
-def test_gradients_in_kernel_parameters(rng, kind, loss, each):
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize(("kind", "loss"), PARAMETERS)
+def test_gradients_in_kernel_parameters(rng, kind, loss, each, compact):
     X = rng.normal(size=(N, 3))
     y = np.sign(X[:, 0] * X[:, 1] + 0.1)
     family = Gaussians.of_columns(X, each=each)
+    if compact:
+        stack = X[:, None, :] * X[None, :, :] if each else (X @ X.T)[:, :, None]
+        scale = rng.uniform(0.5, 2.0, stack.shape[2])
+        family = GaussianOfSum(as_gram(stack / scale), scale)
     c = RadiusMargin(family, Machine(y, 1.0, loss), kind)
     t = rng.uniform(0.1, 0.5, family.n_parameters)
     numeric = differences(lambda s: c.at(s, 1e-14).value, t)
@@ -91,6 +105,86 @@ def test_kernel_parameters_are_learnt(rng, kind):
     found = solve_radius(Gaussians.of_columns(X, each=True), y, 10.0, kind, tol=1e-3)
     assert (np.diff(found.history["objective"]) <= 1e-12).all()
     assert found.weights[:2].min() > 2 * found.weights[2:].max()
+
+
+def test_distances_of_kernels_are_those_of_columns(rng):
+    X = rng.normal(size=(N, 3))
+    t = np.array([0.3, 0.0, 2.0])
+    compact = GaussianOfSum(as_gram(X[:, None, :] * X[None, :, :]), np.ones(3))
+    plain = Gaussians.of_columns(X, each=True)
+    np.testing.assert_allclose(compact.kernel(t), plain.kernel(t), atol=1e-14)
+    weight = rng.integers(1, 4, N).astype(float)
+    np.testing.assert_allclose(compact.start(weight), plain.start(weight), rtol=1e-12)
+    repeated = Gaussians.of_columns(np.repeat(X, weight.astype(int), axis=0), each=True)
+    np.testing.assert_allclose(compact.start(weight), repeated.start(), rtol=1e-12)
+    constant = GaussianOfSum(as_gram(np.ones((N, N, 2))), np.ones(2))
+    with pytest.raises(InputError, match="coincide in the feature space"):
+        constant.start()
+
+
+def test_distances_between_large_values_are_not_negative(rng):
+    """Rounding makes some squared distances negative; a kernel must not exceed its diagonal for that."""
+    X = 1e8 + rng.normal(size=(N, 2))
+    K = GaussianOfSum(as_gram((X @ X.T)[:, :, None]), np.ones(1)).kernel(np.ones(1))
+    assert K.max() == 1.0
+    np.testing.assert_array_equal(K, K.T)
+
+
+# ---- stationarity ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["kl-c", "kl-c-eq10"])
+@pytest.mark.parametrize(("norm", "measure"), [(1, on_simplex), (2, on_sphere)])
+def test_stationary_points_of_two_kernels(problem, kind, norm, measure):
+    """The minimum along the curve of all weights has stationarity 0, other points have not."""
+    stack, y = problem
+    stack = stack[:, :, [1, 4]]
+    c = criterion(stack, y, kind, "squared-hinge", 10.0)
+    angles = np.linspace(0.0, np.pi / 2, 400)
+    curve = np.c_[np.cos(angles), np.sin(angles)]
+    curve /= np.linalg.norm(curve, ord=norm, axis=1)[:, None]
+    values = np.array([c.at(t, 1e-9).value for t in curve])
+    found = solve_radius(stack, y, 10.0, kind, norm, tol=1e-5, ridge=1e-8)
+    assert found.status.ok
+    assert found.value <= values.min() * (1 + 1e-9)
+    assert found.stationarity <= 1e-5
+    np.testing.assert_allclose(found.weights, curve[values.argmin()], atol=0.01)
+    for t in curve[50::100]:
+        if np.abs(t - found.weights).max() > 0.05:
+            assert measure(c.at(t, 1e-9)) > 1e-3
+
+
+def test_a_weight_of_a_row_is_a_repetition(problem, rng):
+    stack, y = problem
+    counts = rng.integers(1, 4, N)
+    many = np.repeat(np.repeat(stack, counts, axis=0), counts, axis=1)
+    t = rng.uniform(0.2, 1.0, stack.shape[2])
+    for kind in ("kl-c", "kl-c-eq10", "do"):
+        one = criterion(stack, y, kind, "squared-hinge", 3.0, ridge=0.0)
+        one.machine = Machine(y, 3.0, "squared-hinge", 0.0, counts.astype(float))
+        two = criterion(many, np.repeat(y, counts), kind, "squared-hinge", 3.0, ridge=0.0)
+        a, b = one.at(t, 1e-12), two.at(t, 1e-12)
+        assert a.value == pytest.approx(b.value, rel=1e-9)
+        # measured: 2e-7; coefficients are found to the root of the gap
+        np.testing.assert_allclose(a.gradient, b.gradient, atol=2e-6 * np.abs(b.gradient).max())
+
+
+def test_balls_of_weighted_rows(problem, rng):
+    stack, _ = problem
+    K = stack[:, :, 1]
+    counts = rng.integers(0, 4, N)
+    many = np.repeat(np.repeat(K, counts, axis=0), counts, axis=1)
+    one, two = solve_meb(K, ridge=0.3, sample_weight=counts, tol=1e-10), solve_meb(many, ridge=0.3, tol=1e-10)
+    assert one.radius2 == pytest.approx(two.radius2, rel=1e-9)
+    assert not one.dual_coef[counts == 0].any()
+    sums = np.add.reduceat(two.dual_coef, np.r_[0, np.cumsum(counts[counts > 0])[:-1]])
+    np.testing.assert_allclose(one.dual_coef[counts > 0], sums, atol=1e-6)
+
+
+def test_the_margin_alone_is_margin_mkl(problem):
+    stack, y = problem
+    descent = solve_radius(stack, y, 1.0, "margin", tol=1e-6, max_iter=2000)
+    assert descent.value == pytest.approx(solve_svm_mkl(stack, y, 1.0, tol=1e-9).primal, rel=1e-5)
 
 
 # ---- invariances ----------------------------------------------------------------------------------
@@ -260,7 +354,11 @@ def test_refusals(problem):
         ({"norm": 3}, "`norm` must be 1, 2 or None"),
         ({"kind": "radius"}, "Unknown kind"),
         ({"step": "fast"}, "Unknown step"),
-        ({"kind": "do", "norm": 2}, "norm=1"),
+        ({"kind": "do", "norm": 2}, "needs norm=1: its value depends on the scale"),
+        ({"kind": "margin", "norm": 2}, "needs norm=1"),
+        ({"kind": "kl-c", "norm": None}, "needs norm=1 or 2"),
+        ({"max_iter": 2.5}, "`max_iter` must be a whole number"),
+        ({"max_iter": -3}, "`max_iter` must be a whole number"),
         ({"kind": "kl-c", "step": "newton"}, "step='newton' is for"),
         ({"kind": "kl-c", "loss": "epsilon-insensitive"}, "for classification"),
         ({"start": np.zeros(stack.shape[2])}, "not all zero"),
@@ -272,9 +370,12 @@ def test_refusals(problem):
     with pytest.raises(InputError, match="one entry per row"):
         solve_radius(stack, y[:-1], 1.0)
     constant = np.ones((N, N, 1))
-    for step in ("newton", "spectral"):
-        with pytest.raises(InputError, match=rf"n_samples={N}\) coincide"):
-            solve_rkl(constant, y, 1.0, step=step)
+    for kind in ("rkl", "do"):
+        for step in ("newton", "spectral"):
+            with pytest.raises(InputError, match=rf"n_samples={N}\) coincide"):
+                solve_radius(constant, y, 1.0, kind, step=step)
+    with pytest.raises(InputError, match="is for sums of kernels"):
+        solve_radius(Gaussians.of_columns(np.eye(N), each=True), y, 1.0, "do")
 
 
 def test_callback_and_limits(problem):
@@ -291,7 +392,8 @@ def test_callback_and_limits(problem):
         )
         assert len(seen) == 2
         assert found.status.name == "INTERRUPTED"
-        assert solve_rkl(stack, y, 1.0, step=step, tol=1e-12, max_iter=2).status.name == "MAX_ITER"
+        ended = solve_rkl(stack, y, 1.0, step=step, tol=1e-12, max_iter=2).status.name
+        assert ended == {"newton": "MAX_ITER", "armijo": "UNFINISHED"}[step]
 
 
 def test_representations_agree(rng):

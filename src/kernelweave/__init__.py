@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernelweave._checks import InputError, NotPSDError
     from kernelweave.assembly import KernelBank
     from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.gram.repair import repair_gram
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
     from kernelweave.persistence import load, save
     from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
@@ -59,6 +60,7 @@ _NAMES = {
     "Simplex": "solvers.weight_sets",
     "Status": "solvers.result",
     "load": "persistence",
+    "repair_gram": "gram.repair",
     "rls2_path": "solvers.path",
     "save": "persistence",
     "solve_align": "solvers.alignment",
@@ -104,6 +106,7 @@ __all__ = [
     "load",
     "normalizers",
     "plots",
+    "repair_gram",
     "rls2_path",
     "save",
     "solve_align",

@@ -246,7 +246,8 @@ def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:
     if values[0] < -tol * max(values[-1], 0.0) and values[0] < 0:
         raise NotPSDError(
             f"{label} must be positive semidefinite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. "
-            "Clip the negative eigenvalues, add a multiple of the identity, or drop the kernel."
+            "Drop the kernel, or mend the matrix of all rows with kernelweave.repair_gram (clip or shift) and pass it "
+            "as KernelBank."
         )
 
 

@@ -12,10 +12,11 @@ constexpr size_t SEGMENT = 512;
 constexpr double PI = 3.14159265358979323846;
 
 // exp to about one unit in the last place, in a form that compilers vectorise; 0 below -708. The polynomial
-// interpolates (exp(r) - 1 - r) / r^2 at ten Chebyshev nodes of |r| <= log(2) / 2: its own error is 2e-17.
-inline double fast_exp(double x) {
+// interpolates (exp(r) - 1 - r) / r^2 at ten Chebyshev nodes of |r| <= log(2) / 2: its own error is 2e-17. Above `most` it
+// stays: squared distances between large values round to less than nothing.
+inline double fast_exp(double x, double most = 709.0) {
     constexpr double shift = 0x1.8p52;
-    const double at = x < -708.0 ? -708.0 : (x > 709.0 ? 709.0 : x);
+    const double at = x < -708.0 ? -708.0 : (x > most ? most : x);
     const double rounded = at * 1.4426950408889634074 + shift;
     const double n = rounded - shift;
     const double r = (at - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45;
@@ -92,7 +93,7 @@ KW_CLONES void values(const Function& f, const double* k, double ki, const doubl
         case gaussian: {
             const double g = f.first;
 #pragma omp simd
-            for (size_t j = 0; j < len; ++j) out[j] = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+            for (size_t j = 0; j < len; ++j) out[j] = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])), 0.0);
             break;
         }
         case exponential:
@@ -128,7 +129,7 @@ KW_CLONES void add(const Function& f, const double* k, double ki, const double* 
         for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * (k[j] + c) * (k[j] + c) * (k[j] + c);
     } else if (f.kind == gaussian) {
 #pragma omp simd
-        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+        for (size_t j = 0; j < len; ++j) out[j] += a * root[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])), 0.0);
     } else {
         values(f, k, ki, kj, len, u);
 #pragma omp simd
@@ -151,7 +152,7 @@ KW_CLONES void paper_forward(const Function* f, const double* k, double ki, cons
 #pragma omp simd
     for (size_t j = 0; j < len; ++j) {
         const double x = k[j] + s, y = k[j] + t;
-        out[j] = a * ra[j] * k[j] + b * rb[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j]))) + c * rc[j] * x * x +
+        out[j] = a * ra[j] * k[j] + b * rb[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])), 0.0) + c * rc[j] * x * x +
                  d * rd[j] * y * y * y;
     }
 }
@@ -169,7 +170,7 @@ KW_CLONES void paper_backward(const Function* f, const double* k, double ki, con
 #pragma omp simd reduction(+ : ta, tb, tc, td)
     for (size_t j = 0; j < len; ++j) {
         const double x = k[j] + s, y = k[j] + t, hj = h[j];
-        const double e = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+        const double e = fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])), 0.0);
         const double la = hj * ra[j], lb = hj * rb[j] * e, lc = hj * rc[j] * x, ld = hj * rd[j] * y * y;
         const double pa = la * k[j], pc = lc * x, pd = ld * y;
         h[j] = va * la + vb * lb + vc * lc + vd * ld;
@@ -229,7 +230,7 @@ KW_CLONES double simple(const Function& f, double ri, const double* root, const 
         const double twice = 2.0 * w * g;
 #pragma omp simd reduction(+ : total)
         for (size_t j = 0; j < len; ++j) {
-            const double p = ri * root[j] * h[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])));
+            const double p = ri * root[j] * h[j] * fast_exp(g * ((k[j] - ki) + (k[j] - kj[j])), 0.0);
             q[j] += twice * p;
             columns[j] += p;
             total += p;

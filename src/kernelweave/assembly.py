@@ -14,9 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, as_names, check_finite
+from kernelweave._checks import InputError, as_names, check_finite, check_known
 from kernelweave._loops import core, packed_length, pivoted_columns
-from kernelweave.gram import FactorGram, Gram, PackedGram, TileGram, compress, concatenate, gram_from_stack
+from kernelweave.gram import (
+    FactorGram,
+    Gram,
+    PackedGram,
+    TileGram,
+    check_semidefinite,
+    compress,
+    concatenate,
+    gram_from_stack,
+    repair_gram,
+)
+from kernelweave.gram.repair import REMEDIES
 from kernelweave.gram.stack import COMPRESSION, MAX_RANK_SHARE
 from kernelweave.kernels import Kernel, Linear, pairwise_statistic
 from kernelweave.views import Table
@@ -234,6 +245,10 @@ class TableSource(Source):
             for group in self._groups(kernels):
                 packed = np.empty((len(group), packed_length(n)))
                 self._fill(group, packed)
+                unsure = np.array([self.kernels[m].needs_psd_check for m in group])
+                if unsure.any():
+                    names = [self.names[m] for m in group[unsure]]
+                    check_semidefinite(PackedGram(packed[unsure], n), names)
                 held = compress(PackedGram(packed, n), tol=self.rank_tol)
                 parts.append(held)
                 places.append(group)
@@ -416,6 +431,8 @@ class KernelBank:
         Checked for symmetry and NaN when a model is fitted.
     names : sequence of str, optional
         One name per kernel.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        What becomes of matrices with negative eigenvalues: an error when a model is fitted, or `repair_gram`.
 
     Notes
     -----
@@ -431,7 +448,10 @@ class KernelBank:
     (10,)
     """
 
-    def __init__(self, stack: ArrayLike, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"
+    ) -> None:
+        check_known(on_indefinite, ("raise", *REMEDIES), "on_indefinite")
         try:
             array = np.asarray(stack, dtype=np.float64)
         except (TypeError, ValueError):
@@ -442,7 +462,7 @@ class KernelBank:
             raise InputError(
                 f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
             )
-        self.stack = array
+        self.stack = array if on_indefinite == "raise" else repair_gram(array, on_indefinite)
         self.names = as_names(names, array.shape[2])
 
     def __sklearn_clone__(self) -> KernelBank:

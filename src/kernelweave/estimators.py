@@ -427,7 +427,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self._source = source
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
-            gap = "" if worst.status is Status.UNFINISHED else f" with relative gap {worst.rel_gap:.1e}"
+            gap = "" if worst.status.is_of_descent else f" with relative gap {worst.rel_gap:.1e}"
             warnings.warn(
                 f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,

@@ -204,6 +204,7 @@ class Kernel:
     statistic: ClassVar[Any] = None
     needs_norms: ClassVar[Any] = False
     is_linear: ClassVar[Any] = False
+    needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
     __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
 
     @property
@@ -835,7 +836,7 @@ class Custom(Kernel):
     function : callable
         ``function(X, Z)`` with float arrays (n, n_columns) and (m, n_columns), categorical columns as
         indicator columns, returns (n, m). It must be symmetric, ``function(X, X)`` up to rounding, and
-        positive semidefinite, which is not checked.
+        positive semidefinite; estimators check both on the training rows as long as the matrix fits in memory.
     diag : callable or None, default=None
         ``diag(X)`` returns k(x, x) for every row, (n,). None: taken from small blocks of ``function``.
     name : str or None, default=None
@@ -857,6 +858,8 @@ class Custom(Kernel):
     function: Callable[[FloatArray, FloatArray], ArrayLike]
     diagonal: Callable[[FloatArray], ArrayLike] | None
     name: str | None
+
+    needs_psd_check: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -930,7 +933,7 @@ class Elementwise(Kernel):
     ----------
     function : callable
         Takes an array or tensor of inner products and returns one of the same shape. A power series with nonnegative
-        coefficients gives a kernel; this is not checked.
+        coefficients gives a kernel; estimators check it on the training rows, layers of deep kernels do not.
     derivative : callable
         Its derivative, of the same form.
     name : str or None, default=None
@@ -948,6 +951,7 @@ class Elementwise(Kernel):
     name: str | None = None
 
     statistic: ClassVar[str] = "dot"
+    needs_psd_check: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for label in ("function", "derivative"):
@@ -1018,6 +1022,11 @@ class _Terms(Kernel):
                 f"{owner.__name__} must have at least one term, got none. Pass a tuple of kernels."
             )
         _set(self, terms=tuple(flat))
+
+    @property
+    def needs_psd_check(self) -> bool:
+        """Whether any term may fail to be positive semidefinite."""
+        return any(term.needs_psd_check for term in self.terms)
 
     @property
     def statistic(self) -> str | None:
@@ -1183,6 +1192,11 @@ class Scaled(Kernel):
         return self.kernel.needs_norms
 
     @property
+    def needs_psd_check(self) -> bool:
+        """Whether the kernel that is scaled may fail to be positive semidefinite."""
+        return self.kernel.needs_psd_check
+
+    @property
     def is_linear(self) -> bool:
         """Whether the kernel that is scaled is linear."""
         return self.kernel.is_linear
@@ -1271,6 +1285,11 @@ class On(Kernel):
     def base(self) -> Kernel:
         """The kernel without its selection of columns."""
         return self.kernel
+
+    @property
+    def needs_psd_check(self) -> bool:
+        """Whether the restricted kernel may fail to be positive semidefinite."""
+        return self.kernel.needs_psd_check
 
     @property
     def is_linear(self) -> bool:

@@ -47,6 +47,7 @@ TRUSTED = (
     "kernelweave.learners.margin.Uniform",
     "kernelweave.learners.radius.ChapelleRadius",
     "kernelweave.learners.radius.DoRadius",
+    "kernelweave.learners.radius.GaussianWidths",
     "kernelweave.learners.radius.RKL",
     "kernelweave.learners.rls2.RLS2",
     "kernelweave.model_selection.MKLClassifierCV",

@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
     try:
         status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        return _fail(" ".join(str(error).split()))
+        return _fail(_say(error))
     except InputError as error:
         return _fail(" ".join(str(error).split()))
     except OSError as error:
@@ -35,6 +35,15 @@ def run(argv: list[str]) -> int:
         print("Interrupted; nothing was finished.", file=sys.stderr)
         return 130
     return status if isinstance(status, int) else 0
+
+
+def _say(error: CycloptsError) -> str:
+    from pydantic import ValidationError
+
+    from kernelweave.runs.spec import describe_error
+
+    cause = error.__cause__ or error.__context__
+    return describe_error(cause) if isinstance(cause, ValidationError) else " ".join(str(error).split())
 
 
 def _fail(message: str) -> int:

@@ -21,6 +21,7 @@ from kernelweave.runs.fitting import (
     prepare,
     scores,
     split,
+    unused_settings,
 )
 from kernelweave.runs.folders import csv_text, make_folder, write_text, writing
 from kernelweave.runs.joining import Joined, name_tables, read_tables
@@ -28,7 +29,7 @@ from kernelweave.runs.spec import FitSpec, names_in
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 
 
-def say_found(console: Any, data: Joined, prepared: Prepared, name: str) -> None:
+def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:
     """Print what was found first."""
     console.print(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():
@@ -43,6 +44,8 @@ def say_found(console: Any, data: Joined, prepared: Prepared, name: str) -> None
     )
     for view, columns in prepared.views.items():
         console.print(f"View {view}: {len(columns)} columns.")
+    if unused := unused_settings(spec):
+        console.print(f"Not used by {spec.method}: {', '.join(unused)}.")
 
 
 def summarize(console: Any, model: Any) -> None:
@@ -97,7 +100,7 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     model = make_model(spec, prepared)
     train, test = split(prepared, spec)
     folder = make_folder(out, overwrite=overwrite, holds="model.skops")
-    say_found(console, data, prepared, path)
+    say_found(console, data, prepared, path, spec)
     console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
     fit_model(model, prepared, train, FitProgress("path x folds"))
     summarize(console, model)
@@ -126,7 +129,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     data, _ = read_data(path, spec)
     prepared = prepare(data, spec)
     folder = make_folder(out, overwrite=overwrite, holds="path.csv")
-    say_found(console, data, prepared, path)
+    say_found(console, data, prepared, path, spec)
     options: dict[str, Any] = {
         "normalize": None if spec.normalize.lower() == "none" else spec.normalize,
         "standardize": spec.standardize,

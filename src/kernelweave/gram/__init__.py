@@ -15,7 +15,8 @@ from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
-from kernelweave.gram.stack import as_gram, compress, gram_from_stack
+from kernelweave.gram.repair import repair_gram
+from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
 from kernelweave.gram.tiles import TileGram
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "PackedGram",
     "TileGram",
     "as_gram",
+    "check_semidefinite",
     "compress",
     "concatenate",
     "gram_from_stack",
+    "repair_gram",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
@@ -72,11 +74,11 @@ def gram_from_stack(
             "is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
         )
     if psd:
-        _check_psd(dense)
+        check_semidefinite(dense)
     return compress(dense) if reduce else dense
 
 
-def _check_psd(gram: PackedGram) -> None:
+def check_semidefinite(gram: PackedGram, names: Sequence[str] | None = None) -> None:
     """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one."""
     n = gram.n_samples
     work = np.empty((n, n))
@@ -88,7 +90,7 @@ def _check_psd(gram: PackedGram) -> None:
             upper.reshape(-1)[:: n + 1] += 1e-8 * bound
             _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
             if info != 0 and bound > 0:
-                check_psd(gram.combine(weights), f"Kernel {m}")
+                check_psd(gram.combine(weights), f"Kernel {m}" if names is None else f"Kernel {names[m]!r}")
             weights[m] = 0.0
 
 

@@ -11,7 +11,7 @@ from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
 from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
 from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
-from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius
+from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius, GaussianWidths
 from kernelweave.learners.rls2 import RLS2
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "DeepUniform",
     "DoRadius",
     "EasyMKL",
+    "GaussianWidths",
     "Learner",
     "LpMKL",
     "SimpleMKL",
@@ -52,6 +53,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "rkl": RKL,
     "kl-c": ChapelleRadius,
     "do": DoRadius,
+    "gaussian": GaussianWidths,
     "mlmkl": MLMKL,
     "2lmkl": TwoLayerMKL,
     "dmkl": DMKL,

@@ -119,6 +119,7 @@ class _DeepLearner(MarginLearner):
                 f"`kernels` must have one list for each of the {self.n_layers - 1} layers above the first, got "
                 f"{len(per_layer)}."
             )
+        per_layer = [[layer] if isinstance(layer, Kernel) else layer for layer in per_layer]
         for layer in per_layer:
             for kernel in layer if isinstance(layer, Sequence) else [layer]:
                 if not isinstance(kernel, Kernel):
@@ -187,8 +188,9 @@ class MLMKL(_DeepLearner):
     normalize_layers : bool, default=True
         Cosine normalisation of every kernel of those layers. Without it values explode with depth.
     criterion : {"out-of-fold", "logistic", "training"}, default="out-of-fold"
-        Mean squared or logistic loss of decision values on rows that the machine has not seen, or the paper's squared
-        error on its own training rows, which rewards memorising.
+        Mean squared or logistic (classification only) loss of decision values on rows that the machine has not seen, or
+        the paper's squared error on its own training rows, which rewards memorising. For regression with the
+        epsilon-insensitive machine that loss takes the place of the squared one.
     loss : {"auto", "squared"}, default="auto"
         Loss of the machine: hinge for classes and epsilon-insensitive for regression, or squared for both.
     epsilon : float, default=0.1
@@ -306,8 +308,10 @@ class MLMKL(_DeepLearner):
         return _simplices if self.weight_set == "simplex" else _orthant
 
     def _kind(self, machine: Machine) -> str:
-        if self.criterion == "logistic" and bool((np.abs(machine.y) == 1.0).all()):
-            return "logistic"
+        if self.criterion == "logistic":
+            if bool((np.abs(machine.y) == 1.0).all()):
+                return "logistic"
+            raise InputError("criterion='logistic' is for classification. For regression take 'out-of-fold'.")
         return "epsilon-insensitive" if machine.loss == "epsilon-insensitive" else "squared"
 
     def _criterion(self, problem: MarginProblem, rows: np.ndarray) -> Criterion | None:

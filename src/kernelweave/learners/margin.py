@@ -302,10 +302,9 @@ def _join(found: list[MKLResult], alpha: float) -> MarginResult:
             "layer_weights": _layer_weights(found) if deep[0].layer_weights else None,
         }
     if all(isinstance(r, RadiusResult) for r in found):
-        extra = {
-            "radius2": np.array([r.radius2 for r in found if isinstance(r, RadiusResult)]),
-            "stationarity": np.array([r.stationarity for r in found if isinstance(r, RadiusResult)]),
-        }
+        extra = {"stationarity": np.array([r.stationarity for r in found if isinstance(r, RadiusResult)])}
+    if all(hasattr(r, "radius2") for r in found):
+        extra["radius2"] = np.array([getattr(r, "radius2", np.nan) for r in found])
     return MarginResult(
         weights=weights[0] if len(found) == 1 else weights,
         dual_coef=np.column_stack([r.dual_coef for r in found]),

@@ -1,12 +1,28 @@
-"""Learners by margin and radius."""
+"""Learners by margin and radius: of weights, and of the widths of Gaussians."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+
 from kernelweave._checks import InputError, check_known
 from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.solvers.deep import DeepResult
 from kernelweave.solvers.joint import WarmStart
+from kernelweave.solvers.layers import Gaussian, TrainedLayers
 from kernelweave.solvers.radius import NORMS, STEPS, solve_radius
-from kernelweave.solvers.result import MKLResult
+from kernelweave.solvers.radius_criteria import GaussianOfSum
+from kernelweave.solvers.result import MKLResult, RadiusResult
+
+LOCAL_STEPS = ("auto", "spectral", "armijo")
+LOCAL = (
+    "What was learnt is a local solution: the criterion is not convex. Certified is the machine on the kernel that was "
+    "found: its objective is at most the gap above its optimum."
+)
+#: Shares of the first guess of the widths among which the best is the start.
+STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class _RadiusLearner(MarginLearner):
@@ -14,16 +30,20 @@ class _RadiusLearner(MarginLearner):
 
     step: str
 
+    steps: ClassVar[tuple[str, ...]] = STEPS
+
     def check(self) -> None:
         super().check()
-        check_known(self.step, STEPS, "step")
+        check_known(self.step, self.steps, "step")
 
     def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> MKLResult:
         m = problem.machine
+        # convex problems may start from the last solution; the others would follow it into its valley
+        convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
         return solve_radius(
             problem.gram, m.y, m.C, kind, norm, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
             scale=problem.scale, tol=problem.tol, step=self.step,
-            max_iter=200 if self.max_iter is None else self.max_iter,
+            max_iter=200 if self.max_iter is None else self.max_iter, start=warm.weights if convex else None,
         )  # fmt: skip
 
 
@@ -120,10 +140,8 @@ class ChapelleRadius(_RadiusLearner):
     regression = False
     loss = "squared-hinge"
     epsilon = 0.0
-    certificate = (
-        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
-        "was found."
-    )
+    steps = LOCAL_STEPS
+    certificate = LOCAL
 
     def __init__(
         self,
@@ -159,8 +177,8 @@ class DoRadius(_RadiusLearner):
     ----------
     C : float, default=1.0
         Weight of the squared hinge > 0.
-    step : {"auto", "spectral", "armijo"}, default="auto"
-        "auto": Newton steps with a global certificate; otherwise a projected gradient.
+    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+        Newton steps with a global certificate, or a projected gradient. "auto": Newton.
     tol : float, default=1e-6
         Relative gap (Newton) or stationarity at which to stop.
     max_iter : int, optional
@@ -191,3 +209,112 @@ class DoRadius(_RadiusLearner):
 
     def learn(self, problem, warm):  # noqa: D102
         return self._run(problem, warm, "do", 1)
+
+
+@dataclass(frozen=True)
+class GaussianResult(DeepResult):
+    """Widths of a Gaussian kernel, which is a layer above the sum in its exponent.
+
+    Attributes
+    ----------
+    radius2 : float
+        Squared radius of the enclosing ball; NaN where the criterion uses none.
+    """
+
+    radius2: float = float("nan")
+
+
+class GaussianWidths(_RadiusLearner):
+    """One Gaussian kernel whose widths are learnt, a relevance for every kernel instead of a weight.
+
+    The kernel is, with t >= 0 and s_m from the estimator's normaliser,
+
+        k(x, z) = exp(-sum_m t_m s_m D_m(x, z)) ,      D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z) .
+
+    With one linear kernel of all columns t is the gamma of an RBF kernel; with one linear kernel for each column every
+    column has a gamma of its own; with any other kernel the distances are those of its feature space. The criterion is
+    not convex; the descent starts from the best of a few equal shares.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss > 0.
+    kind : {"rkl", "kl-c", "kl-c-eq10", "margin"}, default="rkl"
+        Margin over radius; radius times margin with the squared hinge, after Chapelle et al. or as equation (10) of the
+        RKL paper prints it (both for classification only); or the margin alone. See `kernelweave.solve_radius`.
+    epsilon : float, default=0.1
+        Half width of the tube of regression.
+    step : {"auto", "spectral", "armijo"}, default="auto"
+        Guess of the step length of the projected gradient.
+    tol : float, default=1e-3
+        Stationarity at which to stop.
+    max_iter : int, optional
+        Steps; default 200.
+
+    References
+    ----------
+    K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010, section 4.
+    O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, Choosing multiple parameters for support vector machines,
+    Machine Learning 46 (2002).
+
+    Examples
+    --------
+    >>> from kernelweave.learners import GaussianWidths
+    >>> GaussianWidths(C=10.0, kind="margin")
+    GaussianWidths(C=10.0, kind='margin')
+    """
+
+    steps = LOCAL_STEPS
+    certificate = LOCAL
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kind: str = "rkl",
+        epsilon: float = 0.1,
+        step: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+    ) -> None:
+        self.C = C
+        self.kind = kind
+        self.epsilon = epsilon
+        self.step = step
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def check(self) -> None:  # noqa: D102
+        super().check()
+        check_known(self.kind, ("rkl", "kl-c", "kl-c-eq10", "margin"), "kind")
+
+    def layer_names(self) -> list[list[str]]:
+        """The Gaussian."""
+        return [["Gaussian"]]
+
+    def learn(self, problem, warm):  # noqa: D102
+        m = problem.machine
+        if m.loss == "epsilon-insensitive" and self.kind.startswith("kl-c"):
+            raise InputError(
+                f"kind={self.kind!r} is for classification; for regression use 'rkl' or 'margin'."
+            )
+        family = GaussianOfSum(problem.gram, problem.scale)
+
+        def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusResult:
+            return solve_radius(
+                family, m.y, m.C, self.kind, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
+                tol=tol, step=self.step, max_iter=max_iter, start=start,
+            )  # fmt: skip
+
+        guess = family.start(m.sample_weight)
+        trials = [run(share * guess, 1, 1e-2) for share in STARTS]
+        best = min(trials, key=lambda found: found.value)
+        found = run(best.weights, 200 if self.max_iter is None else self.max_iter, problem.tol)
+        diagonal = family.diagonal(found.weights)
+        return GaussianResult(
+            **{f.name: getattr(found, f.name) for f in fields(MKLResult)},
+            upper=TrainedLayers(((Gaussian(1.0),),), False, (np.ones(1),), (diagonal,)),
+            value=found.value,
+            stationarity=found.stationarity,
+            radius2=found.radius2,
+        )

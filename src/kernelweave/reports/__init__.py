@@ -29,6 +29,9 @@ CITATIONS = {
     "vector machines. Machine Learning 46, 2002.",
     "DoRadius": "H. Do, A. Kalousis, A. Woznica, M. Hilario. Margin and radius based multiple kernel learning. "
     "ECML PKDD 2009.",
+    "GaussianWidths": "K. Gai, G. Chen, C. Zhang. Learning kernels with radiuses of minimum enclosing balls. "
+    "NIPS 2010; O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee. Choosing multiple parameters for support "
+    "vector machines. Machine Learning 46, 2002.",
     "MLMKL": "I. Rebai, Y. BenAyed, W. Mahdi. Deep multilayer multiple kernel learning. "
     "Neural Computing and Applications, 2015.",
     "DMKL": "E. Strobl, S. Visweswaran. Deep multiple kernel learning. ICMLA 2013.",

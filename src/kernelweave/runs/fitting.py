@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,10 @@ from kernelweave.solvers.path import check_alphas
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Strengths on a path.
 MOST_ALPHAS = 1000
+#: Parameters of learners that go by another name in a spec, where `kernels` and `cv` are those of all learners.
+FIELDS = {"kernels": "layer_kernels", "n_folds": "criterion_folds"}
+#: Fields whose default stands for that of the learner.
+USUAL = ("tol", "solver", "step", "max_iter", "device")
 #: What a column of held-out rows says about them.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
@@ -256,43 +261,46 @@ def parse_layers(text: str) -> Any:
     return layers if len(layers) > 1 else layers[0]
 
 
+def learner_fields(learner: type[learners.Learner]) -> dict[str, str]:
+    """Parameters of a learner that a `FitSpec` can set, and the fields that do."""
+    out = {}
+    for name in inspect.signature(learner).parameters:
+        field = FIELDS.get(name, name)
+        # the strength is chosen on the path, not by the learner's own folds
+        if field in FitSpec.model_fields and not (name == "n_folds" and learner is learners.RLS2):
+            out[name] = field
+    return out
+
+
 def make_learner(spec: FitSpec) -> Any:
     """The learner of a spec."""
     chosen = learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]
-    known = chosen().get_params()
-    given = {
-        "tol": spec.tol or known["tol"],
-        "solver": known.get("solver") if spec.solver == "auto" else spec.solver,
-        "delta": spec.delta,
-        "max_iter": spec.max_iter or None,
-        "p": spec.p,
-        "theta": spec.theta,
-        "norm": None if spec.norm == "none" else int(spec.norm),
-        "variant": spec.variant,
-        "epsilon": spec.epsilon,
-        "lam": spec.lam,
-    }
-    if "normalize_layers" in known:
-        given |= {
-            "n_layers": spec.n_layers,
-            "kernels": parse_layers(spec.layer_kernels),
-            "normalize_layers": spec.normalize_layers,
-            "criterion": spec.criterion,
-            "n_folds": spec.criterion_folds,
-            "loss": spec.loss,
-            "step": spec.step,
-            "eta": spec.eta,
-            "weight_set": spec.weight_set,
-            "validation_fraction": spec.validation_fraction,
-            "n_iter_no_change": spec.n_iter_no_change,
-            "literal": spec.literal,
-            "penalty": spec.penalty,
-            "smoothing": spec.smoothing,
-            "device": spec.device or None,
-        }
-    learner = chosen(**{name: value for name, value in given.items() if name in known})
+    given = {}
+    for name, field in learner_fields(chosen).items():
+        value = getattr(spec, field)
+        if field in USUAL and value == FitSpec.model_fields[field].default:
+            continue
+        if field == "norm":
+            value = None if value == "none" else int(value)
+        elif field == "layer_kernels":
+            value = parse_layers(value)
+        given[name] = value
+    learner = chosen(**given)
     learner.check()
     return learner
+
+
+def unused_settings(spec: FitSpec) -> list[str]:
+    """Fields that were given for other learners than the chosen one."""
+    used = set(
+        learner_fields(learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]).values()
+    )
+    of_some = {field for learner in learners.LEARNERS.values() for field in learner_fields(learner).values()}
+    return [
+        name
+        for name in FitSpec.model_fields
+        if name in of_some - used and getattr(spec, name) != FitSpec.model_fields[name].default
+    ]
 
 
 def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:

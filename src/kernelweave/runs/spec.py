@@ -31,7 +31,8 @@ class FitSpec(BaseModel):
         What the target is; "auto" takes text, yes/no and up to 10 distinct whole numbers for classes.
     method
         Learner: rls2, simple, silp, lp, soft-margin, uniform, best, align, alignf, easy, rkl,
-        kl-c, do; mlmkl, dmkl, 2lmkl and deep-uniform put layers of kernels on kernels.
+        kl-c, do; gaussian learns the widths of a Gaussian kernel; mlmkl, dmkl, 2lmkl and deep-uniform put layers of
+        kernels on kernels.
     kernels
         A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by ";", such as
         "linear; rbf(gamma=0.1); poly(degree=2)". With views also a table of view names and their kernels.
@@ -55,6 +56,8 @@ class FitSpec(BaseModel):
         Constraint on the weights of rkl and kl-c: 1, 2 or none.
     variant
         Radius of kl-c: chapelle or eq10.
+    kind
+        What the widths of gaussian minimise: margin over radius, radius times margin (two variants), or the margin.
     lam
         Regularisation of easy.
     epsilon
@@ -68,14 +71,16 @@ class FitSpec(BaseModel):
     normalize_layers
         Give every kernel of these layers a diagonal of 1; without it values explode with depth.
     criterion
-        What mlmkl minimises: the squared or logistic loss on rows that a machine has not seen, or the paper's error on
-        its own training rows.
+        What mlmkl minimises: the squared or (for classes) logistic loss on rows that a machine has not seen, or the
+        paper's error on its own training rows.
     criterion_folds
-        Folds of the criterion, inside every fit; `cv` are those that choose the strength.
+        Folds of the criterion of mlmkl and of best, inside every fit; `cv` are those that choose the strength.
     loss
         Machine of mlmkl and deep-uniform: auto for hinge or epsilon-insensitive, or squared.
     step
-        How the weights of layers move: steps that never raise the criterion, the paper's fixed steps, or adaptive ones.
+        auto stands for the learner's default. Weights of layers (mlmkl, 2lmkl, dmkl) move by backtracking, which never
+        raises the criterion, by the paper's fixed steps, or by adam; rkl and do by newton, spectral or armijo, kl-c and
+        gaussian by one of the last two.
     eta
         Size of fixed and adaptive steps.
     weight_set
@@ -125,8 +130,9 @@ class FitSpec(BaseModel):
     drop
         Columns to leave out, separated by commas.
     solver
-        auto stands for the learner's default; else newton or alternating (the paper's Algorithm 1) for rls2, and see
-        the learners for others.
+        auto stands for the learner's default; else newton or alternating (the paper's Algorithm 1) for rls2, newton,
+        interior-point, reduced-gradient or cutting-plane for simple, newton, interior-point or closed-form for
+        soft-margin.
     tol
         Relative duality gap; 0 for the learner's default.
     delta
@@ -174,6 +180,7 @@ class FitSpec(BaseModel):
     theta: Number = Field(default=0.5, gt=0, le=1)
     norm: Literal["1", "2", "none"] = "1"
     variant: Literal["chapelle", "eq10"] = "chapelle"
+    kind: Literal["rkl", "kl-c", "kl-c-eq10", "margin"] = "rkl"
     lam: Number = Field(default=0.1, gt=0, le=1)
     epsilon: Number = Field(default=0.1, ge=0, le=1e100)
     n_layers: int = Field(default=2, ge=1, le=100)
@@ -182,7 +189,7 @@ class FitSpec(BaseModel):
     criterion: Literal["out-of-fold", "logistic", "training"] = "out-of-fold"
     criterion_folds: int = Field(default=3, ge=2, le=1000)
     loss: Literal["auto", "squared"] = "auto"
-    step: Literal["backtracking", "fixed", "adam"] = "backtracking"
+    step: Text = "auto"
     eta: Number = Field(default=0.1, gt=0, le=1e100)
     weight_set: Literal["orthant", "simplex"] = "orthant"
     validation_fraction: Number = Field(default=0.0, ge=0, le=1)
@@ -218,9 +225,15 @@ def check_spec(values: dict[str, Any]) -> FitSpec:
     try:
         return FitSpec(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise InputError(f"Setting `{name}`: {first['msg']}, got {first.get('input')!r:.100}.") from None
+        raise InputError(describe_error(error)) from None
+
+
+def describe_error(error: ValidationError) -> str:
+    """One line about the first setting that cannot be."""
+    first = error.errors()[0]
+    known = [name for part in first["loc"] if (name := str(part)) in FitSpec.model_fields]
+    name = known[0] if known else ".".join(map(str, first["loc"]))
+    return f"Setting `{name}`: {first['msg']}, got {first.get('input')!r:.100}."
 
 
 def read_views(views: str | dict[str, list[str]]) -> dict[str, list[str]]:

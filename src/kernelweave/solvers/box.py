@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_finite, check_kernel_matrix, check_known
 from kernelweave._loops import core
+from kernelweave.gram.repair import REMEDIES, repair
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ EPS = float(np.finfo(np.float64).eps)
 #: Stands for no bound: the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
 #: What may be done about a matrix that is not positive semidefinite.
-ON_INDEFINITE = ("raise", "clip", "shift")
+ON_INDEFINITE = ("raise", *REMEDIES)
 
 
 @dataclass(frozen=True)
@@ -137,20 +138,7 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
             )
         if asymmetry > 1e-14 * size:
             matrix = 0.5 * (matrix + matrix.T)
-    return matrix if on_indefinite == "raise" else _repair(matrix, on_indefinite)
-
-
-def _repair(K: Array, how: str) -> Array:
-    values, vectors = np.linalg.eigh(K)
-    lowest = float(values[0])
-    if lowest >= 0.0:
-        return K
-    if how == "shift":
-        repaired = K.copy()
-        repaired.flat[:: len(K) + 1] -= lowest
-        return repaired
-    repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return 0.5 * (repaired + repaired.T)
+    return matrix if on_indefinite == "raise" else repair(matrix, on_indefinite)
 
 
 def check_start(warm_start: ArrayLike, n_samples: int) -> Array:

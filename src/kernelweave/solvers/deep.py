@@ -379,7 +379,7 @@ def _descend(
         for n in range(1, descent.max_iter + 1):
             there = moves.next(search, here)
             if there is None:
-                status = Status.CONVERGED
+                status = Status.EMPTIED if moves.emptied else Status.CONVERGED
                 break
             fell = abs(here.value - there.value)
             here = there
@@ -402,7 +402,15 @@ def _is_empty(weights: Sequence[Array]) -> bool:
 
 
 class _Moves:
-    """How one point leads to the next; None when there is nowhere to go."""
+    """How one point leads to the next; None when there is nowhere to go.
+
+    Attributes
+    ----------
+    emptied : bool
+        Whether that was because the step would have left a layer without weights.
+    """
+
+    emptied = False
 
     def __init__(self, descent: Descent) -> None:
         raise NotImplementedError
@@ -452,7 +460,8 @@ class _Fixed(_Moves):
         weights = search.moved(here.weights, here.gradient, self.step)
         if all((a == b).all() for a, b in zip(weights, here.weights, strict=True)):
             return None
-        if _is_empty(weights):
+        self.emptied = _is_empty(weights)
+        if self.emptied:
             return None
         return search.at(weights)
 
@@ -477,7 +486,8 @@ class _Adam(_Moves):
             unbiased = v / (1.0 - 0.999**self.count)
             direction.append(m / (1.0 - 0.9**self.count) / (np.sqrt(unbiased) + 1e-12))
         weights = search.moved(here.weights, direction, self.eta)
-        if _is_empty(weights):
+        self.emptied = _is_empty(weights)
+        if self.emptied:
             return None
         return search.at(weights)
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kernelweave.solvers.joint import Joint
 from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.meb import solve_meb
 from kernelweave.solvers.result import SVMResult
 
 Array = NDArray[np.float64]
@@ -59,14 +58,3 @@ class DoJoint(Joint):
     def products(self, b: Array, kernels: Index) -> Array:
         """``(s_m K_m + r_m^2 / C I) b``."""
         return super().products(b, kernels) + self.radii[kernels, None] * (self._inverse_costs() * b)
-
-
-def radii_of(joint: Joint, tol: float) -> Array:
-    """Squared radius of every kernel on its own."""
-    unit = np.zeros(joint.n_kernels)
-    out = np.empty(joint.n_kernels)
-    for m in range(joint.n_kernels):
-        unit[m] = 1.0
-        out[m] = solve_meb(joint.kernel(unit), tol=tol, check=False).radius2
-        unit[m] = 0.0
-    return out

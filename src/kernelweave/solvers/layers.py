@@ -168,7 +168,8 @@ class Gaussian(LayerFunction):
         return (self.gamma, 0.0)
 
     def value(self, xp, K, left, right):  # noqa: D102
-        return xp.exp(self.gamma * ((K - left) + (K - right)))
+        # squared distances between large values round to less than nothing
+        return xp.exp(xp.clip(self.gamma * ((K - left) + (K - right)), None, 0.0))
 
     def partials(self, xp, K, left, right, value):  # noqa: D102
         return 2.0 * self.gamma * value, -self.gamma * value

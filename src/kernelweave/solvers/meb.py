@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import check_positive, check_tol
+from kernelweave._checks import check_positive, check_row_weights, check_tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import MEBResult, relative_gap
@@ -18,6 +18,7 @@ def solve_meb(
     K: ArrayLike,
     *,
     ridge: float = 0.0,
+    sample_weight: ArrayLike | None = None,
     tol: float = 1e-6,
     max_iter: int | None = None,
     warm_start: ArrayLike | None = None,
@@ -36,6 +37,9 @@ def solve_meb(
         Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
     ridge : float, default=0.0
         Added to the diagonal, in units of K: the ball of ``K + ridge I``.
+    sample_weight : array of shape (n_samples,), optional
+        A row of weight w counts as w rows, each with a ridge of its own. Without a ridge repeated rows are one point,
+        and only weights of 0 matter: they leave rows out.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
@@ -56,7 +60,7 @@ def solve_meb(
     Raises
     ------
     InputError
-        Wrong shapes, NaN, an asymmetric matrix, ridge < 0.
+        Wrong shapes, NaN, an asymmetric matrix, ridge < 0, negative weights or no positive one.
     NotPSDError
         A matrix that cannot be a kernel.
 
@@ -83,20 +87,24 @@ def solve_meb(
     max_iter = check_max_iter(max_iter)
     matrix = as_kernel(K, on_indefinite, check=check)
     n = len(matrix)
+    counts = check_row_weights(sample_weight, n)
+    inside = counts > 0
+    # copies of a row share its coefficient, so that their ridges count for less
+    ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
     problem = BoxProblem(
-        matrix, np.full(n, ridge), -0.5 * diagonal, np.zeros(n), np.ones(n), kink=0.0, total=1.0
+        matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), kink=0.0, total=1.0
     )
     start = None if warm_start is None else project(problem, check_start(warm_start, n))
     if start is None:
         # the row farthest from the mean of all would cost n^2; any other vertex is nearly as good
         start = np.zeros(n)
-        start[int(np.argmax(diagonal))] = 1.0
+        start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
     def certify(b: Array, product: Array, _: float) -> Certificate:
-        lifted = product + ridge * b
+        lifted = product + ridges * b
         distances = diagonal - 2.0 * lifted + float(b @ lifted)
-        farthest = float(distances.max())
+        farthest = float(distances[inside].max())
         return Certificate(farthest, float(b @ (farthest - distances)), 0.0)
 
     with blas_threads_for(n):
@@ -105,7 +113,7 @@ def solve_meb(
     return MEBResult(
         dual_coef=found.b,
         radius2=primal - gap,
-        center_norm2=float(found.b @ (found.product + ridge * found.b)),
+        center_norm2=float(found.b @ (found.product + ridges * found.b)),
         primal=primal,
         dual=primal - gap,
         gap=gap,

@@ -11,26 +11,34 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, check_known, check_positive, check_scale, check_tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.solvers.do_radius import DoJoint, radii_of
+from kernelweave.solvers.do_radius import DoJoint
 from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.radius_criteria import (
     Callback,
     Family,
+    GaussianOfSum,
     Gaussians,
     RadiusMargin,
     WeightedSum,
     descend,
+    on_parameters,
+    on_simplex,
+    on_sphere,
+    radii_of,
 )
 from kernelweave.solvers.result import RadiusResult
 from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
+from kernelweave.solvers.smo import check_max_iter
 from kernelweave.solvers.svm_mkl import solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
 
 Array = NDArray[np.float64]
 
 NORMS: dict[int | None, WeightSet] = {1: Simplex(), 2: Sphere(), None: Orthant()}
-KINDS = ("rkl", "kl-c", "kl-c-eq10", "do")
+#: Families with parameters instead of weights.
+FAMILIES = (Gaussians, GaussianOfSum)
+KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
 STEPS = ("auto", "newton", "spectral", "armijo")
 
 
@@ -60,24 +68,29 @@ def solve_radius(
       change when K(t) is multiplied, so the norm of the weights does not matter.
     - ``"kl-c"``: ``r^2 W^2 / 2`` with the squared hinge, both of ``K(t) + I / C`` (Chapelle et al. 2002).
     - ``"kl-c-eq10"``: the same with the radius of K(t) alone, as equation (10) of the paper prints it.
-    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009).
+    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009);
+      on sums of kernels only.
+    - ``"margin"``: the optimal value of the machine on K(t), without a radius: margin MKL on sums of kernels, and a
+      criterion of the widths of Gaussians.
 
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
-        Kernels, kernels last; or a family of kernels such as `Gaussians`, whose parameters are learnt.
+        Kernels, kernels last; or a family of kernels such as `Gaussians`, whose parameters >= 0 are learnt.
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" only).
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" and "margin" only).
     C : float
         Weight of the loss > 0.
-    kind : {"rkl", "kl-c", "kl-c-eq10", "do"}, default="rkl"
+    kind : {"rkl", "kl-c", "kl-c-eq10", "do", "margin"}, default="rkl"
     norm : {1, 2, None}, default=1
-        Weights on the simplex, on the unit sphere, or only nonnegative.
+        Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
+        the scale). Parameters of a family are always only nonnegative.
     loss : {"hinge", "epsilon-insensitive"}, default="hinge"
-        Of "rkl"; the others use the squared hinge.
+        Of "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
     sample_weight : array of shape (n_samples,), optional
-        Weights of the losses. The radius does not know them, except that rows of weight 0 are left out by callers.
+        Weights of the losses. A weight equals a repetition; that rows of weight 0 do not change the radius is up to
+        callers, who leave them out.
     scale : array of shape (n_kernels,), optional
         Factors of the kernels. "rkl" gives the same kernel for all of them when the start is scaled alike.
     ridge : float, default=0.0
@@ -86,13 +99,12 @@ def solve_radius(
     tol : float, default=1e-4
         Newton: relative gap. Otherwise: `stationarity` of the weights.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
-        "newton" is for "rkl" on sums of kernels, which is a convex problem in disguise: it ends with a global
+        "newton" is for "rkl" and "do" on sums of kernels, which are convex problems in disguise: it ends with a global
         certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
-        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies (also for "do", which is margin
-        MKL in disguise), else "spectral".
+        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral".
     max_iter : int, default=200
     start : array of shape (n_parameters,), optional
-        Default: equal weights.
+        Default: equal weights; for Gaussians a mean exponent of 1.
     callback : callable, optional
         ``callback(iteration, value, stationarity)``; a true value stops.
 
@@ -132,19 +144,27 @@ def solve_radius(
     tol, C = check_tol(tol), check_positive(C, "C")
     if norm not in NORMS:
         raise InputError(f"`norm` must be 1, 2 or None, got {norm!r}.")
-    if kind != "rkl":
+    max_iter = check_max_iter(max_iter) or 200
+    if kind not in ("rkl", "margin"):
         if loss not in ("hinge", "squared-hinge"):
-            raise InputError(f"kind={kind!r} is for classification; with loss={loss!r} use kind='rkl'.")
+            raise InputError(
+                f"kind={kind!r} is for classification; with loss={loss!r} use kind='rkl' or 'margin'."
+            )
         loss = "squared-hinge"
-    if kind == "do" and norm != 1:
-        raise InputError(
-            "kind='do' needs norm=1: its value is inversely proportional to the scale of the weights."
-        )
     family: Family
-    weighted = not isinstance(gram, Gaussians)
-    if isinstance(gram, Gaussians):
+    weighted = not isinstance(gram, FAMILIES)
+    if isinstance(gram, FAMILIES):
         family = gram
+        if kind == "do":
+            raise InputError(
+                "kind='do' is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
+            )
     else:
+        if norm not in (norms := {"rkl": (1, 2, None), "kl-c": (1, 2), "kl-c-eq10": (1, 2)}.get(kind, (1,))):
+            raise InputError(
+                f"kind={kind!r} needs norm={' or '.join(map(str, norms))}: its value depends on the scale of the "
+                f"weights. Got {norm!r}."
+            )
         stack = as_gram(gram)  # type: ignore[arg-type]
         family = WeightedSum(
             stack, check_scale(scale, stack.n_kernels), check_positive(ridge, "ridge", zero=True)
@@ -156,30 +176,27 @@ def solve_radius(
         )
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     criterion = RadiusMargin(family, Machine(targets, C, loss, epsilon, own), kind)
-    first = (
-        np.full(family.n_parameters, 1.0 / family.n_parameters)
-        if start is None
-        else np.array(start, dtype=float)
-    )
+    first = _first(family, own) if start is None else np.array(start, dtype=float)
     if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
-    newton = kind == "rkl" and isinstance(family, WeightedSum)
+    newton = kind in ("rkl", "do") and isinstance(family, WeightedSum)
     if step == "newton" and not newton:
         raise InputError(
-            f"step='newton' is for kind='rkl' on sums of kernels, got kind={kind!r}. Use 'spectral'."
+            f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
         )
-    if kind == "do" and isinstance(family, WeightedSum) and step == "auto":
-        joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
-        return _do_by_newton(joint, tol, max_iter, callback)
     project = _projection(NORMS[norm], weighted)
     if isinstance(family, WeightedSum) and newton and step in ("auto", "newton"):
+        if kind == "do":
+            joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
+            return _do_by_newton(joint, None if start is None else first, tol, max_iter, callback)
         return _by_newton(
             RKLProblem(family, criterion.machine), first, project, norm, tol, max_iter, callback
         )
     with blas_threads_for(family.n_samples):
         here, status, history = descend(
-            criterion, first, project, tol=tol, max_iter=max_iter, spectral=step != "armijo", scaled=weighted,
-            callback=callback,
+            criterion, first, project, tol=tol, max_iter=max_iter, spectral=step != "armijo",
+            stationarity=on_parameters if not weighted else on_sphere if norm == 2 else on_simplex,
+            scaled=not weighted, callback=callback,
         )  # fmt: skip
     machine = here.machine
     return RadiusResult(
@@ -200,10 +217,18 @@ def solve_radius(
     )
 
 
-def _do_by_newton(joint: DoJoint, tol: float, max_iter: int, callback: Callback | None) -> RadiusResult:
+def _first(family: Family, sample_weight: Array | None) -> Array:
+    if isinstance(family, GaussianOfSum | Gaussians):
+        return family.start(sample_weight)
+    return np.full(family.n_parameters, 1.0 / family.n_parameters)
+
+
+def _do_by_newton(
+    joint: DoJoint, start: Array | None, tol: float, max_iter: int, callback: Callback | None
+) -> RadiusResult:
     with blas_threads_for(joint.gram.n_samples):
-        joint.radii = radii_of(joint, max(1e-2 * tol, 1e-10))
-        found = solve_by_newton(joint, tol, max_iter, WarmStart(), callback)
+        joint.radii = radii_of(joint.kernel, joint.n_kernels, max(1e-2 * tol, 1e-10))
+        found = solve_by_newton(joint, tol, max_iter, WarmStart(start), callback)
     return RadiusResult(
         **{f.name: getattr(found, f.name) for f in fields(found)},
         value=found.dual,

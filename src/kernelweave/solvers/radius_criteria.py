@@ -32,6 +32,8 @@ SUFFICIENT = 1e-3
 SHORTER = 0.4
 #: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
 FLAT = 1e-12
+#: Parameters below this share of their mean move as if they had it.
+LEAST = 1e-2
 #: Tolerance of machines and balls on the way, beside the requested one.
 INNER = 1e-3
 
@@ -97,6 +99,12 @@ class WeightedSum:
         return self.scale * (self._diagonal @ weights + self._ridge * float(weights.sum()))
 
 
+def _shares(n_samples: int, sample_weight: Array | None) -> Array:
+    return (
+        np.full(n_samples, 1.0 / n_samples) if sample_weight is None else sample_weight / sample_weight.sum()
+    )
+
+
 class Gaussians:
     """``K(t)_ij = exp(-sum_p t_p D_pij)``: one Gaussian with a parameter for each squared distance.
 
@@ -119,6 +127,15 @@ class Gaussians:
         columns = values.T[:, :, None] if each else values[None]
         return cls(np.stack([np.square(c[:, None] - c[None]).sum(axis=-1) for c in columns]))
 
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal shares of a mean exponent of 1; 0 where all distances are."""
+        share = _shares(self.n_samples, sample_weight)
+        mean = np.einsum("pij,i,j->p", self.distances, share, share, optimize=True)
+        apart = mean > 0
+        if not apart.any():
+            raise coinciding(self.n_samples)
+        return np.divide(1.0, mean * int(apart.sum()), out=np.zeros_like(mean), where=apart)
+
     def kernel(self, t: Array) -> Array:
         """K(t)."""
         np.exp(-np.tensordot(t, self.distances, 1), out=self._matrix)
@@ -131,6 +148,73 @@ class Gaussians:
     def forms(self, t: Array, b: Array) -> Array:
         """``-sum_ij b_i b_j K_ij D_pij``."""
         return -np.einsum("pij,ij->p", self.distances, self._values(t) * np.outer(b, b), optimize=True)
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Zero: the diagonal is always 1."""
+        return np.zeros(self.n_parameters)
+
+
+class GaussianOfSum:
+    """``K(t) = exp(-sum_m t_m s_m D_m)``, with D_m the squared distances that the kernels of a stack measure.
+
+    ``D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z)``: with one linear kernel, t is the usual gamma, with one for each
+    column it holds a relevance for each. Nothing of size n_kernels n_samples^2 is kept beside the stack.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    """
+
+    def __init__(self, gram: Gram, scale: Array) -> None:
+        self.gram, self.scale = gram, scale
+        self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
+        self._diagonal = gram.diagonal()
+        self._at: Array | None = None
+        self._matrix = np.empty((gram.n_samples, gram.n_samples))
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal shares of a mean exponent of 1; 0 for kernels that measure no distance.
+
+        Parameters
+        ----------
+        sample_weight : array of shape (n_samples,), optional
+            For the mean over pairs of rows.
+
+        Raises
+        ------
+        InputError
+            No kernel measures any.
+        """
+        share = _shares(self.n_samples, sample_weight)
+        level = self._diagonal @ share
+        mean = 2.0 * self.scale * (level - self.gram.quadratic_forms(share[None]))
+        apart = mean > FLAT * self.scale * level
+        if not apart.any():
+            raise coinciding(self.n_samples)
+        return np.divide(1.0, mean * int(apart.sum()), out=np.zeros_like(mean), where=apart)
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        out = self.gram.combine_upper(t * self.scale, self._matrix)
+        core.mirror(out)
+        diagonal = self.diagonal(t)
+        # K - (left + right) / 2, twice: symmetric to the last bit
+        out -= 0.5 * (diagonal[:, None] + diagonal[None])
+        out *= 2.0
+        np.exp(np.minimum(out, 0.0, out=out), out=out)
+        self._at = t.copy()
+        return out
+
+    def diagonal(self, t: Array) -> Array:
+        """Diagonal of the sum in the exponent, ``sum_m t_m s_m K_m(x, x)``."""
+        return (t * self.scale) @ self._diagonal
+
+    def forms(self, t: Array, b: Array) -> Array:
+        """``-sum_ij b_i b_j K_ij s_m D_mij``."""
+        K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
+        A = K * np.outer(b, b)
+        return -2.0 * self.scale * (self._diagonal @ A.sum(axis=1) - self.gram.inner(A))
 
     def diagonals(self, t: Array, weights: Array) -> Array:
         """Zero: the diagonal is always 1."""
@@ -165,6 +249,14 @@ class Evaluation:
         return math.isfinite(self.value)
 
 
+def coinciding(n_samples: int) -> InputError:
+    """The error of rows between which no kernel sees a distance."""
+    return InputError(
+        f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
+        "radius. Drop constant kernels, or centre or rescale them."
+    )
+
+
 class RadiusMargin:
     """A criterion of margin and radius on a family of kernels, with hot starts of machine and ball.
 
@@ -172,7 +264,7 @@ class RadiusMargin:
     ----------
     family : Family
     machine : Machine
-    kind : {"rkl", "kl-c", "kl-c-eq10", "do"}
+    kind : {"rkl", "kl-c", "kl-c-eq10", "do", "margin"}
         See `solve_radius`.
     """
 
@@ -183,9 +275,16 @@ class RadiusMargin:
         self._beta: Array | None = None
         self._radii: Array | None = None
 
-    def _ball(self, K: Array, ridge: float, tol: float) -> MEBResult:
+    def _ball(self, K: Array, tol: float, ridge: float = 0.0) -> MEBResult:
         self.n_balls += 1
-        ball = solve_meb(K, ridge=ridge, tol=tol, warm_start=self._beta, check=False)
+        ball = solve_meb(
+            K,
+            ridge=ridge,
+            sample_weight=self.machine.sample_weight if ridge else None,
+            tol=tol,
+            warm_start=self._beta,
+            check=False,
+        )
         self._beta = ball.dual_coef
         return ball
 
@@ -197,14 +296,24 @@ class RadiusMargin:
 
     def at(self, t: Array, tol: float) -> Evaluation:
         """Value and gradient."""
-        return {"rkl": self._rkl, "kl-c": self._klc, "kl-c-eq10": self._klc, "do": self._do}[self.kind](
-            t, tol
-        )
+        own = {
+            "rkl": self._rkl,
+            "kl-c": self._klc,
+            "kl-c-eq10": self._klc,
+            "do": self._do,
+            "margin": self._margin,
+        }
+        return own[self.kind](t, tol)
+
+    def _margin(self, t: Array, tol: float) -> Evaluation:
+        machine = self._solve(self.machine, self.family.kernel(t), tol)
+        b = machine.dual_coef
+        return Evaluation(t, machine.dual, -0.5 * self.family.forms(t, b), b, machine, None)
 
     def _rkl(self, t: Array, tol: float) -> Evaluation:
         K = self.family.kernel(t)
         mean = float(K.diagonal().mean())
-        ball = self._ball(K, 0.0, tol)
+        ball = self._ball(K, tol)
         r2 = ball.radius2
         if not r2 > FLAT * mean:
             return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
@@ -219,7 +328,7 @@ class RadiusMargin:
     def _klc(self, t: Array, tol: float) -> Evaluation:
         K = self.family.kernel(t)
         ridge = 1.0 / self.machine.C if self.kind == "kl-c" else 0.0
-        ball = self._ball(K, ridge, tol)
+        ball = self._ball(K, tol, ridge)
         r2 = ball.radius2
         if not r2 > FLAT * float(K.diagonal().mean()):
             return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
@@ -243,13 +352,23 @@ class RadiusMargin:
     def radii(self, tol: float) -> Array:
         """Squared radius of every kernel on its own (Do et al.), computed once."""
         if self._radii is None:
-            out = np.empty(self.family.n_parameters)
-            for m in range(len(out)):
-                unit = np.zeros(len(out))
-                unit[m] = 1.0
-                out[m] = solve_meb(self.family.kernel(unit), tol=tol, check=False).radius2
-            self._radii = out
+            self._radii = radii_of(self.family.kernel, self.family.n_parameters, tol)
         return self._radii
+
+
+def radii_of(kernel: Callable[[Array], Array], n_kernels: int, tol: float) -> Array:
+    """Squared radius of every kernel on its own; `kernel` makes a sum from weights."""
+    unit = np.zeros(n_kernels)
+    out, level = np.empty(n_kernels), 0.0
+    for m in range(n_kernels):
+        unit[m] = 1.0
+        K = kernel(unit)
+        level = max(level, float(K.diagonal().mean()))
+        out[m] = solve_meb(K, tol=tol, check=False).radius2
+        unit[m] = 0.0
+    if not out.max() > FLAT * level:
+        raise coinciding(len(K))
+    return out
 
 
 def _nothing(n: int) -> SVMResult:
@@ -258,23 +377,32 @@ def _nothing(n: int) -> SVMResult:
     )
 
 
-def stationarity(here: Evaluation, *, scaled: bool = True) -> float:
-    """How far from stationary: what the linear model promises over the simplex, as a share of the value.
+#: How far a point is from stationary, as a share of the value; 0 means that no feasible direction descends.
+Stationarity = Callable[[Evaluation], float]
 
-    Parameters
-    ----------
-    here : Evaluation
-    scaled : bool, default=True
-        Weights, whose scale does not matter; otherwise parameters >= 0.
-    """
-    t, gradient = here.t, here.gradient
-    if scaled:
-        gain = float(t @ gradient) - float(t.sum()) * float(gradient.min())
-    else:
-        gain = float(np.abs(t * gradient).max(initial=0.0)) + max(
-            0.0, -float(gradient[t == 0].min(initial=0.0))
-        )
+
+def _share(gain: float, here: Evaluation) -> float:
     return max(0.0, gain) / max(abs(here.value), 1e-300)
+
+
+def on_simplex(here: Evaluation) -> float:
+    """What the linear model promises over the simplex."""
+    t, gradient = here.t, here.gradient
+    return _share(float(t @ gradient) - float(t.sum()) * float(gradient.min()), here)
+
+
+def on_sphere(here: Evaluation) -> float:
+    """What the linear model promises over the nonnegative part of the unit sphere, along its tangents."""
+    t, gradient = here.t, here.gradient
+    tangential = gradient - float(t @ gradient) * t
+    return _share(float(np.linalg.norm(np.minimum(tangential, 0.0))), here)
+
+
+def on_parameters(here: Evaluation) -> float:
+    """What parameters >= 0 promise when each is multiplied, or leaves zero."""
+    t, gradient = here.t, here.gradient
+    gain = float(np.abs(t * gradient).max(initial=0.0))
+    return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)
 
 
 def descend(
@@ -285,7 +413,8 @@ def descend(
     tol: float,
     max_iter: int,
     spectral: bool,
-    scaled: bool = True,
+    stationarity: Stationarity = on_simplex,
+    scaled: bool = False,
     callback: Callback | None = None,
 ) -> tuple[Evaluation, Status, dict[str, list[float]]]:
     """Projected gradient with Armijo's rule.
@@ -301,23 +430,27 @@ def descend(
         Accepted steps.
     spectral : bool
         Try steps of Barzilai and Borwein's length first; otherwise twice the last accepted one.
-    scaled : bool, default=True
-        See `stationarity`.
+    stationarity : callable, default=on_simplex
+        The measure that belongs to `project`.
+    scaled : bool, default=False
+        Multiply the gradient by the parameters, and small ones by a share of the mean: widths differ by orders of
+        magnitude. For projections that treat every parameter alone.
     callback : callable, optional
     """
     inner = max(INNER * tol, 1e-12)
     here = criterion.at(project(start), inner)
     if not here.usable:
-        raise InputError(
-            f"The rows (n_samples={criterion.family.n_samples}) coincide in the feature space of the starting kernel: "
-            "its enclosing ball has no radius. Drop constant kernels, or centre or rescale them."
-        )
+        raise coinciding(criterion.family.n_samples)
     history: dict[str, list[float]] = {
         "objective": [here.value],
-        "stationarity": [stationarity(here, scaled=scaled)],
+        "stationarity": [stationarity(here)],
     }
-    size = 1.0 / max(float(np.abs(here.gradient).max()), 1e-300) * max(float(np.abs(here.t).max()), 1e-3)
-    status = Status.MAX_ITER
+
+    def metric() -> Array:
+        return here.t + LEAST * float(here.t.mean()) if scaled else np.ones_like(here.t)
+
+    size = max(float(np.abs(here.t).max()), 1e-3) / max(float(np.abs(metric() * here.gradient).max()), 1e-300)
+    status = Status.UNFINISHED
     idle = 0
     for n in range(1, max_iter + 1):
         if history["stationarity"][-1] <= tol:
@@ -325,8 +458,9 @@ def descend(
             break
         there = None
         step = size
+        lengths = metric()
         while True:
-            t = project(here.t - step * here.gradient)
+            t = project(here.t - step * lengths * here.gradient)
             promised = float(here.gradient @ (here.t - t))
             if promised <= 1e-15 * abs(here.value) or not np.abs(t - here.t).max() > 0:
                 break
@@ -336,21 +470,23 @@ def descend(
                 break
             step *= SHORTER
         if there is None:
-            status = Status.STALLED
+            status = Status.NOT_STATIONARY
             break
         moved, turned = there.t - here.t, there.gradient - here.gradient
         bent = float(moved @ turned)
-        size = float(moved @ moved) / bent if spectral and bent > 0 else 2.0 * step
+        size = float(moved @ (moved / lengths)) / bent if spectral and bent > 0 else 2.0 * step
         fell = here.value - there.value
         here = there
         history["objective"].append(here.value)
-        history["stationarity"].append(stationarity(here, scaled=scaled))
+        history["stationarity"].append(stationarity(here))
         idle = idle + 1 if fell <= 1e-3 * tol * abs(here.value) else 0
         if idle >= 5:
             # five steps together brought less than what the tolerance can see
-            status = Status.CONVERGED if history["stationarity"][-1] <= 10 * tol else Status.STALLED
+            status = Status.CONVERGED if history["stationarity"][-1] <= tol else Status.NOT_STATIONARY
             break
         if callback is not None and callback(n, here.value, history["stationarity"][-1]):
             status = Status.INTERRUPTED
             break
+    if status is Status.UNFINISHED and history["stationarity"][-1] <= tol:
+        status = Status.CONVERGED
     return here, status, history

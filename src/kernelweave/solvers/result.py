@@ -28,9 +28,18 @@ class Status(enum.Enum):
         "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change "
         "the step."
     )
+    EMPTIED = (
+        "The next step would have left a layer without weights, and was not taken. Lower eta, or take "
+        "step='backtracking'."
+    )
+    NOT_STATIONARY = (
+        "The criterion falls no further, though its gradient promises more than tol: rounding errors, or the criterion "
+        "has a kink. Raise tol, or normalise the kernels."
+    )
     STALLED = (
-        "Rounding errors stop further progress: there is next to no regularisation beside the kernels, or they "
-        "differ by many orders of magnitude. Raise alpha (lower C), raise tol, or normalise the kernels."
+        "No step brings progress any more: there is next to no regularisation beside the kernels, or they differ by "
+        "many orders of magnitude, or the solver's steps cannot reach so small a tol. Raise tol, raise alpha (lower "
+        "C), normalise the kernels, or take the default solver."
     )
     TRUNCATED = (
         "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
@@ -45,6 +54,11 @@ class Status(enum.Enum):
     def ok(self) -> bool:
         """Whether the solver's own stopping rule was met."""
         return self in (Status.CONVERGED, Status.RESIDUAL_RULE)
+
+    @property
+    def is_of_descent(self) -> bool:
+        """Whether it speaks of a criterion that descends, of which the duality gap of the machine says nothing."""
+        return self in (Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY)
 
 
 def relative_gap(primal: float, gap: float) -> float:

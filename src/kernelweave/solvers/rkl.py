@@ -22,11 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
 from kernelweave.solvers.least_squares import Bordered
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.meb import solve_meb
-from kernelweave.solvers.radius_criteria import FLAT, WeightedSum
+from kernelweave.solvers.radius_criteria import FLAT, WeightedSum, coinciding
 from kernelweave.solvers.result import MEBResult, Status, SVMResult, relative_gap
 from kernelweave.solvers.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
 
@@ -100,10 +99,7 @@ class RKLProblem:
         self._beta = beta = ball.dual_coef
         r2 = ball.radius2
         if not r2 > FLAT * float(K.diagonal().mean()):
-            raise InputError(
-                f"The rows (n_samples={len(K)}) coincide in the feature space of the kernel: its enclosing ball has no "
-                "radius. Drop constant kernels, or centre or rescale them."
-            )
+            raise coinciding(len(K))
         K /= r2
         self.K, t = K, t / r2
         self.n_machines += 1

@@ -271,7 +271,7 @@ def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tu
 
 def _indefinite() -> str:
     return (
-        "`K` must be positive semidefinite, got a matrix along which the objective bends the wrong way. Pass "
-        "on_indefinite='clip' (drop its negative eigenvalues) or 'shift' (add a multiple of the identity), or use "
-        "another kernel."
+        "`K` must be positive semidefinite, got a matrix along which the objective bends the wrong way. Use another "
+        "kernel, mend the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
+        "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import docstring_parser
 
 from kernelweave.learners import LEARNERS
+from kernelweave.runs.fitting import learner_fields
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Method, Parameter, Setting
 
@@ -23,8 +23,6 @@ GROUPS = {
     "Model": ("method", "intercept", "balanced"),
     "Computing": ("jobs", "max_memory", "rank_tol"),
 }
-#: Parameters of deep learners whose settings go by another name.
-PARAMETERS = {"layer_kernels": "kernels", "criterion_folds": "n_folds"}
 CHOICES = {
     "normalize": ["mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"],
 }
@@ -51,6 +49,7 @@ def methods() -> list[Method]:
 def _method(name: str, learner: Any) -> Method:
     doc = docstring_parser.parse(inspect.cleandoc(learner.__doc__ or ""))
     signature = inspect.signature(learner).parameters
+    fields = learner_fields(learner).values()
     about = {n.strip(): p for p in doc.params for n in p.arg_name.split(",")}
     parameters = []
     for key, parameter in signature.items():
@@ -73,7 +72,7 @@ def _method(name: str, learner: Any) -> Method:
         strength=learner.strength,
         regression=learner.regression,
         parameters=parameters,
-        settings=[field for field in learner_settings() if _takes(signature, field)],
+        settings=[field for field in learner_settings() if field in fields],
         reference=" ".join(" ".join(text.split()) for text in sections if text),
     )
 
@@ -82,18 +81,8 @@ def _method(name: str, learner: Any) -> Method:
 def learner_settings() -> tuple[str, ...]:
     """Settings of a fit that some learner has a parameter for."""
     grouped = {name for names in GROUPS.values() for name in names}
-    signatures = [inspect.signature(learner).parameters for learner in LEARNERS.values()]
-    return tuple(
-        name
-        for name in FitSpec.model_fields
-        if name not in grouped and any(_takes(signature, name) for signature in signatures)
-    )
-
-
-def _takes(signature: Mapping[str, Any], field: str) -> bool:
-    """Whether a learner has a parameter for a setting."""
-    name = PARAMETERS.get(field, field)
-    return name in signature and (name == field or "normalize_layers" in signature)
+    of_some = {field for learner in LEARNERS.values() for field in learner_fields(learner).values()}
+    return tuple(name for name in FitSpec.model_fields if name in of_some - grouped)
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,8 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.studio.methods import PARAMETERS, SCORERS, methods, settings
+from kernelweave.runs.fitting import FIELDS
+from kernelweave.studio.methods import SCORERS, methods, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -41,6 +42,7 @@ WORDS = {
     "epsilon": "Half width of the tube (epsilon)",
     "norm": "Norm of the weights",
     "variant": "Variant of the radius",
+    "kind": "What the widths minimise",
     "solver": "Solver",
     "tol": "Relative gap (0: the usual)",
     "delta": "Residual rule (delta)",
@@ -140,7 +142,7 @@ class _MethodPage:
             text(about[:1].upper() + about[1:], "span")
 
         def choose() -> None:
-            if self.set(method=method.name, solver="auto"):
+            if self.set(method=method.name, solver="auto", step="auto"):
                 self.learners.refresh()
 
         option.on("click", choose)
@@ -175,7 +177,7 @@ class _MethodPage:
 
     def learner_field(self, setting: Setting, method: Method) -> None:
         """A field for a parameter; its choices are those of the learner where its docstring lists them."""
-        name = PARAMETERS.get(setting.name, setting.name)
+        name = next((name for name, field in FIELDS.items() if field == setting.name), setting.name)
         parameter = next(p for p in method.parameters if p.name == name)
         listed = re.findall(r'"([^"]+)"', parameter.kind) if parameter.kind.startswith("{") else []
         if listed and not setting.choices:

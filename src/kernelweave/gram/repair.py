@@ -1,0 +1,79 @@
+"""What can be done with similarities that are no kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_finite, check_gram_stack, check_known
+from kernelweave._threads import blas_threads_for
+
+Array = NDArray[np.float64]
+
+#: Remedies for negative eigenvalues; "raise" is none.
+REMEDIES = ("clip", "shift")
+
+
+def repair(K: Array, how: str) -> Array:
+    """Return K, or a copy without its negative eigenvalues; see `repair_gram`."""
+    with blas_threads_for(len(K)):
+        values, vectors = np.linalg.eigh(K)
+        lowest = float(values[0])
+        if lowest >= 0.0:
+            return K
+        if how == "shift":
+            repaired = K.copy()
+            repaired.flat[:: len(K) + 1] -= lowest
+            return repaired
+        repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return 0.5 * (repaired + repaired.T)
+
+
+def repair_gram(gram: ArrayLike, how: str = "clip") -> Array:
+    """Make kernels of symmetric similarities: remove the negative eigenvalues of every matrix of a stack.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or (n_samples, n_samples)
+        Symmetric, kernels last. Not modified.
+    how : {"clip", "shift"}, default="clip"
+        Set negative eigenvalues to zero, which gives the nearest positive semidefinite matrix in the Frobenius norm,
+        or add the smallest multiple of the identity that is enough, which leaves all values between different rows
+        as they are.
+
+    Returns
+    -------
+    array of the shape of `gram`
+
+    Raises
+    ------
+    InputError
+        Wrong shape, NaN or infinity, an asymmetric matrix.
+
+    Notes
+    -----
+    An eigendecomposition for each kernel, O(n_kernels n_samples^3). What a repaired matrix says of new rows is known
+    only if they were in it: repair the matrix of all rows, training and test, and use a `KernelBank`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import repair_gram
+    >>> similar = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+    >>> np.linalg.eigvalsh(similar).round(2), np.linalg.eigvalsh(repair_gram(similar)).round(2) + 0.0
+    (array([-0.27,  1.  ,  2.27]), array([0.  , 1.  , 2.27]))
+    """
+    check_known(how, REMEDIES, "how")
+    stack = check_gram_stack(gram)
+    check_finite(stack, "gram")
+    out = np.empty_like(stack)
+    for m in range(stack.shape[2]):
+        K = np.ascontiguousarray(stack[:, :, m])
+        asymmetry, size = float(np.abs(K - K.T).max()), float(np.abs(K).max())
+        if asymmetry > 1e-8 * size:
+            raise InputError(
+                f"Kernel {m} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
+                "Pass (K + K.T) / 2 if that is what you mean."
+            )
+        out[:, :, m] = repair(0.5 * (K + K.T), how)
+    return out.reshape(np.shape(gram))
