@@ -30,6 +30,8 @@ from kernelweave.views import as_table
 #: Rows, and seconds and objective of the SimpleMKL toolbox under Octave at a 1 % gap on another machine and other rows.
 SIZES = {"heart": (189, 3.1, 55.26), "sonar": (145, 10.3, 45.24), "pima": (537, 21.2, 202.89)}
 TOL = 1e-3
+#: What the plain rivals are asked for.
+RIVAL_TOL = 1e-2
 
 
 def case(name: str, n: int, seed: int = 0) -> tuple[Any, Array, Array]:
@@ -82,6 +84,8 @@ def libsvm_reduced_gradient(kernels: Array, y: Array, C: float, tol: float) -> t
             if there < J or step < 1e-12:
                 break
             step *= 0.5
+        if not there < J:
+            break
         d, J, q = ahead, there, q_there
     return J, 0.5 * (q.max() - d @ q) / J
 
@@ -91,17 +95,17 @@ def measure_case(name: str, repeat: int) -> dict[str, Any]:
     n, toolbox_seconds, toolbox_objective = SIZES[name]
     gram, y, scale = case(name, n)
 
-    def solve(tol: float, method: str = "auto") -> Any:
-        return solve_svm_mkl(gram, y, 100.0, scale=scale, tol=tol, method=method, max_iter=100)
+    def solve(tol: float, method: str = "auto", max_iter: int = 100) -> Any:
+        return solve_svm_mkl(gram, y, 100.0, scale=scale, tol=tol, method=method, max_iter=max_iter)
 
     seconds, found = median_seconds(lambda: solve(TOL), repeat)
     tight, other = median_seconds(lambda: solve(1e-6), repeat)
     start = time.perf_counter()
-    published = solve(1e-2, "reduced-gradient")
+    published = solve(RIVAL_TOL, "reduced-gradient", 1000)
     published_seconds = time.perf_counter() - start
     kernels = np.stack([gram.combine(row * scale) for row in np.eye(gram.n_kernels)])
     start = time.perf_counter()
-    plain_J, plain_gap = libsvm_reduced_gradient(kernels, y, 100.0, 1e-2)
+    plain_J, plain_gap = libsvm_reduced_gradient(kernels, y, 100.0, RIVAL_TOL)
     plain_seconds = time.perf_counter() - start
     rkl_seconds, rkl = median_seconds(lambda: kw.solve_rkl(gram, y, 100.0, scale=scale, tol=TOL), repeat)
     return {
@@ -116,8 +120,11 @@ def measure_case(name: str, repeat: int) -> dict[str, Any]:
         "rel_gap_1e-6": other.rel_gap,
         "published_algorithm_1e-2": {"seconds": published_seconds, "rel_gap": published.rel_gap},
         "numpy_libsvm_1e-2": {"seconds": plain_seconds, "rel_gap": plain_gap, "objective": plain_J},
-        "ratio_to_numpy_libsvm": plain_seconds / seconds,
-        "ratio_to_published_algorithm": published_seconds / seconds,
+        # no ratio to a rival that stopped before its own gap
+        "ratio_to_numpy_libsvm": plain_seconds / seconds if plain_gap <= RIVAL_TOL else None,
+        "ratio_to_published_algorithm": published_seconds / seconds
+        if published.rel_gap <= RIVAL_TOL
+        else None,
         "toolbox": {"seconds": toolbox_seconds, "objective": toolbox_objective},
         "ratio_to_toolbox": toolbox_seconds / seconds,
         "rkl": {"seconds": rkl_seconds, "rel_gap": rkl.rel_gap, "n_machines": rkl.n_machines},

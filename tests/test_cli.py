@@ -300,6 +300,14 @@ BAD = {
     ),
     "bad rule": (lambda t, w: ["fit", str(w), "--target", "target", "--rule", "best"], "rule"),
     "bad share": (lambda t, w: ["fit", str(w), "--target", "target", "--test-size", "1.5"], "test_size"),
+    "theta": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--theta", "7"],
+        "Setting `theta`: Input should be less than or equal to 1, got '7'.",
+    ),
+    "step of another learner": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
+        "Unknown step 'adam'. Known: 'auto', 'newton', 'spectral', 'armijo'.",
+    ),
     "unknown option": (lambda t, w: ["fit", str(w), "--traget", "target"], "traget"),
     "unknown column to drop": (
         lambda t, w: ["fit", str(w), "--target", "target", "--drop", "colour"],
@@ -339,6 +347,43 @@ BAD = {
         "not a model",
     ),
 }
+
+
+def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
+    fit = [
+        "fit",
+        str(wine),
+        "--target",
+        "target",
+        "--alphas",
+        "2",
+        "--cv",
+        "2",
+        "--kernels",
+        "linear; rbf(gamma=1)",
+    ]
+    run = [*fit, "--method", "silp", "--solver", "newton", "--theta", "0.3", "--out", str(tmp_path / "run")]
+    assert main(run) == 0
+    assert "Not used by silp: theta, solver." in capsys.readouterr().out
+    run = [*fit, "--method", "rkl", "--step", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]
+    assert main(run) == 0
+    assert "Not used" not in capsys.readouterr().out
+    assert "step='armijo'" in (tmp_path / "other" / "script.py").read_text()
+
+
+def test_parameters_of_learners_can_be_set():
+    """Of every learner all but the strength and what the path and its folds replace."""
+    from kernelweave.learners import LEARNERS
+    from kernelweave.runs.fitting import learner_fields, make_learner
+    from kernelweave.runs.spec import FitSpec
+
+    elsewhere = {"alpha", "C", "n_alphas", "shared_weights"}
+    for name, learner in LEARNERS.items():
+        fields = learner_fields(learner)
+        assert set(learner().get_params()) - set(fields) - elsewhere <= (
+            {"n_folds"} if name == "rls2" else set()
+        )
+        assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
 
 
 def _binary(path):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
@@ -495,6 +496,48 @@ def test_no_overflow_on_unnormalised_cubes():
             model.fit(X, y)
         assert np.isfinite(model.decision_function(X)).all()
         assert np.isfinite(model.weights_).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gaussians_of_large_values_stay_below_one(seed):
+    """Kernels around 1e17 hold squared distances that round to less than nothing."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 166))
+    learner = kw.learners.DeepUniform(3, normalize_layers=False)
+    model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, X[:, 0] > 0)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("step", ["fixed", "adam"])
+@pytest.mark.parametrize("learner", [MLMKL(2), DMKL(2)])
+def test_a_step_that_empties_a_layer_is_told(learner, step):
+    X = np.random.default_rng(2).normal(size=(40, 3))
+    learner = clone(learner).set_params(step=step, eta=1e6)
+    with pytest.warns(ConvergenceWarning, match="left a layer without weights"):
+        model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, X[:, 0] > 0)
+    assert model.status_ == "emptied"
+    assert model.weights_.any(axis=1).all()
+
+
+def test_one_kernel_is_a_layer(rng):
+    X = rng.normal(size=(40, 3))
+    one = MLMKL(3, kernels=[[kw.kernels.RBF(gamma=1.0)], kw.kernels.Linear()], max_iter=2)
+    two = MLMKL(3, kernels=[[kw.kernels.RBF(gamma=1.0)], [kw.kernels.Linear()]], max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        a, b = (
+            kw.MKLClassifier(kw.banks.mlmkl(), m, normalize="cosine").fit(X, X[:, 0] > 0) for m in (one, two)
+        )
+    np.testing.assert_array_equal(a.decision_function(X), b.decision_function(X))
+
+
+def test_logistic_loss_is_for_classes(rng):
+    X = rng.normal(size=(40, 3))
+    with pytest.raises(InputError, match="criterion='logistic' is for classification"):
+        kw.MKLRegressor(kw.banks.mlmkl(), MLMKL(criterion="logistic"), normalize="cosine").fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize(("learner", "message"), [

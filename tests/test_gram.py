@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kernelweave as kw
 from kernelweave.gram import (
     CompositeGram,
     FactorGram,
@@ -13,6 +14,7 @@ from kernelweave.gram import (
     compress,
     concatenate,
     gram_from_stack,
+    repair_gram,
 )
 from problems import rbf_stack
 
@@ -205,3 +207,59 @@ def test_panels(rows, gram, stack):
         np.testing.assert_array_equal(panel(rows, some), values[some])
         values[:] = np.nan
     assert np.isfinite(gram.combine(np.ones(gram.n_kernels))).all()
+
+
+# ---- similarities that are no kernels -------------------------------------------------------------
+
+
+@pytest.fixture
+def similarities(rng):
+    """A kernel, and symmetric similarities with negative eigenvalues."""
+    X = rng.normal(size=(30, 2))
+    distance = np.sqrt(np.square(X[:, None] - X[None]).sum(axis=-1))
+    return np.stack([X @ X.T, (distance < 1.0).astype(float)], axis=2)
+
+
+def test_repair(similarities):
+    values, vectors = np.linalg.eigh(similarities[:, :, 1])
+    assert values[0] < -0.5
+    clipped = repair_gram(similarities)
+    np.testing.assert_allclose(clipped[:, :, 0], similarities[:, :, 0], atol=1e-12)
+    np.testing.assert_allclose(clipped[:, :, 1], (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-12)
+    shifted = repair_gram(similarities[:, :, 1], "shift")
+    assert np.linalg.eigvalsh(shifted)[0] == pytest.approx(0.0, abs=1e-12)
+    off = ~np.eye(30, dtype=bool)
+    np.testing.assert_array_equal(shifted[off], similarities[:, :, 1][off])
+    gram_from_stack(clipped)
+    with pytest.raises(kw.NotPSDError, match="repair_gram"):
+        gram_from_stack(similarities)
+    with pytest.raises(kw.InputError, match="must be symmetric"):
+        repair_gram(np.array([[1.0, 0.5], [0.0, 1.0]]))
+    with pytest.raises(kw.InputError, match="Unknown how 'drop'"):
+        repair_gram(similarities, "drop")
+
+
+@pytest.mark.parametrize("learner", ["rls2", "simple", "uniform", "align", "rkl", "deep-uniform"])
+def test_functions_that_are_no_kernels_are_named(rng, learner):
+    X = rng.normal(size=(60, 3))
+    near = kw.kernels.Custom(
+        lambda A, B: (np.square(A[:, None] - B[None]).sum(axis=-1) < 2.0).astype(float), name="near"
+    )
+    y = X[:, 0] > 0
+    for bank in ([kw.kernels.RBF(gamma=0.1), near], [2.0 * near + kw.kernels.Linear()], [near.on([0, 1])]):
+        with pytest.raises(kw.NotPSDError, match="Kernel .*near.* must be positive semidefinite"):
+            kw.MKLClassifier(bank, learner).fit(X, y)
+    good = kw.kernels.Custom(lambda A, B: A @ B.T, name="good")
+    assert kw.MKLClassifier([good], "uniform").fit(X, y).score(X, y) > 0.9
+
+
+def test_banks_are_repaired_as_a_whole(similarities):
+    y = np.arange(30) % 2
+    with pytest.raises(kw.NotPSDError):
+        kw.MKLClassifier(kw.KernelBank(similarities), "simple").fit(np.arange(20)[:, None], y[:20])
+    bank = kw.KernelBank(similarities, on_indefinite="clip")
+    np.testing.assert_array_equal(bank.stack, repair_gram(similarities))
+    model = kw.MKLClassifier(bank, "simple").fit(np.arange(20)[:, None], y[:20])
+    assert model.predict(np.arange(20, 30)[:, None]).shape == (10,)
+    with pytest.raises(kw.InputError, match="Unknown on_indefinite"):
+        kw.KernelBank(similarities, on_indefinite="drop")

@@ -211,7 +211,7 @@ def microarray(tables: Tables) -> dict[str, str]:
 
 
 def rkl(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rkl import LABELS, PRINTED
+    from kernelweave.experiments.rkl import ALSO_PRINTED, LABELS, PRINTED
 
     results = tables["results"]
     names = list(dict.fromkeys(results["dataset"]))
@@ -246,7 +246,15 @@ def rkl(tables: Tables) -> dict[str, str]:
     printed = [
         [name, *(f"{a:g} ({s:g}) / {k:g}" for a, s, k in row.values())] for name, row in PRINTED.items()
     ]
-    out["printed"] = markdown(["data set", *(LABELS[m] for m in next(iter(PRINTED.values())))], printed)
+    labels = {**LABELS, "rkl": "RKL L1", **ALSO_PRINTED}
+    out["printed"] = markdown(["data set", *(labels[m] for m in next(iter(PRINTED.values())))], printed)
+    norms = []
+    for name in names:
+        ours = by.loc[(name, "literal", "rkl")]
+        own = f"{spread(ours['accuracy'], ours['std'], 1)} / {ours['kernels']:.1f}"
+        three = [PRINTED[name][m] for m in ("rkl", *ALSO_PRINTED)] if name in PRINTED else []
+        norms.append([name, own, *(f"{a:g} ({s:g}) / {k:g}" for a, s, k in three)])
+    out["norms"] = markdown(["data set", "ours, any norm", "RKL L1", *ALSO_PRINTED.values()], norms)
     return out
 
 

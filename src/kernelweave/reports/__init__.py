@@ -128,6 +128,8 @@ def draw_pictures(
             drawn.append(Picture("descent", "Descent of the criterion" + which, figure))
         figure = plots.KernelMatricesDisplay.from_estimator(model).figure_
         drawn.append(Picture("matrices", "Kernel matrices of every layer" + which, figure))
+        figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
+        drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
     elif with_path:
         axes = [("alpha", "path", "Regularisation path")]
         if not hasattr(model, "C_"):
