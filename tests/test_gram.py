@@ -247,7 +247,7 @@ def test_functions_that_are_no_kernels_are_named(rng, learner):
     )
     y = X[:, 0] > 0
     for bank in ([kw.kernels.RBF(gamma=0.1), near], [2.0 * near + kw.kernels.Linear()], [near.on([0, 1])]):
-        with pytest.raises(kw.NotPSDError, match="Kernel .*near.* must be positive semidefinite"):
+        with pytest.raises(kw.NotPSDError, match=r"Kernel .*near.* must be positive semidefinite"):
             kw.MKLClassifier(bank, learner).fit(X, y)
     good = kw.kernels.Custom(lambda A, B: A @ B.T, name="good")
     assert kw.MKLClassifier([good], "uniform").fit(X, y).score(X, y) > 0.9

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
 from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from kernelweave import banks, learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
-from kernelweave._checks import InputError, check_finite, check_gram_stack, check_share
+from kernelweave._checks import InputError, check_finite, check_gram_stack, check_known, check_share
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
+from kernelweave.calibration import METHODS, calibrate, out_of_fold
 from kernelweave.kernels import Kernel
 from kernelweave.solvers.criteria import compute_criteria
 from kernelweave.solvers.result import Status
@@ -37,6 +40,7 @@ from kernelweave.training import (
     negative_squared_error,
     normalized_cross,
     path_task,
+    rebuild_task,
     score_folds,
     set_up,
     shared_alphas,
@@ -903,6 +907,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
             everything = np.zeros(n_rows, dtype=codes.dtype)
             everything[weights > 0] = codes
             codes = everything
+        self._per_class = None
         if self.class_weight is not None:
             weights = self._with_class_weight(y, weights)
         if len(self.classes_) == 2:
@@ -923,6 +928,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
                 f"`class_weight` must hold finite numbers > 0, got {self.class_weight!r}. To leave a class out, "
                 "drop its rows."
             )
+        self._per_class = per_class
         factor = np.zeros(len(y))
         factor[used] = per_class[np.searchsorted(self.classes_, y[used])]
         return kept * factor
@@ -956,6 +962,94 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         array of shape (n_rows,)
         """
         return labels_of(self._decide(X), self.classes_)
+
+    def calibrate(
+        self, method: str = "platt", *, cv: Any = 5, groups: ArrayLike | None = None
+    ) -> MKLClassifier:
+        """Learn what decision values mean as probabilities, for `predict_proba`.
+
+        Every training row gets a decision value from a model of the other folds, at the chosen strength; a curve from
+        these values to the classes is fitted, one for each one-vs-rest problem. No row judges a model that has seen it,
+        and what `predict` says does not change.
+
+        Parameters
+        ----------
+        method : {"platt", "isotonic"}, default="platt"
+            A sigmoid, or any rising step function, which needs about a thousand rows or more.
+        cv : int, splitter or iterable, default=5
+            Folds of the training rows (those with a positive weight); an integer stratifies.
+        groups : array-like of shape (n_samples,), optional
+            For splitters that need them.
+
+        Returns
+        -------
+        self
+            With the attribute ``calibration_``.
+
+        Raises
+        ------
+        InputError
+            Unknown method, or folds that leave a class out.
+
+        Notes
+        -----
+        Costs a fit for each fold. With ``class_weight`` the models are weighted by it, the curves are not: they speak
+        of the shares of classes in the training rows.
+
+        References
+        ----------
+        J. Platt, Probabilistic outputs for support vector machines, 1999; B. Zadrozny, C. Elkan, Transforming
+        classifier scores into accurate multiclass probability estimates, KDD 2002.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(80, 2))
+        >>> model = kw.MKLClassifier(kw.banks.rls2(2), "simple").fit(X, X[:, 0] > 0)
+        >>> model.calibrate().predict_proba(X[:2]).shape
+        (2, 2)
+        """
+        check_is_fitted(self)
+        check_known(method, METHODS, "method")
+        task = rebuild_task(self)
+        codes = (
+            (task.targets[0][:, 0] > 0).astype(np.intp)
+            if len(self.classes_) == 2
+            else np.argmax(np.column_stack(task.targets), axis=1)
+        )
+        if isinstance(cv, int | np.integer) and cv > np.bincount(codes).min():
+            raise InputError(
+                f"`cv` must be at most the number of rows of the smallest class, {np.bincount(codes).min()}, got {cv}."
+            )
+        splitter = check_cv(cv, codes, classifier=True)
+        folds = list(splitter.split(np.zeros((len(codes), 1)), codes, groups))
+        values = out_of_fold(task, learners.resolve(self.learner), self.alpha_, folds)
+        weights = task.sample_weight
+        if weights is not None and self._per_class is not None:
+            weights = weights / self._per_class[codes]
+        self.calibration_ = calibrate(values, codes, weights, method)
+        return self
+
+    def _is_calibrated(self) -> bool:
+        if not hasattr(self, "calibration_"):
+            raise AttributeError("Probabilities need a calibration: call calibrate() after fit.")
+        return True
+
+    @available_if(_is_calibrated)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, after `calibrate`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            In the order of ``classes_``. The most probable class need not be the one of `predict`, which decides by
+            decision values.
+        """
+        return self.calibration_(self._decide(X))
 
 
 def _check_labels(y: NDArray[Any]) -> None:

@@ -19,6 +19,7 @@ TRUSTED = (
     "kernelweave.assembly.KernelBank",
     "kernelweave.assembly.StackSource",
     "kernelweave.assembly.TableSource",
+    "kernelweave.calibration.Calibration",
     "kernelweave.estimators.MKLClassifier",
     "kernelweave.estimators.MKLRegressor",
     "kernelweave.kernels.ArcCosine",

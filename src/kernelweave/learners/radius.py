@@ -120,7 +120,7 @@ class ChapelleRadius(_RadiusLearner):
         Constraint on the weights, which matters here.
     step : {"auto", "spectral", "armijo"}, default="auto"
         Guess of the step length of the projected gradient.
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Stationarity at which to stop.
     max_iter : int, optional
         Steps; default 200.
@@ -150,7 +150,7 @@ class ChapelleRadius(_RadiusLearner):
         variant: str = "chapelle",
         norm: int = 1,
         step: str = "auto",
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter: int | None = None,
     ) -> None:
         self.C = C

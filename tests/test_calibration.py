@@ -1,0 +1,107 @@
+"""Probabilities: the same as scikit-learn's calibration on the same folds, without a model seeing its own judges."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GroupKFold, StratifiedKFold
+
+import kernelweave as kw
+from kernelweave import InputError
+from kernelweave.calibration import calibrate
+
+CV = StratifiedKFold(4, shuffle=True, random_state=0)
+
+
+def model(**options):
+    return kw.MKLClassifier(kw.banks.rkl(), kw.learners.SimpleMKL(C=0.1), **options)
+
+
+@pytest.fixture(scope="module", params=["two classes", "three classes"])
+def tables(request):
+    X, y = (load_breast_cancer if request.param == "two classes" else load_wine)(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X[::2], np.array(["a", "b", "c"])[y[::2]], X[1::2], np.array(["a", "b", "c"])[y[1::2]]
+
+
+@pytest.mark.parametrize(("method", "name"), [("platt", "sigmoid"), ("isotonic", "isotonic")])
+def test_as_scikit_learn_does(tables, method, name):
+    X, y, new, truth = tables
+    ours = model().fit(X, y)
+    before = ours.predict(new)
+    found = ours.calibrate(method, cv=CV).predict_proba(new)
+    theirs = CalibratedClassifierCV(model(), method=name, cv=CV, ensemble=False).fit(X, y)
+    # measured: 3e-8, where their sigmoid stops
+    np.testing.assert_allclose(found, theirs.predict_proba(new), atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(ours.predict(new), before)
+    shares = np.tile((y[:, None] == ours.classes_).mean(axis=0), (len(new), 1))
+    if method == "platt":
+        assert log_loss(truth, found) < 0.4 * log_loss(truth, shares)
+
+
+def test_weights_count_like_repetitions(tables, rng):
+    X, y, new, _ = tables
+    X, y = X[:60], y[:60]
+    counts = rng.integers(1, 4, len(y))
+    row = np.repeat(np.arange(len(y)), counts)
+    codes = np.unique(y, return_inverse=True)[1]
+    folds = list(CV.split(X, y))
+    many = [(np.flatnonzero(np.isin(row, a)), np.flatnonzero(np.isin(row, b))) for a, b in folds]
+    learner = kw.learners.SimpleMKL(C=0.1, tol=1e-10)
+    one = kw.MKLClassifier(kw.banks.rkl(), learner).fit(X, y, sample_weight=counts).calibrate(cv=folds)
+    two = kw.MKLClassifier(kw.banks.rkl(), learner).fit(X[row], y[row]).calibrate(cv=many)
+    np.testing.assert_allclose(one.predict_proba(new), two.predict_proba(new), atol=1e-4)
+    f = rng.normal(size=(len(y), 1))
+    for method in ("platt", "isotonic"):
+        a = calibrate(f, codes > 0, counts.astype(float), method)
+        b = calibrate(f[row], codes[row] > 0, None, method)
+        np.testing.assert_allclose(a(f), b(f), atol=1e-6)
+
+
+def test_class_weights_do_not_change_what_is_probable():
+    """One in ten rows is positive, and the columns say nothing: the probability stays one in ten."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), np.arange(200) % 10 == 0
+    balanced = model(class_weight="balanced").fit(X, y).calibrate()
+    assert balanced.predict_proba(X)[:, 1].mean() == pytest.approx(0.1, abs=0.03)
+
+
+def test_precomputed_kernels_and_files(tables, tmp_path):
+    X, y, new, _ = tables
+    bank = kw.banks.rkl()
+    train, cross = (np.stack([k(A, X) for k in bank], axis=2) for A in (X, new))
+    direct = model(standardize=False).fit(X, y).calibrate(cv=CV)
+    stacks = kw.MKLClassifier("precomputed", kw.learners.SimpleMKL(C=0.1)).fit(train, y).calibrate(cv=CV)
+    np.testing.assert_allclose(stacks.predict_proba(cross), direct.predict_proba(new), atol=1e-6)
+    again = kw.load(kw.save(direct, tmp_path / "model.skops"))
+    np.testing.assert_array_equal(again.predict_proba(new), direct.predict_proba(new))
+
+
+def test_refusals(tables):
+    X, y, new, _ = tables
+    fitted = model().fit(X, y)
+    assert not hasattr(fitted, "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        fitted.predict_proba(new)
+    assert "call calibrate() after fit" in str(error.value.__cause__)
+    with pytest.raises(InputError, match="Unknown method 'sigmoid'"):
+        fitted.calibrate("sigmoid")
+    with pytest.raises(InputError, match="at most the number of rows of the smallest class"):
+        fitted.calibrate(cv=len(y))
+    groups = np.arange(len(y)) // 2
+    assert fitted.calibrate(cv=GroupKFold(3), groups=groups).predict_proba(new).shape == (
+        len(new),
+        len(fitted.classes_),
+    )
+    assert not hasattr(fitted.fit(X, y), "predict_proba")  # a new fit forgets
+
+
+def test_rows_that_no_class_wants():
+    values = np.array([[-1.0, -1.0, -1.0], [1.0, -1.0, -1.0]])
+    codes = np.array([0, 1, 2, 0, 1, 2])
+    f = np.where(np.eye(3)[codes] > 0, 1.0, -1.0)
+    np.testing.assert_array_equal(
+        calibrate(f, codes, None, "isotonic")(values), [[1 / 3] * 3, [1.0, 0.0, 0.0]]
+    )
