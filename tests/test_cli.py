@@ -67,6 +67,22 @@ def two_tables(diabetes, tmp_path):
     return tmp_path / "body.csv", tmp_path / "serum.parquet"
 
 
+def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
+    """Also where a name looks like the position of another column."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x1", "x2", "x3"])
+    frame["y"] = frame["x3"] + 0.01 * rng.normal(size=60)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    more = ["--target", "y", "--kernels", "linear_features", "--out", str(out)]
+    assert main(["fit", str(tmp_path / "t.csv"), *more, *FAST]) == 0
+    model = kw.load(out / "model.skops")
+    assert list(model.kernel_names_) == ["Linear on x1", "Linear on x2", "Linear on x3"]
+    assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
+    assert "Linear on x3" in capsys.readouterr().out
+    assert "Linear on x3" in (out / "report.html").read_text()
+
+
 CASES = [
     "classes",
     "weights and groups",

@@ -182,7 +182,7 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
     if name == "default":
         return None
     if name in BANKS:
-        return banks.get(name, prepared.X.shape[1])
+        return banks.get(name, list(prepared.X.columns))
     if "(" not in name and ";" not in name and not _is_kernel(name):
         check_known(
             name,
