@@ -11,6 +11,7 @@ from kernelweave.runs.fitting import fit_model, make_model, prepare, split
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.writing import score_held
+from kernelweave.studio.methods import scorers
 from kernelweave.studio.results import describe_model
 
 
@@ -45,3 +46,19 @@ def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernel
         total = np.sum(found.values[k], axis=1) + found.intercepts[k]
         given = [row[results.held.columns.index(f"decision {name}")] for row in results.held.rows]
         np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_score_on_offer_works(n_classes):
+    table = wine(60)
+    if n_classes == 2:
+        table = table[table["target"] != "class_2"]
+    assert ("roc_auc" in scorers("classification", n_classes)) == (n_classes == 2)
+    for target, names in (
+        ("target", scorers("classification", n_classes)),
+        ("hue", scorers("regression", 0)),
+    ):
+        for name in names:
+            drop = ["target"] if target == "hue" else []
+            model, _ = described(table, target=target, scoring=name, kernels="linear", drop=drop)
+            assert np.isfinite(model.best_score_), name

@@ -38,6 +38,13 @@ SCORERS = {
     ],
     "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", "explained_variance"],
 }
+#: Scorers that need decision values of two classes.
+OF_TWO_CLASSES = ("roc_auc",)
+
+
+def scorers(task: str, n_classes: int) -> list[str]:
+    """Scorers on offer for a target."""
+    return [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
 
 
 @lru_cache(maxsize=1)

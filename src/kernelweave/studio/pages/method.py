@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.fitting import FIELDS
-from kernelweave.studio.methods import SCORERS, methods, settings
+from kernelweave.studio.methods import methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -274,7 +274,7 @@ class _MethodPage:
     @ui.refreshable_method
     def validation(self) -> None:
         spec = self.desk.spec
-        task = "regression" if self.task() == "regression" else "classification"
+        task, n_classes = self.target()
         with card(
             "Validation", "Folds choose the strength; held-out rows, or outer folds, judge the choice."
         ):
@@ -293,12 +293,12 @@ class _MethodPage:
                     text(f"Held-out rows are those of column {spec.holdout}.").classes("kw-hint")
                 else:
                     self.field(self.known["test_size"])
-                scorers = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
-                scorers |= {name: name.replace("_", " ") for name in SCORERS[task]}
-                if spec.scoring and spec.scoring not in scorers:
-                    scorers[spec.scoring] = spec.scoring
+                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
+                offered |= {name: name.replace("_", " ") for name in scorers(task, n_classes)}
+                if spec.scoring and spec.scoring not in offered:
+                    offered[spec.scoring] = spec.scoring
                 ui.select(
-                    scorers,
+                    offered,
                     value=spec.scoring,
                     label="Score",
                     on_change=lambda event: self.set(scoring=event.value),
@@ -314,13 +314,14 @@ class _MethodPage:
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
-    def task(self) -> str:
-        """What the target is taken for."""
+    def target(self) -> tuple[str, int]:
+        """What the target is taken for, and how many classes it has."""
         try:
             assert self.desk.data is not None
-            return self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task).task
+            found = self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task)
         except InputError:
-            return "classification"
+            return "classification", 2
+        return found.task, len(found.classes)
 
     def computing(self) -> None:
         """Settings that few will need, those included that no page knows by name."""
