@@ -66,7 +66,7 @@ def test_linear_features():
         np.testing.assert_array_equal(kernel(X), np.outer(X[:, j], X[:, j]))
 
 
-@pytest.mark.parametrize("n_features", [0, -1, 2.0, "3", None, True, np.zeros((3, 2))])
+@pytest.mark.parametrize("n_features", [0, -1, 2.0, "3", None, True, np.zeros((3, 2)), [], [1, 2]])
 @pytest.mark.parametrize("bank", [banks.rls2, banks.simplemkl, banks.linear_features])
 def test_bad_number_of_features(bank, n_features):
     with pytest.raises(
@@ -144,6 +144,19 @@ def test_get(name):
     if name != "default":
         function = getattr(banks, name)
         assert bank == (function() if name in ("mlmkl", "rkl") else function(4))
+
+
+@pytest.mark.parametrize("name", ["default", "linear_features", "rls2", "simplemkl"])
+def test_banks_name_columns_where_names_are_given(name):
+    """Names that look like positions are names nevertheless."""
+    by_position, by_name = banks.get(name, 3), banks.get(name, ["x1", "x2", "x3"])
+    assert len(by_position) == len(by_name)
+    single = [(a, b) for a, b in zip(by_position, by_name, strict=True) if a.columns is not None]
+    assert single
+    for a, b in single:
+        assert b.columns == (f"x{a.columns[0] + 1}",)
+        assert b.base == a.base
+        assert b.label.endswith(f" on {b.columns[0]}")
 
 
 def test_get_unknown():

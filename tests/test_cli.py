@@ -67,6 +67,22 @@ def two_tables(diabetes, tmp_path):
     return tmp_path / "body.csv", tmp_path / "serum.parquet"
 
 
+def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
+    """Also where a name looks like the position of another column."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x1", "x2", "x3"])
+    frame["y"] = frame["x3"] + 0.01 * rng.normal(size=60)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    more = ["--target", "y", "--kernels", "linear_features", "--out", str(out)]
+    assert main(["fit", str(tmp_path / "t.csv"), *more, *FAST]) == 0
+    model = kw.load(out / "model.skops")
+    assert list(model.kernel_names_) == ["Linear on x1", "Linear on x2", "Linear on x3"]
+    assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
+    assert "Linear on x3" in capsys.readouterr().out
+    assert "Linear on x3" in (out / "report.html").read_text()
+
+
 CASES = [
     "classes",
     "weights and groups",
@@ -237,7 +253,7 @@ BAD = {
     "not a table": (lambda t, w: ["fit", write(t / "x.parquet", "text"), "--target", "y"], "cannot be read"),
     "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "cannot be read"),
     "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
-    "no target given": (lambda t, w: ["fit", str(w)], "--target"),
+    "no target given": (lambda t, w: ["fit", str(w)], "the target"),
     "no such target": (lambda t, w: ["fit", str(w), "--target", "targte"], "Did you mean 'target'"),
     "missing targets": (
         lambda t, w: ["fit", write(t / "x.csv", "a,y\n1,2\n2,\n3,4\n"), "--target", "y"],
@@ -292,6 +308,45 @@ BAD = {
         lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "acuracy"],
         "'accuracy'",
     ),
+    "a score for two classes": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "roc_auc"],
+        "'roc_auc' does not work for classification with 3 classes",
+    ),
+    "a score for numbers": (
+        lambda t, w: ["fit", str(w), "--target", "hue", "--scoring", "f1"],
+        "'f1' does not",
+    ),
+    "a score that a fold has no classes for": (
+        lambda t, w: [
+            *(
+                "fit",
+                write(t / "x.csv", "a,y\n" + "1,p\n2,q\n3,q\n" * 9),
+                "--target",
+                "y",
+                "--test-size",
+                "0",
+            ),
+            *("--scoring", "roc_auc", "--no-stratify", "--cv", "20"),
+        ],
+        "has 1 of 2 classes",
+    ),
+    "infinity in a held-out row": (lambda t, w: _held(t, "inf"), "infinity"),
+    "a missing cell in a held-out row": (lambda t, w: _held(t, ""), "NaN"),
+    "infinite target": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "1,1.5\n2,inf\n3,4.5\n" * 9), "--target", "y"],
+        "The target must be finite",
+    ),
+    "one class left to learn from": (lambda t, w: _held(t, "5", "1,u"), "are all of class 'u'"),
+    "negative weights": (lambda t, w: _weighted(t, "-1"), "must not be negative, got 9"),
+    "missing weights": (lambda t, w: _weighted(t, ""), "9 that are missing"),
+    "infinite weights": (lambda t, w: _weighted(t, "inf"), "must hold finite numbers"),
+    "weights of zero": (lambda t, w: _weighted(t, "0", "0"), "zeros only"),
+    "weights of one class": (lambda t, w: _weighted(t, "0"), "are all of class"),
+    "no jobs": (lambda t, w: ["fit", str(w), "--target", "target", "--jobs", "0"], "`jobs`"),
+    "no such device": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--method", "deep-uniform", "--device", "quantum"],
+        "`device`",
+    ),
     "unknown solver": (lambda t, w: ["fit", str(w), "--target", "target", "--solver", "newtn"], "'newton'"),
     "negative alpha": (lambda t, w: ["fit", str(w), "--target", "target", "--alphas", "-1.0,2"], "alphas"),
     "text alphas": (
@@ -311,7 +366,7 @@ BAD = {
     "unknown option": (lambda t, w: ["fit", str(w), "--traget", "target"], "traget"),
     "unknown column to drop": (
         lambda t, w: ["fit", str(w), "--target", "target", "--drop", "colour"],
-        "--drop",
+        "the columns to leave out",
     ),
     "no views file": (
         lambda t, w: ["fit", str(w), "--target", "target", "--views", str(t / "v.toml")],
@@ -386,6 +441,19 @@ def test_parameters_of_learners_can_be_set():
         assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
 
 
+def _held(folder, cell, held="1,v"):
+    """A table whose held-out rows have a cell of their own; others are of class u, and of v where those are not."""
+    lines = "1,2,u,train\n2,1,v,train\n" * 9 if held == "1,v" else "1,2,u,train\n2,1,u,train\n" * 9
+    rest = f"{cell},3,v,test\n1,4,v,test\n"
+    path = write(folder / "x.csv", "a,b,y,held\n" + lines + rest)
+    return ["fit", path, "--target", "y", "--holdout", "held", "--kernels", "linear"]
+
+
+def _weighted(folder, one, other="2"):
+    path = write(folder / "x.csv", "a,y,w\n" + f"1,u,{one}\n2,v,{other}\n" * 9)
+    return ["fit", path, "--target", "y", "--weights", "w"]
+
+
 def _binary(path):
     path.write_bytes(bytes(range(256)) * 4)
     return str(path)
@@ -405,6 +473,29 @@ def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     assert words in lines[0]
     assert "Traceback" not in captured.out + captured.err
     assert not (tmp_path / "run" / "model.skops").exists()
+
+
+@pytest.mark.parametrize("labels", [("yes", "no"), (1, 2), (0, 1)])
+def test_scores_of_two_classes_take_any_labels(labels, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["y"] = np.where(frame["a"] + 0.5 * rng.normal(size=60) > 0, *labels)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    fit = [
+        "fit",
+        str(tmp_path / "t.csv"),
+        "--target",
+        "y",
+        "--scoring",
+        "average_precision",
+        "--out",
+        str(out),
+    ]
+    assert main([*fit, *FAST, "--kernels", "linear"]) == 0
+    model = kw.load(out / "model.skops")
+    assert model.cv_results_["score_name"] == "average_precision"
+    assert 0.7 < model.best_score_ <= 1.0
 
 
 def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):

@@ -190,13 +190,20 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         assert set(method["settings"]) <= set(FitSpec.model_fields)
     of = {name: set(method["settings"]) for name, method in methods.items()}
     assert {"n_layers", "layer_kernels", "criterion_folds", "device"} <= of["mlmkl"]
-    assert not {"n_layers", "layer_kernels", "criterion_folds"} & (of["rls2"] | of["simple"] | of["best"])
+    assert not {"n_layers", "layer_kernels"} & (of["rls2"] | of["simple"] | of["best"])
+    assert [name for name in of if "criterion_folds" in of[name]] == ["best", "mlmkl"]
     settings = {s["name"]: s for s in get(served, "/api/settings")}
     deep = ("layer_kernels", "criterion_folds")
     assert {settings[name]["group"] for name in deep} == {"Learner"}
     assert list(settings) == list(FitSpec.model_fields)
     undocumented = [name for name, s in settings.items() if not s["about"]]
     assert undocumented == []
+    # explanations say more than their names, in words without markup
+    texts = [s["about"] for s in settings.values()]
+    assert min(len(text.split()) for text in texts) > 1
+    for m in methods.values():
+        texts += [m["summary"], m["objective"], m["reference"], *(p["about"] for p in m["parameters"])]
+    assert [text for text in texts if "``" in text or ":math:" in text] == []
     assert settings["task"]["choices"] == ["auto", "regression", "classification"]
     assert (settings["cv"]["least"], settings["cv"]["most"]) == (2, 1000)
 
@@ -207,6 +214,10 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         ({"target": "hue", "method": "rkl", "balanced": True}, "weights classes"),
         ({"method": "no-such"}, "Unknown method"),
         ({"scoring": "no-such"}, "Unknown scoring"),
+        ({"scoring": "roc_auc"}, "does not work for classification with 3 classes"),
+        ({"target": "hue", "scoring": "accuracy"}, "does not work for regression"),
+        ({"weights": "hue", "jobs": 0}, "`jobs`"),
+        ({"method": "mlmkl", "device": "quantum"}, "`device`"),
         ({"normalize": "no-such"}, "normal"),
         ({"kernels": "rbf(gama=1)"}, "gamma"),
         ({"alphas": "0:1:3:4"}, "alphas"),

@@ -131,6 +131,15 @@ def clear_tables(visit):
     expect(page.get_by_text("No table is chosen yet")).to_be_visible()
 
 
+def draft(page, spec, table="set-wine"):
+    """Put settings in place, as another window would."""
+    page.evaluate(
+        """async (draft) => { await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
+            headers: {'Content-Type': 'application/json'}}) }""",
+        {"data": {"tables": [table]}, "spec": spec},
+    )
+
+
 def start_run(visit, name):
     """From the page of methods to a run that has begun."""
     page = visit.page
@@ -391,16 +400,52 @@ def test_progress_is_on_screen_within_a_second(visit, studio):
 def test_errors_are_told_where_they_arise(visit):
     here = visit()
     page = here.page
-    page.evaluate(
-        """async (draft) => { await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
-            headers: {'Content-Type': 'application/json'}}) }""",
-        {"data": {"tables": ["set-wine"]}, "spec": {"target": "target", "kernels": "rbf(gama=1)"}},
-    )
+    draft(page, {"target": "target", "kernels": "rbf(gama=1)"})
     here.open("/method")
     expect(page.get_by_role("alert").filter(has_text="gama")).to_be_visible()
     expect(page.get_by_role("button", name="Start the run")).to_be_disabled()
     here.open("/kernels")
     expect(page.get_by_role("alert").filter(has_text="gama")).to_be_visible()
+
+
+def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
+    """Whatever stands in a field is used, or marked; then nothing can start."""
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    draft(page, {"target": "target", "kernels": "linear", "alphas": "3"})
+    here.open("/method")
+    start = page.get_by_role("button", name="Start the run")
+    expect(start).to_be_enabled()
+    field = page.get_by_role("spinbutton", name="Folds", exact=True)
+    for name, bad, why, good in (
+        ("Folds", "2.7", "A whole number is needed, got 2.7", "4"),
+        ("Folds", "", "A number is needed, this is empty", "3"),
+        ("Share of rows held out", "1", "less than 1", "0.25"),
+        ("How many", "", "A number is needed", "4"),
+    ):
+        field = page.get_by_role("spinbutton", name=name, exact=True)
+        field.fill(bad)
+        expect(page.get_by_text(why).first).to_be_visible()
+        expect(start).to_be_disabled()
+        expect(page.get_by_text("Correct what is marked above first")).to_be_visible()
+        field.fill(good)
+        expect(page.get_by_text(why)).to_have_count(0)
+        expect(start).to_be_enabled()
+    page.get_by_role("button", name="List", exact=True).click()
+    field = page.get_by_label("Strengths, separated by commas")
+    field.fill("few")
+    expect(page.get_by_text("must be a number of strengths").first).to_be_visible()
+    expect(start).to_be_disabled()
+    field.fill("10")
+    expect(start).to_be_enabled()
+    here.open("/method")
+    expect(page.get_by_label("Strengths, separated by commas")).to_have_value("10.0")
+    spec = page.evaluate("async () => (await (await fetch('/api/draft')).json()).spec")
+    assert (spec["alphas"], spec["cv"], spec["test_size"]) == ("10.0", 3, 0.25)
+    # what a setting means can be read without a pointer that hovers
+    page.get_by_role("button", name="About Choose").press("Enter")
+    expect(page.get_by_text("within one standard error of it")).to_be_visible()
 
 
 # ---- for everyone ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Banks: lists of kernels, those of the papers and a good default.
 
 Every function returns a plain list, so banks can be joined, filtered and extended. Kernels on single columns
-name the column by its position. None of the kernels is normalised here; that is the estimator's `normalize`.
+name the column by its position, or by its name where names are given. None of the kernels is normalised here;
+that is the estimator's `normalize`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,18 @@ def _gaussians() -> list[Kernel]:
     return [RBF(gamma=1.0 / (2.0 * s * s)) for s in BANDWIDTHS]
 
 
-def _all_and_each(kernels: Sequence[Kernel], n_features: int) -> list[Kernel]:
+def _all_and_each(kernels: Sequence[Kernel], n_features: int | Sequence[str]) -> list[Kernel]:
     """Return the kernels on all columns, then on each single column in turn."""
-    return [*kernels, *(kernel.on([j]) for j in range(_count(n_features)) for kernel in kernels)]
+    return [*kernels, *(kernel.on([c]) for c in _columns(n_features) for kernel in kernels)]
+
+
+def _columns(n_features: int | Sequence[str]) -> Sequence[int | str]:
+    """Positions of so many columns, or their names."""
+    if isinstance(n_features, Sequence) and not isinstance(n_features, str):
+        names = list(n_features)
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    return range(_count(n_features))
 
 
 def _count(n_features: Any) -> int:
@@ -45,11 +55,14 @@ def _count(n_features: Any) -> int:
     except (AttributeError, TypeError):
         n = 0
     if n < 1 or isinstance(n_features, bool):
-        raise InputError(f"`n_features` must be an integer >= 1, got {n_features!r:.60}. Pass X.shape[1].")
+        raise InputError(
+            f"`n_features` must be an integer >= 1, got {n_features!r:.60}. Pass X.shape[1], or the names of the "
+            "columns."
+        )
     return n
 
 
-def rls2(n_features: int) -> list[Kernel]:
+def rls2(n_features: int | Sequence[str]) -> list[Kernel]:
     """Return the bank of the RLS2 experiments: 13 kernels on all columns and on every single one.
 
     Polynomials (x . z + 1) ** q for q = 1, 2, 3, then Gaussians exp(-gamma ||x - z||^2) for the 10 values
@@ -57,8 +70,8 @@ def rls2(n_features: int) -> list[Kernel]:
 
     Parameters
     ----------
-    n_features : int
-        Number of columns, >= 1.
+    n_features : int or sequence of str
+        Number of columns, >= 1, or their names.
 
     Returns
     -------
@@ -105,7 +118,7 @@ def rkl() -> list[Kernel]:
     return [*_gaussians(), Linear(), *(Polynomial(degree=q) for q in range(2, 11))]
 
 
-def simplemkl(n_features: int) -> list[Kernel]:
+def simplemkl(n_features: int | Sequence[str]) -> list[Kernel]:
     """Return the bank of the SimpleMKL experiments: 13 kernels on all columns and on every single one.
 
     Gaussians exp(-||x - z||^2 / (2 s^2)) with 10 bandwidths s, then polynomials of degree 1 to 3: x . z for
@@ -113,8 +126,8 @@ def simplemkl(n_features: int) -> list[Kernel]:
 
     Parameters
     ----------
-    n_features : int
-        Number of columns, >= 1.
+    n_features : int or sequence of str
+        Number of columns, >= 1, or their names.
 
     Returns
     -------
@@ -158,13 +171,13 @@ def mlmkl() -> list[Kernel]:
     return [Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3)]
 
 
-def linear_features(n_features: int) -> list[Kernel]:
+def linear_features(n_features: int | Sequence[str]) -> list[Kernel]:
     """Return one rank-one kernel per column, k_i(x, z) = x_i z_i: linear RLS2, with the lasso's solutions.
 
     Parameters
     ----------
-    n_features : int
-        Number of columns, >= 1.
+    n_features : int or sequence of str
+        Number of columns, >= 1, or their names.
 
     Returns
     -------
@@ -179,7 +192,7 @@ def linear_features(n_features: int) -> list[Kernel]:
     >>> linear_features(2)
     [Linear().on([0]), Linear().on([1])]
     """
-    return [Linear().on([j]) for j in range(_count(n_features))]
+    return [Linear().on([c]) for c in _columns(n_features)]
 
 
 def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEAR) -> list[Kernel]:
@@ -273,8 +286,9 @@ def _among(kernel: Kernel, bank: Sequence[Kernel]) -> bool:
     return kernel in bank
 
 
-def _default_numeric(n_features: int) -> list[Kernel]:
-    return _default((0,) * _count(n_features), None)
+def _default_numeric(n_features: int | Sequence[str]) -> list[Kernel]:
+    columns = _columns(n_features)
+    return _default((0,) * len(columns), None if isinstance(columns, range) else [str(c) for c in columns])
 
 
 _BANKS: dict[str, Callable[..., list[Kernel]]] = {
@@ -287,15 +301,15 @@ _BANKS: dict[str, Callable[..., list[Kernel]]] = {
 }
 
 
-def get(name: str, n_features: int) -> list[Kernel]:
+def get(name: str, n_features: int | Sequence[str]) -> list[Kernel]:
     """Return a bank by name, for the command line.
 
     Parameters
     ----------
     name : {"default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"}
         Case and hyphens do not matter. "default" takes all columns as numeric; call `default` for a table.
-    n_features : int
-        Number of columns, >= 1; not used by banks on all columns.
+    n_features : int or sequence of str
+        Number of columns, >= 1, or their names; not used by banks on all columns.
 
     Raises
     ------
@@ -306,6 +320,8 @@ def get(name: str, n_features: int) -> list[Kernel]:
     --------
     >>> len(get("rls2", 7)), len(get("rkl", 7))
     (104, 20)
+    >>> get("linear_features", ["age", "bmi"])
+    [Linear().on(['age']), Linear().on(['bmi'])]
     """
     key = check_known(str(name).lower().replace("-", "_"), _BANKS, "bank")
     make = _BANKS[key]

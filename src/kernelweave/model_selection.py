@@ -394,12 +394,47 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         else:
             codes = np.argmax(np.concatenate(task.targets, axis=1), axis=1)
         scorer = check_scoring(_ClassificationFold(classes=classes), self.scoring)
+        named = _scored_classes(classes, self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
-            fold = _ClassificationFold(values, classes)
-            return _apply(scorer, fold, classes[codes[rows]], task.sample_weight, rows)
+            fold = _ClassificationFold(values, named)
+            return _apply(scorer, fold, named[codes[rows]], task.sample_weight, rows)
 
         return score
+
+
+def _scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
+    """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
+    if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
+        return np.arange(2)
+    return classes
+
+
+def try_score(scoring: Any, y: NDArray[Any], classes: NDArray[Any] | None = None) -> float:
+    """Let a scorer judge made-up predictions, to know before a fit whether it can.
+
+    Parameters
+    ----------
+    scoring : str or callable
+    y : array of shape (n_rows,)
+        Targets or classes of some rows.
+    classes : array, optional
+        All classes; None for regression.
+
+    Returns
+    -------
+    float
+        The score, which means nothing but that there is one; scorers raise `ValueError`, or give NaN.
+    """
+    if classes is None:
+        values = np.asarray(y, dtype=np.float64)[:, None]
+        return _apply(
+            check_scoring(_RegressionFold(), scoring), _RegressionFold(values), y, None, np.arange(0)
+        )
+    named = _scored_classes(classes, scoring)
+    width = 1 if len(classes) == 2 else len(classes)
+    fold = _ClassificationFold(np.random.default_rng(0).normal(size=(len(y), width)), named)
+    return _apply(check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0))
 
 
 def _apply(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,8 @@ from kernelweave.solvers.path import check_alphas
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Strengths on a path.
 MOST_ALPHAS = 1000
+#: Folds that a score is tried on.
+MOST_FOLDS = 200
 #: Parameters of learners that go by another name in a spec, where `kernels` and `cv` are those of all learners.
 FIELDS = {"kernels": "layer_kernels", "n_folds": "criterion_folds"}
 #: Fields whose default stands for that of the learner.
@@ -59,7 +64,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
     """Take the target, weights and groups out of a table and detect the task."""
     table = data.table
     if not spec.target:
-        raise InputError("Which column is the target? Pass --target COLUMN.")
+        raise InputError("Which column is the target? Name the column to predict as `target`.")
     need_column(table, spec.target, "the target")
     leave = {spec.target}
     for name, what in (
@@ -72,7 +77,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
             need_column(table, name, what)
             leave.add(name)
     for name in names_in(spec.drop):
-        need_column(table, name, "--drop")
+        need_column(table, name, "`drop`, the columns to leave out")
         leave.add(name)
     columns = [c for c in table.columns if c not in leave]
     if not columns:
@@ -87,16 +92,15 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         table = table.dropna(subset=needed_columns(spec, columns))
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
+    _check_infinite(table, [spec.target], "The target must be finite")
     task, reason = detect_task(table[spec.target], spec.task)
     y = check_target(table[spec.target], task)
-    weights = None
-    if spec.weights:
-        try:
-            weights = table[spec.weights].to_numpy(dtype=float)
-        except ValueError:
-            raise InputError(
-                f"Column {spec.weights!r} for the weights holds text; weights are numbers."
-            ) from None
+    if task == "classification" and len(set(y.tolist())) < 2:
+        raise InputError(
+            f"Column {spec.target!r} holds one class only, {y[0]!r}: there is nothing to learn. Choose another target."
+        )
+    _check_cells(table, columns)
+    weights = _read_weights(table[spec.weights]) if spec.weights else None
     return Prepared(
         X=table[columns],
         y=y,
@@ -108,6 +112,53 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         views=views,
         n_dropped=n_rows - len(table),
     )
+
+
+def _check_cells(table: Any, columns: list[str]) -> None:
+    """Raise if a row, held out or not, has cells that nothing can be learnt from or predicted with."""
+    missing = table[columns].isna()
+    rows = int(missing.any(axis=1).sum())
+    if rows:
+        worst = missing.sum().nlargest(3)
+        named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
+        raise InputError(
+            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
+            "rows out (`missing` = drop), or drop the columns."
+        )
+    _check_infinite(table, columns, "Features must be finite")
+
+
+def _check_infinite(table: Any, columns: list[str], what: str) -> None:
+    values = table[columns].select_dtypes(include=["floating"])
+    count = np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).sum(axis=0)
+    if count.any():
+        j = int(np.argmax(count > 0))
+        raise InputError(
+            f"{what}, got {int(count.sum())} infinite values (infinity), the first in column {values.columns[j]!r}. "
+            "Correct these cells, or leave out their rows or columns."
+        )
+
+
+def _read_weights(column: Any) -> Any:
+    """Weights of rows as numbers, checked."""
+    name = f"Column {column.name!r} for the weights"
+    try:
+        weights = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} holds text; weights are numbers.") from None
+    bad = ~np.isfinite(weights)
+    if bad.any():
+        raise InputError(
+            f"{name} must hold finite numbers, got {int(bad.sum())} that are missing or infinite. Fill them in, or "
+            "leave these rows out."
+        )
+    if (weights < 0).any():
+        raise InputError(
+            f"{name} must not be negative, got {int((weights < 0).sum())} of these. A weight of 0 leaves out a row."
+        )
+    if not weights.any():
+        raise InputError(f"{name} holds zeros only. At least one row needs a positive weight.")
+    return weights
 
 
 def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
@@ -126,6 +177,21 @@ def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[st
 
 def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
     """Row numbers for training and for the held-out score."""
+    train, test = _split(prepared, spec)
+    counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
+    if not len(counted):
+        raise InputError(
+            f"No row that is learnt from has a positive weight in column {spec.weights!r}. Hold out other rows."
+        )
+    if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
+        raise InputError(
+            f"The {len(counted)} rows to learn from are all of class {prepared.y[counted][0]!r}; at least two classes "
+            "are needed. Hold out other rows."
+        )
+    return train, test
+
+
+def _split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
     rows = np.arange(len(prepared.y))
@@ -140,7 +206,10 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
         return rows, rows[:0]
     if prepared.groups is not None:
         splitter = GroupShuffleSplit(1, test_size=spec.test_size, random_state=spec.seed)
-        train, test = next(splitter.split(rows, groups=prepared.groups))
+        try:
+            train, test = next(splitter.split(rows, groups=prepared.groups))
+        except ValueError as error:
+            raise _cannot_split(error) from error
         return train, test
     try:
         train, test = train_test_split(
@@ -150,10 +219,14 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
             stratify=prepared.y if prepared.task == "classification" else None,
         )
     except ValueError as error:
-        raise InputError(
-            f"The rows cannot be split: {error} Use --test-size 0 or merge rare classes."
-        ) from error
+        raise _cannot_split(error) from error
     return np.sort(train), np.sort(test)
+
+
+def _cannot_split(error: ValueError) -> InputError:
+    return InputError(
+        f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
+    )
 
 
 def parse_kernels(text: str) -> list[Any]:
@@ -182,7 +255,7 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
     if name == "default":
         return None
     if name in BANKS:
-        return banks.get(name, prepared.X.shape[1])
+        return banks.get(name, list(prepared.X.columns))
     if "(" not in name and ";" not in name and not _is_kernel(name):
         check_known(
             name,
@@ -287,7 +360,27 @@ def make_learner(spec: FitSpec) -> Any:
         given[name] = value
     learner = chosen(**given)
     learner.check()
+    if given.get("device"):
+        _check_device(spec.device)
     return learner
+
+
+def _check_device(device: str) -> None:
+    """Raise if torch is not there, or does not know a device."""
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(
+            f"Setting `device`: {device!r} needs torch. Install kernelweave[gpu], or leave it empty."
+        ) from error
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        # torch without CUDA fails an assertion, unknown names are runtime errors
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"Setting `device`: {device!r} cannot be used: {reason:.200} Leave it empty to compute here."
+        ) from error
 
 
 def unused_settings(spec: FitSpec) -> list[str]:
@@ -340,6 +433,8 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
 
     alphas, n_alphas = parse_alphas(spec.alphas)
+    if spec.jobs == 0:
+        raise InputError("Setting `jobs`: 0 folds at once are none. Use 1, or -1 for one on each core.")
     options: dict[str, Any] = {
         "alphas": alphas,
         "n_alphas": n_alphas,
@@ -361,8 +456,58 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
     return MKLRegressorCV(bank, learner, **options)
 
 
+def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
+    """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
+    from sklearn.metrics import get_scorer_names
+
+    from kernelweave.model_selection import try_score
+
+    if not model.scoring:
+        return
+    check_known(model.scoring, get_scorer_names(), "scoring")
+    y = prepared.y[rows]
+    classes = np.unique(y) if prepared.task == "classification" else None
+    _try_score(model.scoring, y, classes, f"{prepared.task} with {_count_of(classes)}", try_score)
+    if classes is None:
+        return
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    seen = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rare classes are for the run to mention
+        try:
+            folds = [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
+        except ValueError:
+            return  # for the model to say
+    for k, test in enumerate(folds):
+        here = tuple(np.unique(y[test]).tolist())
+        if here not in seen:
+            seen.add(here)
+            lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
+            _try_score(model.scoring, y[test], classes, lacks, try_score)
+
+
+def _count_of(classes: Any) -> str:
+    return "numbers" if classes is None else f"{len(classes)} classes"
+
+
+def _try_score(scoring: str, y: Any, classes: Any, where: str, attempt: Callable[..., float]) -> None:
+    reason = "it is not defined there"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if np.isfinite(attempt(scoring, y, classes)):
+                return
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+    usual = "r2" if classes is None else "accuracy or balanced_accuracy"
+    raise InputError(
+        f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
+    )
+
+
 def fit_model(model: Any, prepared: Prepared, rows: Any, progress: Any) -> Any:
     """Fit on some rows with a progress display."""
+    check_scoring(model, prepared, rows)
     if progress is not None:
         model.set_callbacks(progress)
     groups = {} if prepared.groups is None else {"groups": prepared.groups[rows]}

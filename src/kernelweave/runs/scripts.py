@@ -190,7 +190,7 @@ def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
     if name == "default":
         return ["kernels = None  # the default bank"]
     if name in BANKS:
-        return [f"kernels = kw.banks.get({name!r}, X.shape[1])"]
+        return [f"kernels = kw.banks.get({name!r}, list(X.columns))"]
     return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(text)), "]"]
 
 

@@ -49,7 +49,7 @@ class FitSpec(BaseModel):
         Strengths: a number of automatic ones, "low:high:number", or a list "0.1,1,10". For learners with a C, alpha is
         1 / C.
     p
-        Norm of lp.
+        Norm of the weights of lp: near 1 few kernels are used, larger values spread the weights over more.
     theta
         Largest weight of soft-margin.
     norm
@@ -98,7 +98,8 @@ class FitSpec(BaseModel):
     device
         Torch device for the layers, such as cuda; empty computes them here.
     cv
-        Folds.
+        Parts of the rows, the folds: each is scored by a model of the others, and the mean of these scores chooses the
+        strength.
     splits
         "k-fold", or "random" splits that hold out a share of 1 / cv each.
     repeats
@@ -110,7 +111,7 @@ class FitSpec(BaseModel):
     rule
         Best mean score, or the strongest regularisation within one standard error of it.
     scoring
-        A scikit-learn scorer; accuracy or R^2 by default.
+        What the strength is chosen by: a scorer of scikit-learn; accuracy or R^2 by default.
     normalize
         mean-diagonal, trace, norm, cosine, center, within-class, or none.
     standardize
@@ -136,7 +137,7 @@ class FitSpec(BaseModel):
     tol
         Relative duality gap; 0 for the learner's default.
     delta
-        Residual rule of the alternating solver.
+        The alternating solver stops when the residual falls below this share of the targets.
     max_iter
         Limit of iterations for each strength; 0 for the default.
     max_memory
@@ -144,9 +145,9 @@ class FitSpec(BaseModel):
     rank_tol
         Share of its trace that a low-rank kernel may leave out.
     seed
-        Random splits.
+        Beginning of the random numbers that divide the rows; the same seed divides them in the same way.
     jobs
-        Folds in parallel.
+        Folds that are computed at the same time; -1 for one on each core.
     """
 
     model_config = ConfigDict(extra="forbid")

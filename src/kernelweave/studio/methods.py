@@ -38,6 +38,13 @@ SCORERS = {
     ],
     "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", "explained_variance"],
 }
+#: Scorers that need decision values of two classes.
+OF_TWO_CLASSES = ("roc_auc",)
+
+
+def scorers(task: str, n_classes: int) -> list[str]:
+    """Scorers on offer for a target."""
+    return [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +66,7 @@ def _method(name: str, learner: Any) -> Method:
             Parameter(
                 name=key,
                 kind=kind,
-                about=" ".join((entry.description or "").split()) if entry else "",
+                about=plain(entry.description or "") if entry else "",
                 default=repr(parameter.default),
             )
         )
@@ -67,14 +74,21 @@ def _method(name: str, learner: Any) -> Method:
     return Method(
         name=name,
         title=learner.__name__,
-        summary=(doc.short_description or "").rstrip("."),
-        objective=inspect.cleandoc(doc.long_description or ""),
+        summary=plain(doc.short_description or "").rstrip("."),
+        objective=re.sub(r"``([^`]*)``", r"\1", inspect.cleandoc(doc.long_description or "")),
         strength=learner.strength,
         regression=learner.regression,
         parameters=parameters,
         settings=[field for field in learner_settings() if field in fields],
-        reference=" ".join(" ".join(text.split()) for text in sections if text),
+        reference=" ".join(plain(text) for text in sections if text),
     )
+
+
+def plain(text: str) -> str:
+    """Text of a docstring without its markup."""
+    text = re.sub(r":\w+(?::\w+)?:`~?(?:[^`]*\.)?([^`]*)`", r"\1", text)
+    text = re.sub(r"``?([^`]*)``?|\*(\w+)\*", r"\1\2", text)
+    return " ".join(re.sub(r"(?:^|\s)(?:\.\. )?\[\d+\]_?", " ", text).split())
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +103,7 @@ def learner_settings() -> tuple[str, ...]:
 def settings() -> list[Setting]:
     """All settings of a fit, from its typed record."""
     doc = docstring_parser.parse(inspect.cleandoc(FitSpec.__doc__ or ""))
-    about = {p.arg_name: " ".join((p.description or "").split()) for p in doc.params}
+    about = {p.arg_name: plain(p.description or "") for p in doc.params}
     schema = FitSpec.model_json_schema()["properties"]
     return [_setting(name, schema[name], about.get(name, "")) for name in FitSpec.model_fields]
 

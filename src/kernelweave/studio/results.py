@@ -183,7 +183,8 @@ def describe_contributions(model: Any, prepared: Prepared, rows: Any, *, held: b
     if not order:
         return None
     rest = parts.sum(axis=1) - parts[:, order].sum(axis=1)
-    names = [str(model.kernel_names_[m]) for m in order]
+    # of deep kernels those of the last layer add up to the decision value
+    names = [str(model.layer_kernel_names_[-1][m]) for m in order]
     shown = parts[:, order]
     if len(contribution_sizes(model, X).names) > len(order):
         names.append("all other kernels")

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from kernelweave._errors import InputError
 from kernelweave.runs.fitting import (
     Prepared,
+    check_scoring,
     describe_cv,
     features_of,
     make_cv,
@@ -239,10 +240,8 @@ class Studio:
     def check(self, data: Data, spec: FitSpec) -> Checked:
         """Would a run work? Raises `InputError` if not."""
         import numpy as np
-        from sklearn.metrics import get_scorer_names
 
         from kernelweave import learners
-        from kernelweave._errors import check_known
         from kernelweave.assembly import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
@@ -256,14 +255,8 @@ class Studio:
         _try_splits(spec, prepared, train)
         if prepared.task == "regression" and not learner.regression:
             raise InputError(f"{type(learner).__name__} is for classification.")
-        if spec.scoring:
-            check_known(spec.scoring, get_scorer_names(), "scoring")
+        check_scoring(model, prepared, train)
         resolve(model.normalize)
-        missing = prepared.X.isna().any(axis=1)
-        if missing.any():
-            raise InputError(
-                f"{int(missing.sum())} rows have missing values. Leave them out (missing = drop), or drop the columns."
-            )
         few = as_table(prepared.X.iloc[train[:TRIED]])
         for kernel in model.kernels or ():
             with np.errstate(all="ignore"):

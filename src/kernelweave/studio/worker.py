@@ -122,15 +122,16 @@ class _Run:
             self._keep_nested(outer)
         progress.end("writing")
         self.store.wait_for(self.run_id)
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
-        (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
+        # the files first: nothing that is shown about a model is worth losing it
         write_run(
             self.folder, model, self._portable(spec, paths), data, prepared, paths, rows, held, about, row["name"],
             pictures,
         )  # fmt: skip
         self._list_files()
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
             "method": spec.method,

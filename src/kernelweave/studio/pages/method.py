@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import FIELDS
-from kernelweave.studio.methods import SCORERS, methods, settings
+from kernelweave.runs.fitting import FIELDS, MOST_ALPHAS, parse_alphas
+from kernelweave.studio.methods import learner_settings, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
     card,
     empty,
+    explained,
     note,
     page,
     plural,
@@ -67,6 +69,32 @@ WORDS = {
 }
 
 
+ABOUT_NUMBER = (
+    "Strengths on a path that begins where every kernel but the first few is left out and ends close to no "
+    "regularisation. More of them find the best one more closely, and take longer."
+)
+ABOUT_LIST = (
+    "Every strength that is tried, such as 0.1, 1, 10. One strength alone is fitted without a choice."
+)
+
+
+def a_number(value: float | None, *, whole: bool = False) -> float | int:
+    """What stands in a field for numbers, or what is wrong with it."""
+    if value is None:
+        raise InputError("A number is needed, this is empty.")
+    if whole and value != int(value):
+        raise InputError(f"A whole number is needed, got {value:g}.")
+    return int(value) if whole else value
+
+
+def a_list(value: str | None) -> str:
+    """A list of strengths; a whole number alone would ask for so many automatic ones."""
+    given = (value or "").strip()
+    if not given:
+        raise InputError("At least one strength is needed, this is empty.")
+    return f"{given}.0" if given.isdigit() else given
+
+
 def add(studio: Studio) -> None:
     """Add the page.
 
@@ -85,6 +113,8 @@ class _MethodPage:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
         self.turn = Turn()
+        #: What fields show that no run could use, by setting.
+        self.wrong: dict[str, str] = {}
 
     async def build(self) -> None:
         lead = (
@@ -114,12 +144,29 @@ class _MethodPage:
         self.start.refresh()
         return True
 
+    def take(self, name: str, read: Callable[[], Any]) -> str | None:
+        """Keep what a field shows; if no run could use it, say so there and let nothing start."""
+        try:
+            value = read()
+            if name == "alphas":
+                parse_alphas(value)
+            self.desk.set(**{name: value})
+        except InputError as error:
+            self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
+            self.start.refresh()
+            return self.wrong[name]
+        self.wrong.pop(name, None)
+        self.start.refresh()
+        return None
+
     # ---- learner ----------------------------------------------------------------------------------
 
     @ui.refreshable_method
     def learners(self) -> None:
         spec = self.desk.spec
         known = {method.name: method for method in methods()}
+        for name in learner_settings():
+            self.wrong.pop(name, None)
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
                 for method in known.values():
@@ -184,12 +231,14 @@ class _MethodPage:
             if setting.default not in listed:
                 listed.insert(0, setting.default)
             value = getattr(self.desk.spec, setting.name)
-            ui.select(
-                listed,
-                value=value if value in listed else listed[0],
-                label=WORDS.get(setting.name, setting.name),
-                on_change=lambda event: self.set(**{setting.name: event.value}),
-            ).props("outlined dense options-dense").tooltip(parameter.about)
+            label = WORDS.get(setting.name, setting.name)
+            with explained(label, parameter.about):
+                ui.select(
+                    listed,
+                    value=value if value in listed else listed[0],
+                    label=label,
+                    on_change=lambda event: self.set(**{setting.name: event.value}),
+                ).props("outlined dense options-dense")
             return
         self.field(setting, parameter.about)
 
@@ -197,31 +246,33 @@ class _MethodPage:
         """A field for any setting, made from its type and its bounds."""
         name, label = setting.name, WORDS.get(setting.name, setting.name.replace("_", " ").capitalize())
         value = getattr(self.desk.spec, name)
-
-        def change(event: Any) -> None:
-            given = event.value
-            if setting.kind == "whole number" and given is not None:
-                given = int(given)
-            if given is None and setting.kind in ("number", "whole number"):
-                return
-            self.set(**{name: given if given is not None else ""})
-
         found: Any
-        if setting.kind == "yes/no":
-            found = ui.switch(label, value=value, on_change=change)
-        elif setting.kind == "choice":
-            found = ui.select(setting.choices, value=value, label=label, on_change=change)
-            found.props("outlined dense options-dense")
-        elif setting.kind in ("number", "whole number"):
-            found = ui.number(label, value=value, min=setting.least, max=setting.most, on_change=change)
-            found.props("outlined dense debounce=400")
-            if setting.kind == "whole number":
-                found.props("step=1")
+        with explained(label, about or setting.about):
+            if setting.kind == "yes/no":
+                found = ui.switch(label, value=value, on_change=lambda event: self.set(**{name: event.value}))
+            elif setting.kind == "choice":
+                found = ui.select(
+                    setting.choices,
+                    value=value,
+                    label=label,
+                    on_change=lambda event: self.set(**{name: event.value}),
+                ).props("outlined dense options-dense")
+            elif setting.kind in ("number", "whole number"):
+                whole = setting.kind == "whole number"
+                found = ui.number(
+                    label,
+                    value=value,
+                    min=setting.least,
+                    max=setting.most,
+                    validation=lambda given: self.take(name, lambda: a_number(given, whole=whole)),
+                ).props(f"outlined dense debounce=400 step={1 if whole else 'any'}")
             else:
-                found.props("step=any")
-        else:
-            found = ui.input(label, value=str(value), on_change=change).props("outlined dense debounce=500")
-        return found.tooltip(about or setting.about)
+                found = ui.input(
+                    label,
+                    value=str(value),
+                    validation=lambda given: self.take(name, lambda: given or ""),
+                ).props("outlined dense debounce=500")
+        return found
 
     # ---- path -------------------------------------------------------------------------------------
 
@@ -229,6 +280,7 @@ class _MethodPage:
     def path(self) -> None:
         spec = self.desk.spec
         automatic = spec.alphas.strip().isdigit()
+        self.wrong.pop("alphas", None)
         parts = spec.alphas.split(":") if spec.alphas.count(":") == 2 else []
         kind = "automatic" if automatic else ("range" if parts else "list")
         with card("Path", "Strengths of regularisation, from strong to weak."):
@@ -244,48 +296,64 @@ class _MethodPage:
             )
             toggle.props["aria-label"] = "How strengths are chosen"
             if kind == "automatic":
-                number = ui.number("How many", value=int(spec.alphas), min=1, max=1000, precision=0)
-                number.props("outlined dense debounce=400")
-                number.on_value_change(lambda event: event.value and self.set(alphas=str(int(event.value))))
+                with explained("How many", ABOUT_NUMBER):
+                    ui.number(
+                        "How many",
+                        value=int(spec.alphas),
+                        min=1,
+                        max=MOST_ALPHAS,
+                        validation=lambda given: self.take(
+                            "alphas", lambda: f"{a_number(given, whole=True)}"
+                        ),
+                    ).props("outlined dense debounce=400 step=1")
             elif kind == "range":
                 fields: list[Any] = []
 
-                def join() -> None:
-                    values = [field.value for field in fields]
-                    if all(value is not None for value in values):
-                        self.set(alphas=f"{values[0]:g}:{values[1]:g}:{int(values[2])}")
+                def join() -> str:
+                    low, high = (a_number(field.value) for field in fields[:2])
+                    return f"{low:g}:{high:g}:{a_number(fields[2].value, whole=True)}"
+
+                def check(_: Any) -> str | None:
+                    # the three are one setting: what is wrong with one is told at the last
+                    found = self.take("alphas", join)
+                    fields[-1].error = found
+                    return None
 
                 for label, value in zip(("Weakest", "Strongest", "How many"), parts, strict=True):
                     field = ui.number(label, value=float(value)).props("outlined dense debounce=500 step=any")
-                    field.on_value_change(join)
+                    field.on_value_change(check)
                     fields.append(field)
             else:
-                listed = ui.input("Strengths, separated by commas", value=spec.alphas).props(
-                    "outlined dense debounce=600"
-                )
-                listed.on_value_change(lambda event: self.set(alphas=event.value or "30"))
+                with explained("Strengths", ABOUT_LIST):
+                    ui.input(
+                        "Strengths, separated by commas",
+                        value=spec.alphas,
+                        validation=lambda given: self.take("alphas", lambda: a_list(given)),
+                    ).props("outlined dense debounce=600")
             rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
-            ui.select(
-                rules, value=spec.rule, label="Choose", on_change=lambda event: self.set(rule=event.value)
-            ).props("outlined dense options-dense")
+            with explained("Choose", self.known["rule"].about):
+                ui.select(
+                    rules, value=spec.rule, label="Choose", on_change=lambda event: self.set(rule=event.value)
+                ).props("outlined dense options-dense")
 
     # ---- validation -------------------------------------------------------------------------------
 
     @ui.refreshable_method
     def validation(self) -> None:
         spec = self.desk.spec
-        task = "regression" if self.task() == "regression" else "classification"
+        task, n_classes = self.target()
         with card(
             "Validation", "Folds choose the strength; held-out rows, or outer folds, judge the choice."
         ):
             with ui.element("div").classes("kw-fields"):
                 kinds = {"k-fold": "Folds", "random": "Random splits"}
-                ui.select(
-                    kinds,
-                    value=spec.splits,
-                    label="Divide rows by",
-                    on_change=lambda event: self.set(splits=event.value),
-                ).props("outlined dense options-dense")
+                with explained("Divide rows by", self.known["splits"].about):
+                    ui.select(
+                        kinds,
+                        value=spec.splits,
+                        label="Divide rows by",
+                        on_change=lambda event: self.set(splits=event.value),
+                    ).props("outlined dense options-dense")
                 self.field(self.known["cv"])
                 self.field(self.known["repeats"])
                 self.field(self.known["nested"])
@@ -293,16 +361,17 @@ class _MethodPage:
                     text(f"Held-out rows are those of column {spec.holdout}.").classes("kw-hint")
                 else:
                     self.field(self.known["test_size"])
-                scorers = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
-                scorers |= {name: name.replace("_", " ") for name in SCORERS[task]}
-                if spec.scoring and spec.scoring not in scorers:
-                    scorers[spec.scoring] = spec.scoring
-                ui.select(
-                    scorers,
-                    value=spec.scoring,
-                    label="Score",
-                    on_change=lambda event: self.set(scoring=event.value),
-                ).props("outlined dense options-dense")
+                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
+                offered |= {name: name.replace("_", " ") for name in scorers(task, n_classes)}
+                if spec.scoring and spec.scoring not in offered:
+                    offered[spec.scoring] = spec.scoring
+                with explained("Score", self.known["scoring"].about):
+                    ui.select(
+                        offered,
+                        value=spec.scoring,
+                        label="Score",
+                        on_change=lambda event: self.set(scoring=event.value),
+                    ).props("outlined dense options-dense")
                 self.field(self.known["seed"])
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
@@ -314,13 +383,14 @@ class _MethodPage:
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
-    def task(self) -> str:
-        """What the target is taken for."""
+    def target(self) -> tuple[str, int]:
+        """What the target is taken for, and how many classes it has."""
         try:
             assert self.desk.data is not None
-            return self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task).task
+            found = self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task)
         except InputError:
-            return "classification"
+            return "classification", 2
+        return found.task, len(found.classes)
 
     def computing(self) -> None:
         """Settings that few will need, those included that no page knows by name."""
@@ -349,7 +419,10 @@ class _MethodPage:
         if not newest():
             return
         with card("Ready?"):
-            if found is None:
+            if self.wrong:
+                fields = ", ".join(WORDS.get(name, name) for name in self.wrong)
+                note(f"Correct what is marked above first: {fields}.", "bad")
+            elif found is None:
                 note(problem, "bad")
             else:
                 with stack("kw-stats"):
@@ -388,4 +461,4 @@ class _MethodPage:
                     ui.navigate.to(f"/runs?run={started.id}")
 
                 button = ui.button("Start the run", icon="play_arrow", on_click=go).props("unelevated")
-                button.set_enabled(not problem)
+                button.set_enabled(not problem and not self.wrong)

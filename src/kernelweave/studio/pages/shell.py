@@ -210,6 +210,17 @@ def pick_button(label: str) -> str:
     )
 
 
+@contextmanager
+def explained(label: str, about: str) -> Iterator[None]:
+    """A field, and beside it a button that says what it is for: no pointer is needed to read it."""
+    with ui.element("div").classes("kw-explained"):
+        yield
+        button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
+        button.props["aria-label"] = f"About {label}"
+        with button, ui.menu().props("max-width=24rem"):
+            text(about, "p").classes("kw-about")
+
+
 def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False) -> None:
     """Upload tables straight to the API, which counts and checks while the bytes arrive.
 

@@ -1,0 +1,64 @@
+"""What the studio shows about models, made in this process: no server, no pages."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+pytest.importorskip("fastapi")
+pytest.importorskip("psutil")
+
+from kernelweave.runs.fitting import fit_model, make_model, prepare, split
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.writing import score_held
+from kernelweave.studio.methods import scorers
+from kernelweave.studio.results import describe_model
+
+
+def wine(n_rows=90, seed=0):
+    """Some rows of wine, with classes as text."""
+    frame = load_wine(as_frame=True).frame
+    frame["target"] = "class_" + frame["target"].astype(str)
+    return frame.sample(n_rows, random_state=seed).reset_index(drop=True)
+
+
+def described(table, **settings):
+    """Fit as a run does; return model and results."""
+    spec = FitSpec(**{"target": "target", "alphas": "1", "cv": 2, **settings})
+    prepared = prepare(Joined(table, {}, {}, {}), spec)
+    rows = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared), prepared, rows[0], None)
+    held = score_held(model, prepared, rows[1])
+    return model, describe_model(model, spec, prepared, rows, held, [], [], [])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian"])
+@pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
+def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernels):
+    """There may be more or fewer kernels in the last layer than in the first."""
+    model, results = described(wine(), method=method, kernels=kernels, max_iter=2, normalize="cosine")
+    found = results.contributions
+    known = set(model.layer_kernel_names_[-1])
+    assert set(found.kernels) - {"all other kernels"} <= known
+    assert not set(found.kernels) & set(model.kernel_names_) - known
+    for k, name in enumerate(model.classes_):
+        total = np.sum(found.values[k], axis=1) + found.intercepts[k]
+        given = [row[results.held.columns.index(f"decision {name}")] for row in results.held.rows]
+        np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_every_score_on_offer_works(n_classes):
+    table = wine(60)
+    if n_classes == 2:
+        table = table[table["target"] != "class_2"]
+    assert ("roc_auc" in scorers("classification", n_classes)) == (n_classes == 2)
+    for target, names in (
+        ("target", scorers("classification", n_classes)),
+        ("hue", scorers("regression", 0)),
+    ):
+        for name in names:
+            drop = ["target"] if target == "hue" else []
+            model, _ = described(table, target=target, scoring=name, kernels="linear", drop=drop)
+            assert np.isfinite(model.best_score_), name
