@@ -14,6 +14,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.cli import main
+from kernelweave.runs.tables import find_separator, read_table
 
 FAST = ["--alphas", "6", "--cv", "3"]
 
@@ -76,6 +77,8 @@ CASES = [
     "random splits",
     "gene sets",
     "arrays",
+    "decimal commas",
+    "separators at the end",
 ]
 
 
@@ -90,6 +93,9 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
     frame = pd.read_csv(diabetes, sep="\t")
     np.savez(tmp_path / "a.npz", body=frame[["age", "bp"]], s=frame[["s1", "s2"]], target=frame["target"])
     (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
+    frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
+    header, *rows = frame.to_csv(index=False).splitlines()
+    (tmp_path / "ends.csv").write_text("\n".join([header, *(f"{row}," for row in rows)]))
     arguments = {
         "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
         "weights and groups": [
@@ -117,6 +123,8 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
         "random splits": [str(wine), "--splits", "random", "--repeats", "2", "--no-stratify"],
         "gene sets": [str(diabetes), "--views", str(tmp_path / "sets.gmt"), "--repeats", "2"],
         "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],
+        "decimal commas": [str(tmp_path / "commas.csv"), "--kernels", "linear"],
+        "separators at the end": [str(tmp_path / "ends.csv"), "--kernels", "linear"],
     }[case]
     table, rest = arguments[0], arguments[1:]
     fast = FAST[2:] if "--alphas" in rest else FAST
@@ -237,6 +245,26 @@ BAD = {
     "not a table": (lambda t, w: ["fit", write(t / "x.parquet", "text"), "--target", "y"], "cannot be read"),
     "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "cannot be read"),
     "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
+    "more fields than names": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n1,2,x,9\n2,3,z,9\n"), "--target", "y"],
+        "rows with 4 fields, but names for 3 columns",
+    ),
+    "more fields in some rows": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n1,2,x,\n2,3,z,9\n"), "--target", "y"],
+        "rows with 4 fields, but names for 3 columns",
+    ),
+    "columns of one name": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,a,y\n1,2,x\n2,3,z\n"), "--target", "y"],
+        "columns of the same name: 'a'",
+    ),
+    "arrays of one name": (
+        lambda t, w: ["fit", _arrays(t / "x.npz"), "--target", "y"],
+        "columns of the same name: 'X.0'",
+    ),
+    "two kinds of decimals": (
+        lambda t, w: ["fit", write(t / "x.csv", "a;b;y\n1,5;2.5;x\n2,5;3.5;z\n"), "--target", "y"],
+        "decimal commas",
+    ),
     "no target given": (lambda t, w: ["fit", str(w)], "--target"),
     "no such target": (lambda t, w: ["fit", str(w), "--target", "targte"], "Did you mean 'target'"),
     "missing targets": (
@@ -344,6 +372,37 @@ BAD = {
 def _binary(path):
     path.write_bytes(bytes(range(256)) * 4)
     return str(path)
+
+
+def _arrays(path):
+    np.savez(path, **{"X": np.eye(3), "X.0": np.ones(3), "y": np.arange(3)})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n1.5,2,x\n-3,,y\n",
+        "a;b;c\n1,5;2;x\n-3;;y\n",
+        "a;b;c\n1.5;2;x\n-3;;y\n",
+        "a\tb\tc\n1.5\t2\tx\n-3\t\ty\n",
+        "a,b,c\n1.5,2,x,\n-3,,y,\n",
+        "a,b,c,\n1.5,2,x,\n-3,,y,\n",
+        '\ufeff"a";"b";c\r\n"1,5";2;x\r\n-3;;y\r\n',
+    ],
+)
+def test_what_stands_between_fields_is_found(text, tmp_path):
+    (tmp_path / "x.csv").write_text(text, newline="")
+    table = read_table(tmp_path / "x.csv")
+    expected = pd.DataFrame({"a": [1.5, -3.0], "b": [2.0, np.nan], "c": ["x", "y"]})
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_names_may_hold_other_separators():
+    assert find_separator(["dose, mg;age;y", "1,5;2;x", "2,5;3;z"]) == ";"
+    assert find_separator(['"a;1","b;2;3"', "1,2"]) == ","
+    assert find_separator(["a;1,b", "1,2"]) == ","
+    assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
 
 
 @pytest.mark.parametrize("case", BAD)

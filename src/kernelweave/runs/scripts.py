@@ -130,17 +130,18 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
 
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
-        return _read_lines("table", next(iter(paths.values())))
+        [(name, path)] = paths.items()
+        return _read_lines("table", path, data.reading.get(name, {}))
     lines = ["tables = []"]
     for name, path in paths.items():
-        lines += _read_lines("part", path)
+        lines += _read_lines("part", path, data.reading.get(name, {}))
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
         lines.append(f"tables.append(part.set_index({key!r}))")
     return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
 
 
-def _read_lines(variable: str, path: str) -> list[str]:
+def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[str]:
     if ".parquet" in path or ".pq" in path:
         return [f"{variable} = pd.read_parquet({path!r})"]
     if path.endswith(".npz"):
@@ -151,8 +152,8 @@ def _read_lines(variable: str, path: str) -> list[str]:
             "    columns |= {name: values} if values.ndim == 1 else several",
             f"{variable} = pd.DataFrame(columns)",
         ]
-    tabs = ', sep="\\t"' if ".tsv" in path or ".tab" in path else ""
-    return [f"{variable} = pd.read_csv({path!r}{tabs})"]
+    told = "".join(f", {name}={value!r}" for name, value in options.items())
+    return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
 def _learner(spec: FitSpec) -> str:
