@@ -149,8 +149,8 @@ FITS = {
     "unknown metadata": (cv(), X, Y, {"group": 1}, TypeError, "unexpected keyword argument 'group'"),
     # precomputed kernels
     "not symmetric": (pre(), CROOKED, Y, {}, kw.InputError, "Kernel 0 must be symmetric.*0.1.*K\\(X_train"),
-    "indefinite": (pre(), INDEFINITE, Y, {}, kw.NotPSDError, "positive semidefinite.*eigenvalues from -.*Clip"),
-    "indefinite, auto": (kw.MKLRegressor("precomputed"), INDEFINITE, Y, {}, kw.NotPSDError, "semidefinite.*repair_gram"),
+    "indefinite": (pre(), INDEFINITE, Y, {}, kw.NotPSDError, "positive semidefinite.*eigenvalues from -.*repair_gram"),
+    "indefinite, auto": (kw.MKLRegressor("precomputed"), INDEFINITE, Y, {}, kw.NotPSDError, "semidefinite.*repair"),
     "distances": (pre(), DISTANCE, Y, {}, kw.NotPSDError, r"distance matrix.*similarities.*np\.exp"),
     "minus squared distances": (pre(), -(DISTANCE**2), Y, {}, kw.NotPSDError, "distance matrix.*convert"),
     "negative diagonal": (pre(), STACK - 3 * np.eye(20)[:, :, None], Y, {}, kw.NotPSDError, "negative diagonal.*Check"),

@@ -14,6 +14,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.cli import main
+from kernelweave.runs.tables import find_separator, read_table
 
 FAST = ["--alphas", "6", "--cv", "3"]
 
@@ -92,6 +93,8 @@ CASES = [
     "random splits",
     "gene sets",
     "arrays",
+    "decimal commas",
+    "separators at the end",
 ]
 
 
@@ -106,6 +109,9 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
     frame = pd.read_csv(diabetes, sep="\t")
     np.savez(tmp_path / "a.npz", body=frame[["age", "bp"]], s=frame[["s1", "s2"]], target=frame["target"])
     (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
+    frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
+    header, *rows = frame.to_csv(index=False).splitlines()
+    (tmp_path / "ends.csv").write_text("\n".join([header, *(f"{row}," for row in rows)]))
     arguments = {
         "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
         "weights and groups": [
@@ -133,6 +139,8 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
         "random splits": [str(wine), "--splits", "random", "--repeats", "2", "--no-stratify"],
         "gene sets": [str(diabetes), "--views", str(tmp_path / "sets.gmt"), "--repeats", "2"],
         "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],
+        "decimal commas": [str(tmp_path / "commas.csv"), "--kernels", "linear"],
+        "separators at the end": [str(tmp_path / "ends.csv"), "--kernels", "linear"],
     }[case]
     table, rest = arguments[0], arguments[1:]
     fast = FAST[2:] if "--alphas" in rest else FAST
@@ -253,6 +261,26 @@ BAD = {
     "not a table": (lambda t, w: ["fit", write(t / "x.parquet", "text"), "--target", "y"], "cannot be read"),
     "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "cannot be read"),
     "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
+    "more fields than names": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n1,2,x,9\n2,3,z,9\n"), "--target", "y"],
+        "rows with 4 fields, but names for 3 columns",
+    ),
+    "more fields in some rows": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n1,2,x,\n2,3,z,9\n"), "--target", "y"],
+        "rows with 4 fields, but names for 3 columns",
+    ),
+    "columns of one name": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,a,y\n1,2,x\n2,3,z\n"), "--target", "y"],
+        "columns of the same name: 'a'",
+    ),
+    "arrays of one name": (
+        lambda t, w: ["fit", _arrays(t / "x.npz"), "--target", "y"],
+        "columns of the same name: 'X.0'",
+    ),
+    "two kinds of decimals": (
+        lambda t, w: ["fit", write(t / "x.csv", "a;b;y\n1,5;2.5;x\n2,5;3.5;z\n"), "--target", "y"],
+        "decimal commas",
+    ),
     "no target given": (lambda t, w: ["fit", str(w)], "the target"),
     "no such target": (lambda t, w: ["fit", str(w), "--target", "targte"], "Did you mean 'target'"),
     "missing targets": (
@@ -363,6 +391,22 @@ BAD = {
         lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
         "Unknown step 'adam'. Known: 'auto', 'newton', 'spectral', 'armijo'.",
     ),
+    "class weights": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "0=x"],
+        "`class_weights` must be like 'ill=5, well=1' with weights > 0, got '0=x'",
+    ),
+    "class weights of another class": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "5=2"],
+        "Unknown class '5'",
+    ),
+    "two kinds of class weights": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "0=2", "--balanced"],
+        "exclude each other",
+    ),
+    "probabilities of numbers": (
+        lambda t, w: ["fit", str(w), "--target", "ash", "--probabilities", "platt"],
+        "Setting `probabilities` is for classes",
+    ),
     "unknown option": (lambda t, w: ["fit", str(w), "--traget", "target"], "traget"),
     "unknown column to drop": (
         lambda t, w: ["fit", str(w), "--target", "target", "--drop", "colour"],
@@ -426,6 +470,42 @@ def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
     assert "step='armijo'" in (tmp_path / "other" / "script.py").read_text()
 
 
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_probabilities(wine, tmp_path, capsys, method):
+    run = tmp_path / "run"
+    fit = [
+        "fit",
+        str(wine),
+        "--target",
+        "target",
+        "--kernels",
+        "linear; rbf(gamma=0.1)",
+        "--alphas",
+        "3",
+        "--cv",
+        "3",
+    ]
+    weights = ["--class-weights", "barbera=2, grignolino=1.5"]
+    assert main([*fit, "--probabilities", method, *weights, "--method", "simple", "--out", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "log loss" in out
+    assert "Brier score" in out
+    table = pd.read_csv(run / "predictions.csv")
+    shares = table[[f"probability {c}" for c in ("barbera", "barolo", "grignolino")]].to_numpy()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
+    assert (np.array(["barbera", "barolo", "grignolino"])[shares.argmax(axis=1)] == table["truth"]).mean() > 0.9
+    model = kw.load(run / "model.skops")
+    assert model.class_weight == {"barbera": 2.0, "barolo": 1.0, "grignolino": 1.5}
+    assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "new.csv")]) == 0
+    new = pd.read_csv(tmp_path / "new.csv")
+    X = pd.read_csv(wine).drop(columns="target")
+    np.testing.assert_allclose(new["probability barolo"], model.predict_proba(X)[:, 1], atol=1e-9)
+    script = (run / "script.py").read_text()
+    names = {}
+    exec(compile(script, "script.py", "exec"), names)
+    np.testing.assert_allclose(names["model"].predict_proba(X), model.predict_proba(X), atol=1e-9)
+
+
 def test_parameters_of_learners_can_be_set():
     """Of every learner all but the strength and what the path and its folds replace."""
     from kernelweave.learners import LEARNERS
@@ -457,6 +537,37 @@ def _weighted(folder, one, other="2"):
 def _binary(path):
     path.write_bytes(bytes(range(256)) * 4)
     return str(path)
+
+
+def _arrays(path):
+    np.savez(path, **{"X": np.eye(3), "X.0": np.ones(3), "y": np.arange(3)})
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n1.5,2,x\n-3,,y\n",
+        "a;b;c\n1,5;2;x\n-3;;y\n",
+        "a;b;c\n1.5;2;x\n-3;;y\n",
+        "a\tb\tc\n1.5\t2\tx\n-3\t\ty\n",
+        "a,b,c\n1.5,2,x,\n-3,,y,\n",
+        "a,b,c,\n1.5,2,x,\n-3,,y,\n",
+        '\ufeff"a";"b";c\r\n"1,5";2;x\r\n-3;;y\r\n',
+    ],
+)
+def test_what_stands_between_fields_is_found(text, tmp_path):
+    (tmp_path / "x.csv").write_text(text, newline="")
+    table = read_table(tmp_path / "x.csv")
+    expected = pd.DataFrame({"a": [1.5, -3.0], "b": [2.0, np.nan], "c": ["x", "y"]})
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_names_may_hold_other_separators():
+    assert find_separator(["dose, mg;age;y", "1,5;2;x", "2,5;3;z"]) == ";"
+    assert find_separator(['"a;1","b;2;3"', "1,2"]) == ","
+    assert find_separator(["a;1,b", "1,2"]) == ","
+    assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -11,6 +11,8 @@ from kernelweave._checks import InputError
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.fitting import (
     Prepared,
+    calibrate_model,
+    class_weight,
     features_of,
     fit_model,
     make_kernels,
@@ -103,6 +105,7 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     say_found(console, data, prepared, path, spec)
     console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
     fit_model(model, prepared, train, FitProgress("path x folds"))
+    calibrate_model(model, spec, prepared, train)
     summarize(console, model)
     held = score_held(model, prepared, test)
     if held is not None:
@@ -142,8 +145,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     learner.set_params(**({"alpha": float("inf")} if learner.strength == "alpha" else {"C": C_RANGE[0]}))
     bank = make_kernels(spec, prepared)
     if prepared.task == "classification":
-        balanced = "balanced" if spec.balanced else None
-        model: Any = MKLClassifier(bank, learner, class_weight=balanced, **options)
+        model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     else:
         model = MKLRegressor(bank, learner, **options)
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)

@@ -450,10 +450,52 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
     }
     bank, learner = make_kernels(spec, prepared), make_learner(spec)
     if prepared.task == "classification":
-        return MKLClassifierCV(bank, learner, class_weight="balanced" if spec.balanced else None, **options)
-    if spec.balanced:
-        raise InputError("--balanced weights classes, but this is a regression.")
+        return MKLClassifierCV(bank, learner, class_weight=class_weight(spec, prepared), **options)
+    for name in ("balanced", "class_weights", "probabilities"):
+        if getattr(spec, name) != FitSpec.model_fields[name].default:
+            raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
     return MKLRegressorCV(bank, learner, **options)
+
+
+def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
+    """Weights of classes in scikit-learn's form: "balanced", a dict, or None."""
+    if not spec.class_weights.strip():
+        return "balanced" if spec.balanced else None
+    if spec.balanced:
+        raise InputError("Settings `balanced` and `class_weights` exclude each other. Give one of them.")
+    labels = {str(label): label for label in np.unique(prepared.y).tolist()}
+    out: dict[Any, float] = dict.fromkeys(labels.values(), 1.0)
+    for part in names_in(spec.class_weights):
+        name, _, number = (text.strip() for text in part.rpartition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if not name or not 0 < weight < float("inf"):
+            raise InputError(
+                f"Setting `class_weights` must be like 'ill=5, well=1' with weights > 0, got {part!r}."
+            )
+        out[labels[check_known(name, labels, "class")]] = weight
+    return out
+
+
+def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, Any]]:
+    """Name and arguments of the splitter on whose folds probabilities are learnt."""
+    once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
+    return describe_cv(once, "classification")
+
+
+def calibrate_model(model: Any, spec: FitSpec, prepared: Prepared, rows: Any) -> None:
+    """Learn probabilities on the training rows, where the spec asks for them."""
+    if spec.probabilities == "none":
+        return
+    from sklearn import model_selection
+
+    name, arguments = describe_calibration_cv(spec)
+    if prepared.weights is not None:
+        rows = rows[prepared.weights[rows] > 0]  # the model knows of no others
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    model.calibrate(spec.probabilities, cv=getattr(model_selection, name)(**arguments), groups=groups)
 
 
 def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
@@ -537,6 +579,13 @@ def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
     }
     if len(model.classes_) == 2 and len(set(y)) == 2:
         out["ROC AUC"] = float(metrics.roc_auc_score(y, model.decision_function(X)))
+    if hasattr(model, "predict_proba"):
+        share = model.predict_proba(X)
+        out["log loss"] = float(metrics.log_loss(y, share, labels=model.classes_))
+        right = np.asarray(y)[:, None] == model.classes_
+        out["Brier score"] = float(np.square(share - right).sum(axis=1).mean()) / (
+            2 if len(model.classes_) == 2 else 1
+        )
     return out
 
 
@@ -559,6 +608,9 @@ def predictions(model: Any, X: Any, task: str, *, std: bool = False) -> Any:
     else:
         for name, column in zip(model.classes_, values.T, strict=True):
             table[f"decision {name}"] = column
+    if hasattr(model, "predict_proba"):
+        for name, column in zip(model.classes_, model.predict_proba(X).T, strict=True):
+            table[f"probability {name}"] = column
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,15 @@ class Joined:
         Old and new names of columns that occur in more than one table.
     missing : dict of str to list
         Keys that some table has, and this one has not.
+    reading : dict of str to dict
+        What `pandas.read_csv` was told about each text table.
     """
 
     table: Any
     views: dict[str, list[str]]
     renamed: dict[str, dict[str, str]]
     missing: dict[str, list[Any]]
+    reading: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def name_tables(paths: list[str]) -> dict[str, str]:
@@ -61,8 +64,17 @@ def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
     """
     tables = {name: read_table(path) for name, path in paths.items()}
     if len(tables) == 1:
-        return Joined(next(iter(tables.values())), {}, {}, {})
+        return alone(tables)
     return join_tables(tables, key)
+
+
+def alone(tables: Mapping[str, Any]) -> Joined:
+    """One table, which needs no joining."""
+    return Joined(next(iter(tables.values())), {}, {}, {}, _reading(tables))
+
+
+def _reading(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: table.attrs["read_csv"] for name, table in tables.items() if "read_csv" in table.attrs}
 
 
 def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
@@ -111,4 +123,5 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
     for name, part in parts.items():
         here = set(part.index)
         missing[name] = [k for k in every if k not in here]
-    return Joined(table, {name: list(part.columns) for name, part in parts.items()}, renamed, missing)
+    views = {name: list(part.columns) for name, part in parts.items()}
+    return Joined(table, views, renamed, missing, _reading(tables))

@@ -10,7 +10,9 @@ from kernelweave.runs.fitting import (
     BANKS,
     HELD_OUT,
     Prepared,
+    class_weight,
     default_views,
+    describe_calibration_cv,
     describe_cv,
     kernels_by_view,
     make_learner,
@@ -84,7 +86,7 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     body += _kernel_lines(spec, prepared)
     alphas, n_alphas = parse_alphas(spec.alphas)
     body.append(f"learner = kw.learners.{_learner(spec)}")
-    cv = f"{splitter}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    cv = f"{splitter}({_arguments(arguments)})"
     settings = {
         "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
         "n_alphas": repr(n_alphas),
@@ -99,7 +101,7 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
         "rank_tol": repr(spec.rank_tol),
     }
     if classification:
-        settings["class_weight"] = repr("balanced" if spec.balanced else None)
+        settings["class_weight"] = repr(class_weight(spec, prepared))
     body.append(f"model = kw.{estimator}(")
     body.append("    kernels,")
     body.append("    learner,")
@@ -108,6 +110,14 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     extra = ", sample_weight=weights[train]" if spec.weights else ""
     extra += ", groups=groups[train]" if spec.group else ""
     body.append(f"model.fit(X.iloc[train], y[train]{extra})")
+    if spec.probabilities != "none":
+        name, values = describe_calibration_cv(spec)
+        imports.add(name)
+        known = "train[weights[train] > 0]" if spec.weights else "train"
+        body.append(
+            f"model.calibrate({spec.probabilities!r}, cv={name}({_arguments(values)})"
+            f"{f', groups=groups[{known}]' if spec.group else ''})"
+        )
     body += [
         'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
         "layers = kw.inspection.layer_weights(model)",
@@ -128,19 +138,24 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     return "\n".join([*lines, *body]) + "\n"
 
 
+def _arguments(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
-        return _read_lines("table", next(iter(paths.values())))
+        [(name, path)] = paths.items()
+        return _read_lines("table", path, data.reading.get(name, {}))
     lines = ["tables = []"]
     for name, path in paths.items():
-        lines += _read_lines("part", path)
+        lines += _read_lines("part", path, data.reading.get(name, {}))
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
         lines.append(f"tables.append(part.set_index({key!r}))")
     return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
 
 
-def _read_lines(variable: str, path: str) -> list[str]:
+def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[str]:
     if ".parquet" in path or ".pq" in path:
         return [f"{variable} = pd.read_parquet({path!r})"]
     if path.endswith(".npz"):
@@ -151,8 +166,8 @@ def _read_lines(variable: str, path: str) -> list[str]:
             "    columns |= {name: values} if values.ndim == 1 else several",
             f"{variable} = pd.DataFrame(columns)",
         ]
-    tabs = ', sep="\\t"' if ".tsv" in path or ".tab" in path else ""
-    return [f"{variable} = pd.read_csv({path!r}{tabs})"]
+    told = "".join(f", {name}={value!r}" for name, value in options.items())
+    return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
 def _learner(spec: FitSpec) -> str:

@@ -120,6 +120,11 @@ class FitSpec(BaseModel):
         Use the mean of the target as intercept.
     balanced
         Weight classes by the inverse of their frequency.
+    class_weights
+        Weights of classes instead, such as "ill=5, well=1"; classes that are not named have weight 1.
+    probabilities
+        Learn probabilities from decision values of folds of the training rows: Platt's sigmoid, or an isotonic step
+        function, which needs about a thousand rows. The folds are `cv`, without repetitions.
     test_size
         Share of the rows held out for the final score; 0 fits on all rows.
     holdout
@@ -172,6 +177,8 @@ class FitSpec(BaseModel):
     standardize: bool = True
     intercept: bool = True
     balanced: bool = False
+    class_weights: Text = ""
+    probabilities: Literal["none", "platt", "isotonic"] = "none"
     test_size: Number = Field(default=0.2, ge=0, lt=1)
     holdout: Text = ""
     weights: Text = ""

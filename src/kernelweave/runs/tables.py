@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import re
+import warnings
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
 
 CLASSES_AT_MOST = 10
+#: What may stand between the fields of a text table, the usual one first.
+SEPARATORS = (",", ";", "\t")
+#: Lines that tell how a text table is written.
+LOOKED_AT = 50
+#: A number with a decimal comma, one with a decimal point, and any of them.
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+_EITHER = r"\s*[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?\s*"
 
 
 def read_table(path: str | Path) -> Any:
@@ -30,21 +42,135 @@ def read_table(path: str | Path) -> Any:
         elif ".npz" in kind:
             table = read_arrays(source)
         else:
-            tabs = ".tsv" in kind or ".tab" in kind
-            table = pd.read_csv(source, sep="\t" if tabs else ",")
+            table = read_text(source)
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from error
     except InputError:
         raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, csv.Error, zipfile.BadZipFile) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"{source} cannot be read as a table: {reason}.") from error
     if table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"{source} holds no rows or no columns, got {table.shape[0]} x {table.shape[1]}.")
     table.columns = [str(c) for c in table.columns]
     if len(set(table.columns)) < len(table.columns):
-        raise InputError(f"{source} has columns of the same name. Rename them.")
+        raise _same_name(source, list(table.columns))
     return table
+
+
+def _same_name(source: Path, names: list[str]) -> InputError:
+    again = [name for name, count in Counter(names).items() if count > 1]
+    few = ", ".join(map(repr, again[:5])) + (", ..." if len(again) > 5 else "")
+    return InputError(f"{source} has columns of the same name: {few}. Rename them.")
+
+
+def read_text(path: Path) -> Any:
+    """A table of text whose separator is found in its first lines.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    DataFrame
+        What `pandas.read_csv` was told is in ``attrs["read_csv"]``.
+    """
+    import pandas as pd
+
+    lines = _first_lines(path)
+    separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & _suffixes(path) else ",")
+    records = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
+    header, first = next(records, []), next(records, [])
+    named = [name for name in header if name]
+    if len(set(named)) < len(named):
+        raise _same_name(path, named)
+    options: dict[str, Any] = {}
+    if separator != ",":
+        options["sep"] = separator
+    if separator == ";" and _has_decimal_commas(records, first):
+        options["decimal"] = ","
+    if len(first) > len(header):
+        # otherwise the first fields of a row would be taken for its name, and all others move by a column
+        options["index_col"] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            table = pd.read_csv(path, **options)
+        except pd.errors.ParserWarning:
+            raise InputError(
+                f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every column, "
+                "also one of row names, and put quotation marks around fields that hold the separator."
+            ) from None
+    while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
+        # a separator at the end of every line
+        table = table.iloc[:, :-1]
+    if separator == ";":
+        _check_decimals(path, table)
+    table.attrs["read_csv"] = options
+    return table
+
+
+def _suffixes(path: Path) -> set[str]:
+    return {suffix.lower() for suffix in path.suffixes}
+
+
+def _first_lines(path: Path) -> list[str]:
+    """The first lines of a text table as pandas unpacks and decodes them, without empty ones."""
+    import pandas as pd
+
+    # no table holds this character, so that a line is one field
+    lines = pd.read_csv(
+        path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE
+    )
+    return list(map(str, lines[0]))
+
+
+def find_separator(lines: list[str], usual: str = ",") -> str:
+    """What stands between the fields of a text table.
+
+    Parameters
+    ----------
+    lines : list of str
+        The header and some rows.
+    usual : str, default=","
+        Taken where the lines leave a choice.
+
+    Returns
+    -------
+    str
+        Of those in the header the one that is as often in the rows, or else the most frequent one.
+    """
+    counts = {s: [_outside_quotes(line).count(s) for line in lines] for s in SEPARATORS}
+    found = [s for s in SEPARATORS if counts[s] and counts[s][0]]
+    if len(found) < 2:
+        return found[0] if found else usual
+    # a separator at the end of the lines, or row names, make one more
+    steady = [s for s in found if all(0 <= count - counts[s][0] <= 1 for count in counts[s])]
+    return max(steady or found, key=lambda s: (counts[s][0], s == usual, -SEPARATORS.index(s)))
+
+
+def _outside_quotes(line: str) -> str:
+    return re.sub(r'"[^"]*"', "", line)
+
+
+def _has_decimal_commas(records: Any, first: list[str]) -> bool:
+    fields = [field for record in (first, *records) for field in record]
+    return any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields))
+
+
+def _check_decimals(path: Path, table: Any) -> None:
+    """Numbers that were left as text because commas and points are mixed would become categories."""
+    import pandas as pd
+
+    for name, column in table.items():
+        if pd.api.types.is_string_dtype(column) or column.dtype == object:
+            known = column.dropna().astype(str)
+            if len(known) and known.str.fullmatch(_EITHER).all() and known.str.contains("[.,]").any():
+                raise InputError(
+                    f"{path}: column {name!r} holds numbers with decimal commas, but the file has decimal points too. "
+                    "Write all numbers alike."
+                )
 
 
 def read_arrays(path: Path) -> Any:
@@ -60,10 +186,14 @@ def read_arrays(path: Path) -> Any:
                 raise InputError(
                     f"{path}: array {name!r} has {values.ndim} dimensions; a table is made of vectors and matrices."
                 )
-            if values.ndim == 1:
-                columns[name] = values
-            else:
-                columns |= {f"{name}.{j}": column for j, column in enumerate(values.T)}
+            new = (
+                {name: values}
+                if values.ndim == 1
+                else {f"{name}.{j}": column for j, column in enumerate(values.T)}
+            )
+            if not columns.keys().isdisjoint(new):
+                raise _same_name(path, [*columns, *new])
+            columns |= new
     if len({len(column) for column in columns.values()}) > 1:
         raise InputError(f"{path}: all arrays need one entry for each row, but their lengths differ.")
     return pd.DataFrame(columns)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave.runs.folders import write_text
-from kernelweave.runs.joining import Joined, join_tables, name_tables
+from kernelweave.runs.joining import Joined, alone, join_tables, name_tables
 from kernelweave.runs.tables import read_table
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.limits import Limits
@@ -135,7 +135,7 @@ class Catalogue:
             name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
         }
         if len(tables) == 1:
-            return Joined(next(iter(tables.values())), {}, {}, {})
+            return alone(tables)
         if sum(table.size for table in tables.values()) > self.limits.cells:
             raise InputError(f"Together the tables have more than {self.limits.cells} cells.")
         return join_tables(tables, data.key)

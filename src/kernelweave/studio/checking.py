@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernelweave._errors import InputError
+from kernelweave.runs.tables import SEPARATORS
 from kernelweave.studio.limits import Limits
 
 CHUNK = 2**20
@@ -97,7 +98,8 @@ def _check_text(path: Path, name: str, packed: bool, kind: str, limits: Limits) 
                 if not columns:
                     head += chunk
                     if b"\n" in head or b"\r" in head or len(head) > 64 * CHUNK:
-                        columns = head.splitlines()[0].count(b"\t" if kind == "tsv" else b",") + 1
+                        start = head.splitlines()[0]
+                        columns = max(start.count(mark.encode()) for mark in SEPARATORS) + 1
                 lines += chunk.count(b"\n") + chunk.count(b"\r")
                 if columns > limits.columns or lines * columns > limits.cells:
                     raise _too_many(name, limits)

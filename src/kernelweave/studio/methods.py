@@ -20,7 +20,7 @@ GROUPS = {
     "Kernels": ("views", "kernels", "normalize", "standardize"),
     "Path": ("alphas", "rule"),
     "Validation": ("splits", "cv", "repeats", "stratify", "nested", "test_size", "scoring", "seed"),
-    "Model": ("method", "intercept", "balanced"),
+    "Model": ("method", "intercept", "balanced", "class_weights", "probabilities"),
     "Computing": ("jobs", "max_memory", "rank_tol"),
 }
 CHOICES = {

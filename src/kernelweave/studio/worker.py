@@ -78,7 +78,7 @@ class _Run:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave.runs.fitting import fit_model, make_model, prepare, split
+        from kernelweave.runs.fitting import calibrate_model, fit_model, make_model, prepare, split
         from kernelweave.runs.joining import read_tables
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.spec import FitSpec
@@ -108,6 +108,8 @@ class _Run:
             fit_model(model, prepared, train, progress)
             self._remark(caught)
         kept = progress.stopped
+        if not kept:
+            calibrate_model(model, spec, prepared, train)
         self.store.wait_for(self.run_id)
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)

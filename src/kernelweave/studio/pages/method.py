@@ -57,6 +57,8 @@ WORDS = {
     "loss": "Loss of the machine",
     "step": "Steps",
     "eta": "Length of fixed steps (eta)",
+    "probabilities": "Probabilities",
+    "class_weights": "Weights of classes (empty: equal)",
     "weight_set": "Weights of a layer",
     "validation_fraction": "Share set aside to stop early",
     "n_iter_no_change": "Patience, in steps",
@@ -373,6 +375,9 @@ class _MethodPage:
                         on_change=lambda event: self.set(scoring=event.value),
                     ).props("outlined dense options-dense")
                 self.field(self.known["seed"])
+                if task == "classification":
+                    self.field(self.known["probabilities"])
+                    self.field(self.known["class_weights"])
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
                     self.field(self.known["stratify"]).set_text("Keep the shares of classes in every fold")
