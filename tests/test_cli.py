@@ -493,7 +493,9 @@ def test_probabilities(wine, tmp_path, capsys, method):
     table = pd.read_csv(run / "predictions.csv")
     shares = table[[f"probability {c}" for c in ("barbera", "barolo", "grignolino")]].to_numpy()
     np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
-    assert (np.array(["barbera", "barolo", "grignolino"])[shares.argmax(axis=1)] == table["truth"]).mean() > 0.9
+    assert (
+        np.array(["barbera", "barolo", "grignolino"])[shares.argmax(axis=1)] == table["truth"]
+    ).mean() > 0.9
     model = kw.load(run / "model.skops")
     assert model.class_weight == {"barbera": 2.0, "barolo": 1.0, "grignolino": 1.5}
     assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "new.csv")]) == 0

@@ -1,5 +1,7 @@
 """Margin learners behind the estimators: scikit-learn's contract, certificates, paths, compositions."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
@@ -291,3 +293,13 @@ def test_every_row_has_a_name_and_a_docstring():
         assert learners.resolve(name).get_params() == cls().get_params()
         assert cls.__doc__
         assert "Parameters" in cls.__doc__
+
+
+@pytest.mark.parametrize("name", ["best", "mlmkl"])
+def test_folds_of_equal_rows(name):
+    """Nothing to round to nine digits, and no warning about it."""
+    X, y = np.ones((20, 3)), np.arange(20) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model = kw.MKLClassifier(learner=name).fit(X, y)
+    assert len(set(model.decision_function(X))) == 1

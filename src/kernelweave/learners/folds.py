@@ -21,8 +21,9 @@ def content_folds(
     mask = np.zeros(len(y))
     mask[first] = probe[first]
     values = gram.matvec(scale, mask)
-    digits = 9 - int(np.floor(np.log10(max(float(np.abs(values).max()), 1e-300))))
-    keys = np.column_stack([y if stratify else np.zeros_like(y), np.round(values, digits), y])
+    size = float(np.abs(values).max())
+    rounded = np.round(values / size, 9) if size > 0 else values
+    keys = np.column_stack([y if stratify else np.zeros_like(y), rounded, y])
     _, rank = np.unique(keys, axis=0, return_inverse=True)
     rank = rank.reshape(-1)
     n_folds = min(n_folds, int(rank.max()) + 1)
