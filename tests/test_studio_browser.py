@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("fastapi")
@@ -403,6 +405,74 @@ def test_errors_are_told_where_they_arise(visit):
     expect(page.get_by_role("alert").filter(has_text="gama")).to_be_visible()
 
 
+def test_a_removed_table_can_be_left_out(visit, studio):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    (studio.folder / "short-lived.csv").write_text("a,y\n" + "1,2\n3,4\n" * 5)
+    here.open("/")
+    here.choose("Choose a table", re.compile(r"short-lived\.csv"), exact=False)
+    expect(page.get_by_label("Column to predict", exact=True).first).to_be_visible()
+    (studio.folder / "short-lived.csv").unlink()
+    here.open("/")
+    expect(page.get_by_text("A removed table")).to_be_visible()
+    page.get_by_role("button", name="Leave out A removed table").click()
+    expect(page.get_by_text("No table is chosen yet")).to_be_visible()
+    # or another one is chosen over it
+    page.evaluate(
+        """async (draft) => { await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
+            headers: {'Content-Type': 'application/json'}}) }""",
+        {"data": {"tables": ["file-0123456789abcdef"]}, "spec": {}},
+    )
+    here.open("/")
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    expect(page.get_by_text("Classification: the target is not numeric")).to_be_visible()
+    expect(page.get_by_text("A removed table")).to_have_count(0)
+
+
+def test_a_second_table_keeps_settings_and_says_which_it_cannot(visit):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    here.choose("Column to predict", "mean area")
+    expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
+    page.evaluate(
+        """async () => { const draft = await (await fetch('/api/draft')).json(); draft.spec.kernels = 'rkl';
+            await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
+            headers: {'Content-Type': 'application/json'}}) }"""
+    )
+    here.choose("Add another table, joined by a key", re.compile(r"^worst\.tsv"), exact=False)
+    expect(page.get_by_text("Set anew, because the tables lack it: kernels.")).to_be_visible()
+    expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
+
+
+def test_a_table_of_many_columns_is_quick(visit, studio, rng):
+    names = [f"gene_{k:05d}" for k in range(20_000)]
+    frame = pd.DataFrame(rng.normal(size=(40, 20_000)).round(4), columns=names)
+    frame.assign(outcome=np.arange(40) % 2).to_csv(studio.folder / "wide.csv", index=False)
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    here.choose("Choose a table", re.compile(r"^wide\.csv"), exact=False)
+    expect(page.get_by_text("Classification: the target has 2 distinct")).to_be_visible()
+    begin = time.monotonic()
+    answer = page.request.get(f"{studio.address}/")
+    seconds = time.monotonic() - begin
+    print(f"first page of 20,000 columns: {seconds:.2f} s, {len(answer.body()):,} bytes")
+    assert len(answer.body()) < 300_000
+    assert seconds < 5.0  # under 0.5 s on a machine of its own
+    box = page.get_by_label("Groups", exact=True).first
+    box.click()
+    box.press_sequentially("gene_19999")
+    page.get_by_role("option", name="gene_19999", exact=True).click()
+    expect(box).to_have_value("gene_19999")
+    here.open("/")
+    expect(page.get_by_label("Groups", exact=True).first).to_have_value("gene_19999")
+    (studio.folder / "wide.csv").unlink()
+    clear_tables(here)
+
+
 # ---- for everyone ---------------------------------------------------------------------------------------------------
 
 PAGES = ["/", "/kernels", "/method", "/runs", "/understand", "/compare", "/use"]
@@ -456,8 +526,6 @@ def test_the_keyboard_reaches_everything(visit):
 
 
 def test_the_first_page_is_quick(chromium, tmp_path):
-    import time
-
     studio = Command(tmp_path)
     here = Visit(chromium, studio)
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.runs.tables import need_column, read_table
+from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,13 @@ def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
     Joined
     """
     tables = {name: read_table(path) for name, path in paths.items()}
-    if len(tables) == 1:
-        return alone(tables)
-    return join_tables(tables, key)
+    data = join_tables(tables, key) if len(tables) > 1 else alone(tables)
+    return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
 
 
 def alone(tables: Mapping[str, Any]) -> Joined:
     """One table, which needs no joining."""
-    return Joined(next(iter(tables.values())), {}, {}, {}, _reading(tables))
-
-
-def _reading(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: table.attrs["read_csv"] for name, table in tables.items() if "read_csv" in table.attrs}
+    return Joined(next(iter(tables.values())), {}, {}, {})
 
 
 def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
@@ -106,10 +101,7 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
             raise InputError(
                 f"Table {name!r}: the key {key!r} must name one row each, but {again!r} occurs again."
             )
-    counts = Counter(c for table in tables.values() for c in table.columns if c != key)
-    renamed = {
-        name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
-    }
+    renamed = rename_shared(tables, key)
     parts = {name: table.rename(columns=renamed[name]).set_index(key) for name, table in tables.items()}
     table = pd.concat(list(parts.values()), axis=1, join="inner").reset_index()
     if table.empty:
@@ -124,4 +116,12 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
         here = set(part.index)
         missing[name] = [k for k in every if k not in here]
     views = {name: list(part.columns) for name, part in parts.items()}
-    return Joined(table, views, renamed, missing, _reading(tables))
+    return Joined(table, views, renamed, missing)
+
+
+def rename_shared(tables: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
+    """New names of columns that several tables have: with the name of the table before them."""
+    counts = Counter(c for table in tables.values() for c in table.columns if c != key)
+    return {
+        name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
+    }

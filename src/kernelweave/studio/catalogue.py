@@ -19,6 +19,7 @@ from kernelweave.runs.tables import read_table
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import Places
+from kernelweave.studio.profiles import memory_of
 from kernelweave.studio.schema import Data, TableRef
 
 #: Tables that stay in memory, and the bytes they may take together.
@@ -123,7 +124,7 @@ class Catalogue:
         return table
 
     def _bytes(self) -> int:
-        return sum(int(table.memory_usage(index=False).sum()) for table in self._kept.values())
+        return sum(map(memory_of, self._kept.values()))
 
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""

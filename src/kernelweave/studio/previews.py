@@ -41,15 +41,14 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     -------
     KernelPreviews
     """
-    from kernelweave.views import as_table
-
     train, _ = split(prepared, spec)
     rows = _sample(train, prepared, spec.seed)
     frame = prepared.X.iloc[rows]
+    table = _encoded(frame)
     bank = make_kernels(spec, prepared)
     if bank is None:
-        bank = banks.default(prepared.X.iloc[train])
-    table = as_table(frame)
+        # categories that the sample lacks count too
+        bank = banks.default(prepared.X.iloc[train] if any(table.levels) else table)
     if spec.standardize:
         table = _standardized(table)
     target, order = _target(prepared.y[rows], prepared.task)
@@ -102,6 +101,17 @@ def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
         number = min(len(members), max(2, round(SAMPLE * len(members) / len(train))))
         parts.append(rng.choice(members, number, replace=False))
     return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
+
+
+def _encoded(frame: Any) -> Any:
+    """The table of a frame; one of finite numbers alone is not read column by column."""
+    from kernelweave.views import Table, as_table
+
+    if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
+        values = frame.to_numpy(dtype=np.float64)
+        if np.isfinite(values).all():
+            return Table(values, tuple(frame.columns))
+    return as_table(frame)
 
 
 def _standardized(table: Any) -> Any:

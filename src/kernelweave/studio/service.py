@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ class Studio:
         self.store = Store(self.places.database)
         self.catalogue = Catalogue(self.places, self.limits)
         self.queue = Queue(self.store, self.places, at_once, grace)
+        self._drafting = threading.Lock()
 
     def about(self) -> About:
         """Version, folder and limits."""
@@ -469,6 +471,11 @@ class Studio:
         """Keep what is being put together."""
         self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
         return draft
+
+    def change_draft(self, change: Callable[[Draft], Draft]) -> Draft:
+        """Make another draft of the one that is kept, while nobody else does."""
+        with self._drafting:
+            return self.set_draft(change(self.draft()))
 
 
 def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
