@@ -179,6 +179,37 @@ def test_kernels_are_previewed_as_they_will_be(served):
     assert linear["alignment"] == pytest.approx(expected, rel=1e-10)
 
 
+def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
+    from kernelweave.studio import previews
+
+    spec = {**SPEC, "kernels": "rls2"}
+    every = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
+    assert every["n_looked"] == every["n_kernels"] == len(every["kernels"]) == 13 * 14
+    monkeypatch.setattr(previews, "MOST_KERNELS", 14)
+    some = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
+    assert (some["n_looked"], some["n_kernels"], len(some["kernels"])) == (14, 13 * 14, 14)
+    # not the first ones alone, and the best of those that were seen have a picture
+    assert len({k["name"].rpartition(" on ")[2] for k in some["kernels"]}) > 6
+    assert [bool(k["thumbnail"]) for k in some["kernels"]] == [True] * 3 + [False] * 11
+    alignments = {k["name"]: k["alignment"] for k in every["kernels"]}
+    assert all(alignments[k["name"]] == pytest.approx(k["alignment"]) for k in some["kernels"])
+    assert some["memory"] == pytest.approx(every["memory"], rel=0.2)
+
+
+@pytest.mark.parametrize("number", [13, 100, 3000])
+def test_what_the_default_bank_is_said_to_hold(number):
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.kernels import banks_for
+
+    bank = kw.banks.default(np.zeros((3, number)))
+    shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}
+    said = banks_for(number)["default"]
+    assert said.startswith("Default: linear, quadratic, cubic and Gaussian, on all columns")
+    assert said.endswith("and on each") == (shapes == {"Linear", "Polynomial", "RBF"})
+    assert said.endswith("and linear on each") == (shapes == {"Linear"})
+    assert said.endswith("none on each") == (not shapes)
+
+
 def test_methods_and_settings_follow_learners_and_the_spec(served):
     methods = {m["name"]: m for m in get(served, "/api/methods")}
     assert set(methods) == set(kw.learners.LEARNERS)

@@ -211,8 +211,12 @@ class Studio:
         """Views from the text of a file, without columns that the tables have not."""
         named = parse_views(text, "The file", gmt=form == "gmt")
         columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
-        views = expand_views(named, columns, partial=True)
         known = set(columns)
+        # gene sets name many columns that a table lacks, and comparing each with all columns takes long
+        likely = {
+            name: [c for c in view if c in known or set("*?[") & set(c)] for name, view in named.items()
+        }
+        views = expand_views(likely, columns, partial=True)
         unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
         return Views(views=views, n_unknown=len(unknown))
 
