@@ -394,6 +394,37 @@ def test_a_model_predicts_new_tables(served, done):
     assert "lacks" in answer.json()["detail"]
 
 
+def test_a_model_of_joined_tables_predicts_others(served, rng):
+    frame = pd.DataFrame(rng.normal(size=(40, 4)), columns=["age", "u", "age2", "v"])
+    frame["y"] = np.where(frame["age"] - frame["age2"] > 0, "a", "b")
+    frame.insert(0, "who", [f"p{k:02d}" for k in range(40)])
+
+    def upload(name, columns):
+        table = frame[["who", *columns]].rename(columns={"age2": "age"})
+        return served.upload(name, table.to_csv(index=False)).json()["id"]
+
+    old = [upload("ca.csv", ["age", "u", "y"]), upload("cb.csv", ["age2", "v"])]
+    run = served.run(data={"tables": old, "key": "who"}, spec={**SPEC, "target": "y"})
+    ended = served.wait(run)
+    assert ended["state"] == "done", ended["reason"]
+    held = get(served, f"/api/runs/{run}/results")["held"]
+    truth = dict(zip(frame["who"], frame["y"], strict=True))
+    assert {"row", "who", "truth", "prediction"} <= set(held["columns"])
+    rows = [dict(zip(held["columns"], row, strict=True)) for row in held["rows"]]
+    assert all(truth[row["who"]] == row["truth"] for row in rows)
+    first = post(served, f"/api/runs/{run}/predict", {"data": {"tables": old, "key": "who"}})
+    assert first["stands_for"] == {"ca": "ca", "cb": "cb"}
+    new = [upload("new_cb.csv", ["age2", "v"]), upload("new_ca.csv", ["age", "u"])]
+    found = post(served, f"/api/runs/{run}/predict", {"data": {"tables": new, "key": "who"}})
+    assert found["stands_for"] == {"ca": "new_ca", "cb": "new_cb"}
+    assert found["columns"][:3] == ["row", "who", "prediction"]
+    assert [row[:3] for row in found["rows"]] == [row[:3] for row in first["rows"]]
+    assert "tables.json" in {file["name"] for file in get(served, f"/api/runs/{run}/files")}
+    one = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": new[:1]}})
+    assert one.status_code == 422
+    assert "learnt from 2 tables (ca, cb)" in one.json()["detail"]
+
+
 def test_runs_are_compared(served, done, tmp_path):
     first, second, _ = two_tables(tmp_path)
     ids = [served.upload(path.name, path.read_bytes()).json()["id"] for path in (first, second)]

@@ -130,16 +130,19 @@ class Catalogue:
         """Names and files of the tables to learn from."""
         return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])
 
-    def join(self, data: Data) -> Joined:
-        """The tables to learn from, side by side."""
+    def tables(self, data: Data) -> dict[str, Any]:
+        """The tables to learn from, by name."""
         tables = {
             name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
         }
-        if len(tables) == 1:
-            return alone(tables)
-        if sum(table.size for table in tables.values()) > self.limits.cells:
+        if len(tables) > 1 and sum(table.size for table in tables.values()) > self.limits.cells:
             raise InputError(f"Together the tables have more than {self.limits.cells} cells.")
-        return join_tables(tables, data.key)
+        return tables
+
+    def join(self, data: Data) -> Joined:
+        """The tables to learn from, side by side."""
+        tables = self.tables(data)
+        return join_tables(tables, data.key) if len(tables) > 1 else alone(tables)
 
 
 def file_id(name: str) -> str:

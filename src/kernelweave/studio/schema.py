@@ -342,6 +342,9 @@ class Predicted(_Model):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     scores: dict[str, float] = Field(description="Where the table has the target.")
+    stands_for: dict[str, str] = Field(
+        default={}, description="For each of several tables of the run, the new one that was taken for it."
+    )
 
 
 # ---- results --------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from kernelweave.runs.fitting import (
     split,
 )
 from kernelweave.runs.folders import csv_text, write_text
-from kernelweave.runs.joining import Joined
+from kernelweave.runs.joining import Joined, join_new, read_layout
 from kernelweave.runs.spec import FitSpec, expand_views, parse_views
 from kernelweave.runs.tables import check_target, read_table
 from kernelweave.studio import profiles
@@ -401,11 +401,15 @@ class Studio:
 
         model = load(self.artifact(run_id, "model.skops"))
         spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
-        table = self.catalogue.join(data).table
+        layout = read_layout(self.places.run(run_id))
+        needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+        joined, stands_for = join_new(self.catalogue.tables(data), layout, needed, data.key)
+        table = joined.table
+        key = data.key or (layout.key if layout else "")
         X = features_of(model, table)
         classifier = hasattr(model, "classes_")
         task = "classification" if classifier else "regression"
-        frame = predictions(model, X, task)
+        frame = predictions(model, X, task, keys=table[key] if key in table.columns else None)
         found: dict[str, float] = {}
         if spec.target in table.columns and not table[spec.target].isna().any():
             try:
@@ -428,6 +432,7 @@ class Studio:
             columns=[str(c) for c in frame.columns],
             rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
             scores=found,
+            stands_for=stands_for,
         )
 
     def compare(self, run_ids: list[str]) -> Comparison:
