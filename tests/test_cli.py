@@ -14,6 +14,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.cli import main
+from kernelweave.runs.joining import Layout, join_new, match_tables
 from kernelweave.runs.tables import find_separator, read_table
 
 FAST = ["--alphas", "6", "--cv", "3"]
@@ -175,6 +176,74 @@ def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
     assert "View body: 5 columns." in text
     assert "Nested cross-validation (3 folds): R^2" in text
     assert "Nested cross-validation" in (out / "report.html").read_text()
+
+
+def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys):
+    body, serum = two_tables
+    run, out = tmp_path / "run", tmp_path / "p.csv"
+    fit = [
+        "fit",
+        str(body),
+        "--join",
+        str(serum),
+        "--key",
+        "patient",
+        "--target",
+        "target",
+        "--out",
+        str(run),
+    ]
+    assert main([*fit, "--drop", "held", "--missing", "drop", *FAST]) == 0
+    held = pd.read_csv(run / "predictions.csv")
+    assert list(held) == ["row", "patient", "prediction", "truth"]
+    whole = pd.merge(pd.read_csv(body), pd.read_parquet(serum), on="patient", suffixes=(".body", ".serum"))
+    whole = whole.set_index("patient").rename(
+        columns={"weight.body": "body.weight", "weight.serum": "serum.weight"}
+    )
+    np.testing.assert_allclose(whole["target"][held["patient"]], held["truth"])
+    # both have the column weight; other names, another order, and one more column in common
+    whole = whole.dropna()
+    first = pd.read_csv(body).dropna().sample(frac=1, random_state=1)
+    second = pd.read_parquet(serum).drop(columns=["target", "held"])
+    first.assign(note=1).to_csv(tmp_path / "body-2.csv", index=False)
+    second.assign(note=2, age=3).to_csv(tmp_path / "serum-2.csv", index=False)
+    second.drop(columns="weight").to_csv(tmp_path / "less.csv", index=False)
+    first.to_csv(tmp_path / "x1.csv", index=False)
+    second.to_csv(tmp_path / "x2.csv", index=False)
+    model = kw.load(run / "model.skops")
+    for one, two in (("body-2", "serum-2"), ("serum-2", "body-2"), ("x1", "x2"), ("x2", "x1")):
+        new = [str(tmp_path / f"{name}.csv") for name in (one, two)]
+        capsys.readouterr()
+        assert main(["predict", str(run), new[0], "--join", new[1], "--out", str(out)]) == 0
+        assert "is taken for serum of the run" in capsys.readouterr().out
+        found = pd.read_csv(out).set_index("patient")
+        expected = model.predict(whole.loc[found.index, list(model.feature_names_in_)])
+        np.testing.assert_allclose(found["prediction"], expected, rtol=1e-10)
+    assert main(["evaluate", str(run), str(body), "--join", str(serum), "--target", "target"]) == 2
+    assert "missing" in capsys.readouterr().err
+    new = [str(tmp_path / "body-2.csv"), "--out", str(out)]
+    assert main(["predict", str(run), *new, "--join", str(tmp_path / "less.csv")]) == 2
+    assert "taken for 'serum' of the run, has no column 'weight'" in capsys.readouterr().err
+    assert main(["predict", str(run), *new]) == 2
+    assert "learnt from 2 tables (body, serum), but 1 (body-2) was given" in capsys.readouterr().err
+    assert main(["predict", str(run), *new, "--join", str(tmp_path / "x2.csv"), "--key", "id"]) == 2
+    assert "There is no column 'id' for the key" in capsys.readouterr().err
+
+
+def test_names_say_which_table_stands_for_which():
+    genes = {"a": "rna.a", "b": "rna.b"}, {"a": "meth.a", "b": "meth.b"}
+    layout = Layout("who", {"rna": genes[0], "meth": genes[1]})
+    frame = pd.DataFrame({"who": ["x"], "a": [1], "b": [2]})
+    needed = ["rna.a", "meth.b"]
+
+    def match(*names):
+        return match_tables(dict.fromkeys(names, frame), layout, needed)
+
+    assert match("meth", "rna") == {"rna": "rna", "meth": "meth"}
+    assert match("Meth_new", "2024-rna") == {"rna": "2024-rna", "meth": "Meth_new"}
+    assert match("first", "second") == {"rna": "first", "meth": "second"}
+    joined, _ = join_new({"first": frame, "second": frame.assign(a=3, c=4)}, layout, needed, "")
+    assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
 
 
 def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):

@@ -179,6 +179,37 @@ def test_kernels_are_previewed_as_they_will_be(served):
     assert linear["alignment"] == pytest.approx(expected, rel=1e-10)
 
 
+def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
+    from kernelweave.studio import previews
+
+    spec = {**SPEC, "kernels": "rls2"}
+    every = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
+    assert every["n_looked"] == every["n_kernels"] == len(every["kernels"]) == 13 * 14
+    monkeypatch.setattr(previews, "MOST_KERNELS", 14)
+    some = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
+    assert (some["n_looked"], some["n_kernels"], len(some["kernels"])) == (14, 13 * 14, 14)
+    # not the first ones alone, and the best of those that were seen have a picture
+    assert len({k["name"].rpartition(" on ")[2] for k in some["kernels"]}) > 6
+    assert [bool(k["thumbnail"]) for k in some["kernels"]] == [True] * 3 + [False] * 11
+    alignments = {k["name"]: k["alignment"] for k in every["kernels"]}
+    assert all(alignments[k["name"]] == pytest.approx(k["alignment"]) for k in some["kernels"])
+    assert some["memory"] == pytest.approx(every["memory"], rel=0.2)
+
+
+@pytest.mark.parametrize("number", [13, 100, 3000])
+def test_what_the_default_bank_is_said_to_hold(number):
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.kernels import banks_for
+
+    bank = kw.banks.default(np.zeros((3, number)))
+    shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}
+    said = banks_for(number)["default"]
+    assert said.startswith("Default: linear, quadratic, cubic and Gaussian, on all columns")
+    assert said.endswith("and on each") == (shapes == {"Linear", "Polynomial", "RBF"})
+    assert said.endswith("and linear on each") == (shapes == {"Linear"})
+    assert said.endswith("none on each") == (not shapes)
+
+
 def test_methods_and_settings_follow_learners_and_the_spec(served):
     methods = {m["name"]: m for m in get(served, "/api/methods")}
     assert set(methods) == set(kw.learners.LEARNERS)
@@ -372,6 +403,37 @@ def test_a_model_predicts_new_tables(served, done):
     answer = served.client.post(path, json={"data": {"tables": ["set-iris"]}})
     assert answer.status_code == 422
     assert "lacks" in answer.json()["detail"]
+
+
+def test_a_model_of_joined_tables_predicts_others(served, rng):
+    frame = pd.DataFrame(rng.normal(size=(40, 4)), columns=["age", "u", "age2", "v"])
+    frame["y"] = np.where(frame["age"] - frame["age2"] > 0, "a", "b")
+    frame.insert(0, "who", [f"p{k:02d}" for k in range(40)])
+
+    def upload(name, columns):
+        table = frame[["who", *columns]].rename(columns={"age2": "age"})
+        return served.upload(name, table.to_csv(index=False)).json()["id"]
+
+    old = [upload("ca.csv", ["age", "u", "y"]), upload("cb.csv", ["age2", "v"])]
+    run = served.run(data={"tables": old, "key": "who"}, spec={**SPEC, "target": "y"})
+    ended = served.wait(run)
+    assert ended["state"] == "done", ended["reason"]
+    held = get(served, f"/api/runs/{run}/results")["held"]
+    truth = dict(zip(frame["who"], frame["y"], strict=True))
+    assert {"row", "who", "truth", "prediction"} <= set(held["columns"])
+    rows = [dict(zip(held["columns"], row, strict=True)) for row in held["rows"]]
+    assert all(truth[row["who"]] == row["truth"] for row in rows)
+    first = post(served, f"/api/runs/{run}/predict", {"data": {"tables": old, "key": "who"}})
+    assert first["stands_for"] == {"ca": "ca", "cb": "cb"}
+    new = [upload("new_cb.csv", ["age2", "v"]), upload("new_ca.csv", ["age", "u"])]
+    found = post(served, f"/api/runs/{run}/predict", {"data": {"tables": new, "key": "who"}})
+    assert found["stands_for"] == {"ca": "new_ca", "cb": "new_cb"}
+    assert found["columns"][:3] == ["row", "who", "prediction"]
+    assert [row[:3] for row in found["rows"]] == [row[:3] for row in first["rows"]]
+    assert "tables.json" in {file["name"] for file in get(served, f"/api/runs/{run}/files")}
+    one = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": new[:1]}})
+    assert one.status_code == 422
+    assert "learnt from 2 tables (ca, cb)" in one.json()["detail"]
 
 
 def test_runs_are_compared(served, done, tmp_path):

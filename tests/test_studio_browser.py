@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("fastapi")
@@ -448,6 +450,144 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     expect(page.get_by_text("within one standard error of it")).to_be_visible()
 
 
+def test_a_removed_table_can_be_left_out(visit, studio):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    (studio.folder / "short-lived.csv").write_text("a,y\n" + "1,2\n3,4\n" * 5)
+    here.open("/")
+    here.choose("Choose a table", re.compile(r"short-lived\.csv"), exact=False)
+    expect(page.get_by_label("Column to predict", exact=True).first).to_be_visible()
+    (studio.folder / "short-lived.csv").unlink()
+    here.open("/")
+    expect(page.get_by_text("A removed table")).to_be_visible()
+    page.get_by_role("button", name="Leave out A removed table").click()
+    expect(page.get_by_text("No table is chosen yet")).to_be_visible()
+    # or another one is chosen over it
+    page.evaluate(
+        """async (draft) => { await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
+            headers: {'Content-Type': 'application/json'}}) }""",
+        {"data": {"tables": ["file-0123456789abcdef"]}, "spec": {}},
+    )
+    here.open("/")
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    expect(page.get_by_text("Classification: the target is not numeric")).to_be_visible()
+    expect(page.get_by_text("A removed table")).to_have_count(0)
+
+
+def test_a_second_table_keeps_settings_and_says_which_it_cannot(visit):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    here.choose("Column to predict", "mean area")
+    expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
+    page.evaluate(
+        """async () => { const draft = await (await fetch('/api/draft')).json(); draft.spec.kernels = 'rkl';
+            await fetch('/api/draft', {method: 'PUT', body: JSON.stringify(draft),
+            headers: {'Content-Type': 'application/json'}}) }"""
+    )
+    here.choose("Add another table, joined by a key", re.compile(r"^worst\.tsv"), exact=False)
+    expect(page.get_by_text("Set anew, because the tables lack it: kernels.")).to_be_visible()
+    expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
+
+
+def press(page, *columns):
+    for column in columns:
+        page.get_by_role("button", name=column, exact=True).click()
+
+
+def test_tables_are_divided_into_views_by_hand(visit):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    here.choose("Add another table, joined by a key", re.compile(r"^worst\.tsv"), exact=False)
+    expect(page.get_by_text("rows are in every table.")).to_be_visible()
+    here.open("/kernels")
+    means, worst = (page.get_by_role("group", name=f"View {name}", exact=True) for name in ("means", "worst"))
+    expect(means).to_contain_text("10 columns")
+    # there is something to press, and messages say where
+    page.get_by_role("button", name="New view", exact=True).click()
+    expect(page.get_by_text("or show the columns of a view")).to_be_visible()
+    page.get_by_role("button", name="Show columns of means").click()
+    press(page, "mean area", "mean radius")
+    page.get_by_role("button", name="New view", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("size")
+    page.get_by_role("button", name="Make").click()
+    size = page.get_by_role("group", name="View size", exact=True)
+    expect(size).to_contain_text("2 columns")
+    expect(means).to_contain_text("8 columns")
+    # from one view to another, and out of both
+    press(page, "mean texture")
+    page.get_by_role("button", name="Add the selected columns to worst").click()
+    expect(worst).to_contain_text("11 columns")
+    expect(means).to_contain_text("7 columns")
+    page.get_by_role("button", name="Show columns of size").click()
+    press(page, "mean area")
+    size.get_by_role("button", name="Take out").click()
+    expect(size).to_contain_text("1 column")
+    rest = page.get_by_role("group", name="Columns in no view", exact=True)
+    expect(rest).to_contain_text("1 column")
+    page.get_by_role("button", name="mean smoothness", exact=True).drag_to(rest)
+    expect(rest).to_contain_text("2 columns")
+    page.get_by_role("button", name="Remove the view size").click()
+    expect(rest).to_contain_text("3 columns")
+    here.choose("Kernels of worst", "Linear")
+    page.get_by_role("button", name="Tables as views").click()
+    expect(means).to_contain_text("10 columns")
+    expect(page.get_by_label("Kernels of worst", exact=True).first).to_have_value("Linear")
+    expect(page.get_by_text("worst: Linear", exact=True)).to_be_visible()
+
+
+def test_large_files_of_views_are_read_or_refused_aloud(visit, tmp_path):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    page.get_by_role("button", name="Wine").click()
+    expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
+    here.open("/kernels")
+    genes = "\t".join(f"gene{k}" for k in range(700_000))
+    (tmp_path / "sets.gmt").write_text(f"BODY\t\talcohol\thue\nREST\t\tash\t{genes}\n")
+    assert (tmp_path / "sets.gmt").stat().st_size > 6_000_000
+    (tmp_path / "huge.gmt").write_bytes(b"x" * 33_000_000)
+    page.get_by_role("button", name="From a file").click()
+    page.locator("input[type=file]").set_input_files(str(tmp_path / "huge.gmt"))
+    expect(page.get_by_text("has at most 32.0 MB")).to_be_visible()
+    page.locator("input[type=file]").set_input_files(str(tmp_path / "sets.gmt"))
+    expect(page.get_by_text("700000 names are no columns")).to_be_visible()
+    expect(page.get_by_role("group", name="View BODY")).to_contain_text("2 columns")
+
+
+def test_a_table_of_many_columns_is_quick(visit, studio, rng):
+    names = [f"gene_{k:05d}" for k in range(20_000)]
+    frame = pd.DataFrame(rng.normal(size=(40, 20_000)).round(4), columns=names)
+    frame.assign(outcome=np.arange(40) % 2).to_csv(studio.folder / "wide.csv", index=False)
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    here.choose("Choose a table", re.compile(r"^wide\.csv"), exact=False)
+    expect(page.get_by_text("Classification: the target has 2 distinct")).to_be_visible()
+    begin = time.monotonic()
+    answer = page.request.get(f"{studio.address}/")
+    seconds = time.monotonic() - begin
+    print(f"first page of 20,000 columns: {seconds:.2f} s, {len(answer.body()):,} bytes")
+    assert len(answer.body()) < 300_000
+    assert seconds < 5.0  # under 0.5 s on a machine of its own
+    box = page.get_by_label("Groups", exact=True).first
+    box.click()
+    box.press_sequentially("gene_19999")
+    page.get_by_role("option", name="gene_19999", exact=True).click()
+    expect(box).to_have_value("gene_19999")
+    here.open("/")
+    expect(page.get_by_label("Groups", exact=True).first).to_have_value("gene_19999")
+    here.open("/kernels")
+    expect(page.get_by_alt_text(re.compile("Gram matrix")).first).to_be_visible()
+    expect(page.get_by_label("Kernels", exact=True).first).to_have_value(re.compile("none on each"))
+    (studio.folder / "wide.csv").unlink()
+    clear_tables(here)
+
+
 # ---- for everyone ---------------------------------------------------------------------------------------------------
 
 PAGES = ["/", "/kernels", "/method", "/runs", "/understand", "/compare", "/use"]
@@ -501,8 +641,6 @@ def test_the_keyboard_reaches_everything(visit):
 
 
 def test_the_first_page_is_quick(chromium, tmp_path):
-    import time
-
     studio = Command(tmp_path)
     here = Visit(chromium, studio)
     try:

@@ -459,6 +459,14 @@ def test_an_upload_is_counted_while_it_comes(tmp_path):
         served.close()
 
 
+def test_files_of_views_may_be_larger_than_other_bodies(served):
+    views = "/_nicegui/client/1a-2b/upload/7"
+    # this studio has no pages that would take it
+    assert served.client.post(views, content=b"x" * 8_000_000).status_code in (404, 405)
+    assert served.client.post(views, content=b"x" * 33_000_000).status_code == 413
+    assert served.client.post(f"{views}/more", content=b"x" * 8_000_000).status_code == 413
+
+
 def test_other_bodies_are_small(served):
     answer = served.client.put("/api/draft", content=b'{"name": "' + b"x" * 300_000 + b'"}')
     assert answer.status_code == 413

@@ -152,8 +152,18 @@ def path(
 
 
 @app.command
-def predict(model: str, table: str, /, *, out: str, std: bool = False, seed: int = 0) -> None:
-    """Predict the rows of a table with a fitted model.
+def predict(
+    model: str,
+    table: str,
+    /,
+    *,
+    out: str,
+    join: str = "",
+    key: str = "",
+    std: bool = False,
+    seed: int = 0,
+) -> None:
+    """Predict the rows of a table, or of several, with a fitted model.
 
     Example: kernelweave predict run new.csv --out predictions.csv
 
@@ -165,6 +175,11 @@ def predict(model: str, table: str, /, *, out: str, std: bool = False, seed: int
         CSV, TSV (also .gz) or Parquet with the columns of the model.
     out
         CSV file to write.
+    join
+        Further tables, separated by commas, where the model was learnt from several: in the same order, or with the
+        same names.
+    key
+        Column that names the rows; default that of the run.
     std
         Also write posterior standard deviations (regression).
     seed
@@ -172,11 +187,21 @@ def predict(model: str, table: str, /, *, out: str, std: bool = False, seed: int
     """
     from kernelweave.cli.runs import run_predict
 
-    run_predict(model, table, out, std=std)
+    run_predict(model, table, out, join=join, key=key, std=std)
 
 
 @app.command
-def evaluate(model: str, table: str, /, *, target: str, out: str = "", seed: int = 0) -> None:
+def evaluate(
+    model: str,
+    table: str,
+    /,
+    *,
+    target: str,
+    out: str = "",
+    join: str = "",
+    key: str = "",
+    seed: int = 0,
+) -> None:
     """Score a fitted model on a table with known targets.
 
     Example: kernelweave evaluate run new.csv --target outcome
@@ -191,12 +216,16 @@ def evaluate(model: str, table: str, /, *, target: str, out: str = "", seed: int
         Column with the truth.
     out
         CSV file for the predictions beside the truth.
+    join
+        Further tables, as for predict.
+    key
+        Column that names the rows; default that of the run.
     seed
         Every command takes it; here no random numbers are drawn.
     """
     from kernelweave.cli.runs import run_evaluate
 
-    run_evaluate(model, table, target, out)
+    run_evaluate(model, table, target, out, join=join, key=key)
 
 
 @app.command

@@ -26,7 +26,7 @@ from kernelweave.runs.fitting import (
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, make_folder, write_text, writing
-from kernelweave.runs.joining import Joined, name_tables, read_tables
+from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
 from kernelweave.runs.spec import FitSpec, names_in
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 
@@ -199,31 +199,46 @@ def _plain(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[:60]
 
 
-def run_predict(model_path: str, path: str, out: str, *, std: bool) -> None:
+def read_new(console: Any, model_path: str, model: Any, path: str, join: str, key: str) -> tuple[Any, Any]:
+    """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
+    source = Path(model_path)
+    layout = read_layout(source if source.is_dir() else source.parent)
+    tables = {name: read_table(file) for name, file in name_tables([path, *names_in(join)]).items()}
+    needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    data, stands_for = join_new(tables, layout, needed, key)
+    for old, new in stands_for.items():
+        console.print(f"Table {new} is taken for {old} of the run.")
+    if key:
+        return data.table, need_column(data.table, key, "the key")
+    usual = layout.key if layout else ""
+    return data.table, data.table[usual] if usual in data.table.columns else None
+
+
+def run_predict(model_path: str, path: str, out: str, *, join: str, key: str, std: bool) -> None:
     """The `predict` command."""
     from kernelweave.cli.app import load_model
 
     console = make_console()
     model = load_model(model_path)
-    table = read_table(path)
+    table, keys = read_new(console, model_path, model, path, join, key)
     X = features_of(model, table)
     classifier = hasattr(model, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
     console.print(f"Found {path}: {describe(table)}; a {'classifier' if classifier else 'regression model'}.")
-    frame = predictions(model, X, "classification" if classifier else "regression", std=std)
+    frame = predictions(model, X, "classification" if classifier else "regression", std=std, keys=keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     console.print(f"Wrote {len(frame)} predictions to {out}")
 
 
-def run_evaluate(model_path: str, path: str, target: str, out: str) -> None:
+def run_evaluate(model_path: str, path: str, target: str, out: str, *, join: str, key: str) -> None:
     """The `evaluate` command."""
     from kernelweave.cli.app import load_model
 
     console = make_console()
     model = load_model(model_path)
-    table = read_table(path)
+    table, keys = read_new(console, model_path, model, path, join, key)
     X = features_of(model, table)
     task = "classification" if hasattr(model, "classes_") else "regression"
     y = check_target(need_column(table, target, "the target"), task)
@@ -239,5 +254,7 @@ def run_evaluate(model_path: str, path: str, target: str, out: str) -> None:
         console.print(f"{name}: {value:.4f}")
     if out:
         with writing():
-            write_text(Path(out), csv_text(predictions(model, X, task).assign(truth=np.asarray(y))))
+            write_text(
+                Path(out), csv_text(predictions(model, X, task, keys=keys).assign(truth=np.asarray(y)))
+            )
         console.print(f"Wrote {out}")

@@ -47,6 +47,8 @@ class Prepared:
     views : dict of str to list of str
     n_dropped : int
         Rows left out because of missing values.
+    keys : Series or None
+        What the key calls the rows.
     """
 
     X: Any
@@ -58,6 +60,7 @@ class Prepared:
     held: Any
     views: dict[str, list[str]]
     n_dropped: int
+    keys: Any = None
 
 
 def prepare(data: Joined, spec: FitSpec) -> Prepared:
@@ -111,6 +114,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         held=table[spec.holdout].astype(str).str.lower().isin(HELD_OUT).to_numpy() if spec.holdout else None,
         views=views,
         n_dropped=n_rows - len(table),
+        keys=table[spec.key] if spec.key else None,
     )
 
 
@@ -589,11 +593,15 @@ def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
     return out
 
 
-def predictions(model: Any, X: Any, task: str, *, std: bool = False) -> Any:
-    """A table of predictions, decision values and standard deviations."""
+def predictions(model: Any, X: Any, task: str, *, std: bool = False, keys: Any = None) -> Any:
+    """A table of predictions, decision values and standard deviations; `keys`, a series, names the rows."""
     import pandas as pd
 
     table = pd.DataFrame({"row": X.index})
+    if keys is not None:
+        taken = keys.name in ("row", "prediction", "std", "decision", "truth")
+        taken = taken or str(keys.name).startswith("decision ")
+        table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
     if task == "regression":
         if std:
             mean, deviation = model.predict(X, return_std=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.runs.tables import need_column, read_table
+from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
+
+#: File of a run that says how its tables were joined.
+LAYOUT = "tables.json"
 
 
 @dataclass(frozen=True)
@@ -63,18 +68,13 @@ def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
     Joined
     """
     tables = {name: read_table(path) for name, path in paths.items()}
-    if len(tables) == 1:
-        return alone(tables)
-    return join_tables(tables, key)
+    data = join_tables(tables, key) if len(tables) > 1 else alone(tables)
+    return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
 
 
 def alone(tables: Mapping[str, Any]) -> Joined:
     """One table, which needs no joining."""
-    return Joined(next(iter(tables.values())), {}, {}, {}, _reading(tables))
-
-
-def _reading(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: table.attrs["read_csv"] for name, table in tables.items() if "read_csv" in table.attrs}
+    return Joined(next(iter(tables.values())), {}, {}, {})
 
 
 def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
@@ -106,10 +106,7 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
             raise InputError(
                 f"Table {name!r}: the key {key!r} must name one row each, but {again!r} occurs again."
             )
-    counts = Counter(c for table in tables.values() for c in table.columns if c != key)
-    renamed = {
-        name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
-    }
+    renamed = rename_shared(tables, key)
     parts = {name: table.rename(columns=renamed[name]).set_index(key) for name, table in tables.items()}
     table = pd.concat(list(parts.values()), axis=1, join="inner").reset_index()
     if table.empty:
@@ -124,4 +121,160 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
         here = set(part.index)
         missing[name] = [k for k in every if k not in here]
     views = {name: list(part.columns) for name, part in parts.items()}
-    return Joined(table, views, renamed, missing, _reading(tables))
+    return Joined(table, views, renamed, missing)
+
+
+def rename_shared(tables: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
+    """New names of columns that several tables have: with the name of the table before them."""
+    counts = Counter(c for table in tables.values() for c in table.columns if c != key)
+    return {
+        name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
+    }
+
+
+# ---- new tables for a model that is there ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How tables were joined to learn from.
+
+    Attributes
+    ----------
+    key : str
+    tables : dict of str to dict
+        For each table its columns: their names there, and those after joining.
+    """
+
+    key: str
+    tables: dict[str, dict[str, str]]
+
+
+def layout_text(data: Joined, key: str, name: str) -> str:
+    """The layout of tables as JSON; `name` is the file of a single one."""
+    views = data.views or {Path(name).name.split(".")[0]: [c for c in data.table.columns if c != key]}
+    tables = {}
+    for table, columns in views.items():
+        plain = {new: old for old, new in data.renamed.get(table, {}).items()}
+        tables[table] = {plain.get(c, c): c for c in columns}
+    return json.dumps({"key": key, "tables": tables})
+
+
+def read_layout(folder: Path) -> Layout | None:
+    """The layout that a run has left in its folder; None where its rows have no key."""
+    path = folder / LAYOUT
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+        tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
+        return Layout(str(content["key"]), tables)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Take it from the run again.") from None
+
+
+def join_new(
+    tables: Mapping[str, Any], layout: Layout | None, needed: list[str], key: str
+) -> tuple[Joined, dict[str, str]]:
+    """Join new tables as those that a model was learnt from.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By name, in their order.
+    layout : Layout or None
+        Of the run.
+    needed : list of str
+        Columns of the model.
+    key : str
+        Default the key of the run.
+
+    Returns
+    -------
+    joined : Joined
+    stands_for : dict of str to str
+        For each table of the run the new one that was taken for it; empty where nothing was to be matched.
+    """
+    if len(tables) == 1 and (
+        layout is None or len(layout.tables) == 1 or set(needed) <= set(next(iter(tables.values())).columns)
+    ):
+        return alone(tables), {}
+    if layout is None or len(layout.tables) == 1:
+        return join_tables(tables, key), {}
+    key = key or layout.key
+    for name, table in tables.items():
+        need_column(table, key, f"the key of table {name!r}")
+    stands_for = match_tables(tables, layout, needed)
+    parts = {}
+    for old, new in stands_for.items():
+        names = {c: to for c, to in layout.tables[old].items() if c in tables[new].columns and c != key}
+        parts[old] = tables[new][[key, *names]].rename(columns=names)
+    return join_tables(parts, key), stands_for
+
+
+def match_tables(tables: Mapping[str, Any], layout: Layout, needed: list[str]) -> dict[str, str]:
+    """Which new table stands for which of a run: by their names, else by their order, else by their columns.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+    layout : Layout
+    needed : list of str
+        Columns of the model.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    olds, news = list(layout.tables), list(tables)
+    if len(olds) != len(news):
+        raise InputError(
+            f"The model was learnt from {len(olds)} tables ({', '.join(olds)}), but {len(news)} "
+            f"({', '.join(news)}) {'was' if len(news) == 1 else 'were'} given. Give one for each, in this order."
+        )
+    wanted = set(needed)
+    lacks = {
+        (old, new): [c for c, to in columns.items() if to in wanted and c not in tables[new].columns]
+        for old, columns in layout.tables.items()
+        for new in news
+    }
+    usual = _by_name(olds, news) or dict(zip(olds, news, strict=True))
+    if not any(lacks[pair] for pair in usual.items()):
+        return usual
+    found = _by_columns(olds, news, lacks)
+    if found is not None:
+        return found
+    old, new = next(pair for pair in usual.items() if lacks[pair])
+    raise InputError(
+        f"Table {new!r}, taken for {old!r} of the run, has no column {lacks[old, new][0]!r} "
+        f"({len(lacks[old, new])} are missing). Give the tables in the order {', '.join(olds)}, or name their files so."
+    )
+
+
+def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:
+    """Tables of the same names, or whose names hold all words of one old name each, such as rna and rna_new."""
+    if set(olds) == set(news):
+        return {old: old for old in olds}
+    words = {name: set(re.split(r"[\W_]+", name.casefold())) for name in (*olds, *news)}
+    found = {old: [new for new in news if words[old] <= words[new]] for old in olds}
+    if any(len(some) != 1 for some in found.values()):
+        return None
+    pairs = {old: some[0] for old, some in found.items()}
+    return pairs if len(set(pairs.values())) == len(olds) else None
+
+
+def _by_columns(
+    olds: list[str], news: list[str], lacks: Mapping[tuple[str, str], list[str]]
+) -> dict[str, str] | None:
+    """The only way in which every table has the columns that are needed, if there is one."""
+    left = {old: {new for new in news if not lacks[old, new]} for old in olds}
+    pairs: dict[str, str] = {}
+    # where there is only one way, some table always has but one choice
+    while left:
+        old = next((old for old, some in left.items() if len(some) == 1), None)
+        if old is None:
+            return None
+        [new] = left.pop(old)
+        pairs[old] = new
+        left = {other: some - {new} for other, some in left.items()}
+    return {old: pairs[old] for old in olds}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import difflib
 import re
-import warnings
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -35,14 +34,13 @@ def read_table(path: str | Path) -> Any:
         raise InputError(
             f"{source} is a folder; a table file is needed (.csv, .tsv, also .gz, .parquet or .npz)."
         )
-    kind = [suffix.lower() for suffix in source.suffixes]
     try:
-        if ".parquet" in kind or ".pq" in kind:
-            table = pd.read_parquet(source)
-        elif ".npz" in kind:
+        if is_text(source):
+            table = read_text(source)
+        elif ".npz" in _suffixes(source):
             table = read_arrays(source)
         else:
-            table = read_text(source)
+            table = pd.read_parquet(source)
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from error
     except InputError:
@@ -56,6 +54,11 @@ def read_table(path: str | Path) -> Any:
     if len(set(table.columns)) < len(table.columns):
         raise _same_name(source, list(table.columns))
     return table
+
+
+def is_text(path: str | Path) -> bool:
+    """Whether a file is read as text: whatever its name does not call Parquet or npz."""
+    return _suffixes(Path(path)).isdisjoint((".parquet", ".pq", ".npz"))
 
 
 def _same_name(source: Path, names: list[str]) -> InputError:
@@ -74,10 +77,45 @@ def read_text(path: Path) -> Any:
     Returns
     -------
     DataFrame
-        What `pandas.read_csv` was told is in ``attrs["read_csv"]``.
     """
     import pandas as pd
 
+    options, header, first = look_at_text(path)
+    surplus = len(first) - len(header)
+    if surplus > 0:
+        names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
+        # no column is called like these
+        table = pd.read_csv(path, **options, header=0, names=[*names, *(f"\x01{k}" for k in range(surplus))])
+        if table.iloc[:, len(header) :].notna().any(axis=None):
+            raise InputError(
+                f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every column, "
+                "also one of row names, and put quotation marks around fields that hold the separator."
+            )
+        table = table.iloc[:, : len(header)]
+    else:
+        table = pd.read_csv(path, **options)
+    while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
+        # a separator at the end of every line
+        table = table.iloc[:, :-1]
+    if options.get("sep") == ";":
+        _check_decimals(path, table)
+    return table
+
+
+def look_at_text(path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
+    """How a table of text is written.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    options : dict
+        For `pandas.read_csv`.
+    header, first : list of str
+        Fields of the first two lines.
+    """
     lines = _first_lines(path)
     separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & _suffixes(path) else ",")
     records = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
@@ -93,22 +131,7 @@ def read_text(path: Path) -> Any:
     if len(first) > len(header):
         # otherwise the first fields of a row would be taken for its name, and all others move by a column
         options["index_col"] = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            table = pd.read_csv(path, **options)
-        except pd.errors.ParserWarning:
-            raise InputError(
-                f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every column, "
-                "also one of row names, and put quotation marks around fields that hold the separator."
-            ) from None
-    while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
-        # a separator at the end of every line
-        table = table.iloc[:, :-1]
-    if separator == ";":
-        _check_decimals(path, table)
-    table.attrs["read_csv"] = options
-    return table
+    return options, header, first
 
 
 def _suffixes(path: Path) -> set[str]:
@@ -161,16 +184,15 @@ def _has_decimal_commas(records: Any, first: list[str]) -> bool:
 
 def _check_decimals(path: Path, table: Any) -> None:
     """Numbers that were left as text because commas and points are mixed would become categories."""
-    import pandas as pd
-
-    for name, column in table.items():
-        if pd.api.types.is_string_dtype(column) or column.dtype == object:
-            known = column.dropna().astype(str)
-            if len(known) and known.str.fullmatch(_EITHER).all() and known.str.contains("[.,]").any():
-                raise InputError(
-                    f"{path}: column {name!r} holds numbers with decimal commas, but the file has decimal points too. "
-                    "Write all numbers alike."
-                )
+    for name, kind in zip(table.columns, table.dtypes, strict=True):
+        if getattr(kind, "kind", "O") in "fiub":
+            continue
+        known = table[name].dropna().astype(str)
+        if len(known) and known.str.fullmatch(_EITHER).all() and known.str.contains("[.,]").any():
+            raise InputError(
+                f"{path}: column {name!r} holds numbers with decimal commas, but the file has decimal points too. "
+                "Write all numbers alike."
+            )
 
 
 def read_arrays(path: Path) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 
 from kernelweave.runs.fitting import Prepared, predictions, scores
 from kernelweave.runs.folders import csv_text, write_text, writing
-from kernelweave.runs.joining import Joined
+from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.scripts import script
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
 
-#: What `write_run` makes; predictions only where rows are held out.
-FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py")
+#: What `write_run` makes; predictions only where rows are held out, tables only where a key names them.
+FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT)
 
 
 def score_held(model: Any, prepared: Prepared, test: Any) -> Any:
@@ -24,7 +24,8 @@ def score_held(model: Any, prepared: Prepared, test: Any) -> Any:
     if not len(test):
         return None
     X, y = prepared.X.iloc[test], prepared.y[test]
-    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task))
+    keys = None if prepared.keys is None else prepared.keys.iloc[test]
+    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task, keys=keys))
 
 
 def write_run(
@@ -84,6 +85,11 @@ def write_run(
     about += [nested] if nested else []
     with writing():
         save(model, folder / "model.skops")
+        if spec.key:
+            write_text(folder / LAYOUT, layout_text(data, spec.key, Path(first).name))
+        else:
+            # of an earlier run
+            (folder / LAYOUT).unlink(missing_ok=True)
         if held is not None:
             write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
         settings = {"table": Path(first).name, **spec.model_dump()}

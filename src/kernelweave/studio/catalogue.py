@@ -19,6 +19,7 @@ from kernelweave.runs.tables import read_table
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import Places
+from kernelweave.studio.profiles import memory_of
 from kernelweave.studio.schema import Data, TableRef
 
 #: Tables that stay in memory, and the bytes they may take together.
@@ -123,22 +124,25 @@ class Catalogue:
         return table
 
     def _bytes(self) -> int:
-        return sum(int(table.memory_usage(index=False).sum()) for table in self._kept.values())
+        return sum(map(memory_of, self._kept.values()))
 
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""
         return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])
 
-    def join(self, data: Data) -> Joined:
-        """The tables to learn from, side by side."""
+    def tables(self, data: Data) -> dict[str, Any]:
+        """The tables to learn from, by name."""
         tables = {
             name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
         }
-        if len(tables) == 1:
-            return alone(tables)
-        if sum(table.size for table in tables.values()) > self.limits.cells:
+        if len(tables) > 1 and sum(table.size for table in tables.values()) > self.limits.cells:
             raise InputError(f"Together the tables have more than {self.limits.cells} cells.")
-        return join_tables(tables, data.key)
+        return tables
+
+    def join(self, data: Data) -> Joined:
+        """The tables to learn from, side by side."""
+        tables = self.tables(data)
+        return join_tables(tables, data.key) if len(tables) > 1 else alone(tables)
 
 
 def file_id(name: str) -> str:

@@ -19,6 +19,8 @@ class Limits:
         Rows times columns of a table.
     columns : int
         Columns of a table.
+    views : int
+        Bytes of a file of views.
     body : int
         Bytes of any other request.
     """
@@ -27,4 +29,5 @@ class Limits:
     unpacked: int = 2**30
     cells: int = 100_000_000
     columns: int = 100_000
+    views: int = 32_000_000
     body: int = 4 * 2**20

@@ -19,7 +19,7 @@ from kernelweave.studio.schema import KernelPreview, KernelPreviews
 
 #: Rows for thumbnails and alignments.
 SAMPLE = 300
-#: Kernels whose alignment is computed; beyond them a preview would take too long.
+#: Kernels whose alignment is computed, spread over all of them; more would take too long.
 MOST_KERNELS = 800
 #: Pixels of a thumbnail.
 PIXELS = 56
@@ -41,23 +41,25 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     -------
     KernelPreviews
     """
-    from kernelweave.views import as_table
-
     train, _ = split(prepared, spec)
     rows = _sample(train, prepared, spec.seed)
     frame = prepared.X.iloc[rows]
+    table = _encoded(frame)
     bank = make_kernels(spec, prepared)
     if bank is None:
-        bank = banks.default(prepared.X.iloc[train])
-    table = as_table(frame)
+        # categories that the sample lacks count too
+        bank = banks.default(prepared.X.iloc[train] if any(table.levels) else table)
     if spec.standardize:
         table = _standardized(table)
     target, order = _target(prepared.y[rows], prepared.task)
-    found: list[tuple[float, int | None, Array | None, Any]] = []
+    found: list[tuple[float, int | None, Any]] = []
+    # Gram matrices of the best ones so far
+    best: dict[int, Array] = {}
     triangle = 8.0 * len(train) * (len(train) + 1) / 2
     memory = 0.0
     cap = max(4, int(len(train) * MAX_RANK_SHARE))
-    for kernel in bank[:MOST_KERNELS]:
+    looked = np.linspace(0, len(bank) - 1, min(len(bank), MOST_KERNELS)).round().astype(int)
+    for k, kernel in enumerate(bank[index] for index in looked):
         with np.errstate(all="ignore"):
             features = kernel.features(table)
             rank = features.shape[1] if features is not None and features.shape[1] <= cap else None
@@ -65,25 +67,29 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
         memory += 8.0 * rank * len(train) if rank is not None else triangle
         if not np.isfinite(K).all():
             raise InputError(f"Kernel {kernel.label!r} overflows on these rows. Standardise the columns.")
-        found.append((_alignment(K, target), rank, K, kernel))
-    if len(bank) > MOST_KERNELS:
-        memory *= len(bank) / MOST_KERNELS
-    found.sort(key=lambda item: -item[0])
+        found.append((_alignment(K, target), rank, kernel))
+        best[k] = K
+        if len(best) > most:
+            # of equal ones the first stays, as in the order below
+            del best[min(best, key=lambda k: (found[k][0], -k))]
+    memory *= len(bank) / max(len(looked), 1)
+    ranking = sorted(range(len(found)), key=lambda k: -found[k][0])
     return KernelPreviews(
         n_kernels=len(bank),
+        n_looked=len(looked),
         memory=int(memory),
         budget=int(memory_budget(spec.max_memory)),
         n_rows=len(train),
         n_sampled=len(rows),
         kernels=[
             KernelPreview(
-                name=kernel.label,
-                view=view_of(kernel.label),
-                alignment=alignment,
-                rank=rank,
-                thumbnail=thumbnail(K[np.ix_(order, order)]) if k < most and K is not None else "",
+                name=found[k][2].label,
+                view=view_of(found[k][2].label),
+                alignment=found[k][0],
+                rank=found[k][1],
+                thumbnail=thumbnail(best[k][np.ix_(order, order)]) if k in best else "",
             )
-            for k, (alignment, rank, K, kernel) in enumerate(found)
+            for k in ranking
         ],
     )
 
@@ -102,6 +108,17 @@ def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
         number = min(len(members), max(2, round(SAMPLE * len(members) / len(train))))
         parts.append(rng.choice(members, number, replace=False))
     return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
+
+
+def _encoded(frame: Any) -> Any:
+    """The table of a frame; one of finite numbers alone is not read column by column."""
+    from kernelweave.views import Table, as_table
+
+    if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
+        values = frame.to_numpy(dtype=np.float64)
+        if np.isfinite(values).all():
+            return Table(values, tuple(frame.columns))
+    return as_table(frame)
 
 
 def _standardized(table: Any) -> Any:

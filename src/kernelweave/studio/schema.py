@@ -169,9 +169,12 @@ class KernelPreview(_Model):
 
 
 class KernelPreviews(_Model):
-    """All kernels before learning, best aligned first."""
+    """Kernels before learning, best aligned first."""
 
     n_kernels: int
+    n_looked: int = Field(
+        description="Kernels that alignments were computed of, spread evenly over all of them."
+    )
     memory: int = Field(description="Bytes for the training kernels.")
     budget: int = Field(description="Bytes that they may take before they are recomputed by tiles.")
     n_rows: int = Field(description="Rows to learn from.")
@@ -339,6 +342,9 @@ class Predicted(_Model):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     scores: dict[str, float] = Field(description="Where the table has the target.")
+    stands_for: dict[str, str] = Field(
+        default={}, description="For each of several tables of the run, the new one that was taken for it."
+    )
 
 
 # ---- results --------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ TOKEN_AGE = 3600.0
 SESSION_AGE = 30 * 86400.0
 LOGIN = "/login"
 UPLOAD = "/api/tables"
+#: Where the pages' own uploaders send files.
+PAGE_UPLOAD = re.compile(r"/_nicegui/client/[^/]+/upload/[0-9]+")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -196,8 +198,11 @@ class Guard:
                 await _too_large(body.most)(scope, receive, answer)
 
     def _most(self, scope: Scope) -> int:
-        is_table = scope["method"] == "POST" and scope["path"] == UPLOAD
-        return self.limits.upload if is_table else self.limits.body
+        if scope["method"] == "POST" and scope["path"] == UPLOAD:
+            return self.limits.upload
+        # a form around the file takes a little more
+        is_views = scope["method"] == "POST" and PAGE_UPLOAD.fullmatch(scope["path"])
+        return self.limits.views + 2**16 if is_views else self.limits.body
 
     def refuse(self, scope: Scope, connection: HTTPConnection) -> Response | None:
         """The answer to a request that may not pass, None to one that may."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from kernelweave.runs.fitting import (
     split,
 )
 from kernelweave.runs.folders import csv_text, write_text
-from kernelweave.runs.joining import Joined
+from kernelweave.runs.joining import Joined, join_new, read_layout
 from kernelweave.runs.spec import FitSpec, expand_views, parse_views
 from kernelweave.runs.tables import check_target, read_table
 from kernelweave.studio import profiles
@@ -96,6 +97,7 @@ class Studio:
         self.store = Store(self.places.database)
         self.catalogue = Catalogue(self.places, self.limits)
         self.queue = Queue(self.store, self.places, at_once, grace)
+        self._drafting = threading.Lock()
 
     def about(self) -> About:
         """Version, folder and limits."""
@@ -210,8 +212,12 @@ class Studio:
         """Views from the text of a file, without columns that the tables have not."""
         named = parse_views(text, "The file", gmt=form == "gmt")
         columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
-        views = expand_views(named, columns, partial=True)
         known = set(columns)
+        # gene sets name many columns that a table lacks, and comparing each with all columns takes long
+        likely = {
+            name: [c for c in view if c in known or set("*?[") & set(c)] for name, view in named.items()
+        }
+        views = expand_views(likely, columns, partial=True)
         unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
         return Views(views=views, n_unknown=len(unknown))
 
@@ -388,11 +394,15 @@ class Studio:
 
         model = load(self.artifact(run_id, "model.skops"))
         spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
-        table = self.catalogue.join(data).table
+        layout = read_layout(self.places.run(run_id))
+        needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+        joined, stands_for = join_new(self.catalogue.tables(data), layout, needed, data.key)
+        table = joined.table
+        key = data.key or (layout.key if layout else "")
         X = features_of(model, table)
         classifier = hasattr(model, "classes_")
         task = "classification" if classifier else "regression"
-        frame = predictions(model, X, task)
+        frame = predictions(model, X, task, keys=table[key] if key in table.columns else None)
         found: dict[str, float] = {}
         if spec.target in table.columns and not table[spec.target].isna().any():
             try:
@@ -415,6 +425,7 @@ class Studio:
             columns=[str(c) for c in frame.columns],
             rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
             scores=found,
+            stands_for=stands_for,
         )
 
     def compare(self, run_ids: list[str]) -> Comparison:
@@ -462,6 +473,11 @@ class Studio:
         """Keep what is being put together."""
         self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
         return draft
+
+    def change_draft(self, change: Callable[[Draft], Draft]) -> Draft:
+        """Make another draft of the one that is kept, while nobody else does."""
+        with self._drafting:
+            return self.set_draft(change(self.draft()))
 
 
 def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:

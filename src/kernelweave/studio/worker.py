@@ -256,6 +256,7 @@ class _Run:
             "predictions.csv": "predictions",
             "spec.toml": "settings",
             "script.py": "script",
+            "tables.json": "settings",
         }
         for name, kind in kinds.items():
             path = self.folder / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -20,6 +21,7 @@ from kernelweave.studio.pages.shell import (
     note,
     number,
     page,
+    pick_column,
     plural,
     said,
     size,
@@ -61,12 +63,26 @@ class _DataPage:
         with page(self.studio, "/", "Data", lead):
             with stack("kw-wide"):
                 with stack():
-                    await self.chosen()
+                    self.chosen()
                 with stack():
                     self.uploads()
+            self.below = stack()
+            if self.desk.data is None:
+                with self.below:
+                    await self.about()
+                return
+            # large tables take a while to read, and the page is there first
+            with self.below:
+                ui.spinner(size="2rem").props('aria-label="Reading the tables"')
+            ui.timer(0.05, self.first_look, once=True)
+
+    async def first_look(self) -> None:
+        """Read the tables once the page is shown."""
+        self.below.clear()
+        with self.below:
             await self.about()
 
-    async def renew(self) -> None:
+    def renew(self) -> None:
         """Show what has changed."""
         self.desk = Desk(self.studio)
         self.chosen.refresh()
@@ -75,10 +91,9 @@ class _DataPage:
     # ---- choosing ---------------------------------------------------------------------------------
 
     @ui.refreshable_method
-    async def chosen(self) -> None:
+    def chosen(self) -> None:
         refs = {ref.id: ref for ref in self.studio.tables()}
-        data = self.desk.data
-        ids = [t for t in data.tables if t in refs] if data else []
+        ids, gone = self.desk.found()
         with card("Tables"):
             groups = sorted(refs.values(), key=lambda r: (r.source != "data folder", r.name.lower()))
             options = {
@@ -91,56 +106,71 @@ class _DataPage:
             pick.props("outlined dense options-dense clearable").style("width: 100%")
             for table_id in ids:
                 ref = refs[table_id]
-                with ui.element("div").classes("kw-file"):
-                    with ui.element("div"):
-                        text(ref.name, "b").style("font-weight: 500; overflow-wrap: anywhere")
-                        text(ref.about or f"{ref.source}, {size(ref.size)}", "small")
-                    remove = ui.button(icon="close", on_click=lambda t=table_id: self._drop(t))
-                    remove.props("flat round dense").props["aria-label"] = f"Leave out {ref.name}"
-            if data is not None and len(ids) > 1:
-                self._joining(self.desk.joined())
+                self._file(table_id, ref.name, ref.about or f"{ref.source}, {size(ref.size)}")
+            for table_id in gone:
+                self._file(table_id, "A removed table", "It is no longer in the data folder.")
+            if gone:
+                note("Put the file back and load this page again, or leave the table out.", "warn")
+            self.key_place = stack()
+
+    def _file(self, table_id: str, name: str, about: str) -> None:
+        """A chosen table, which can be left out."""
+        with ui.element("div").classes("kw-file"):
+            with ui.element("div"):
+                text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
+                text(about, "small")
+            remove = ui.button(icon="close", on_click=lambda: self._drop(table_id))
+            remove.props("flat round dense").props["aria-label"] = f"Leave out {name}"
 
     async def _pick(self, event: Any) -> None:
         if event.value:
-            data = self.desk.data
-            tables = [*(data.tables if data else []), event.value]
-            await self._choose(tables, data.key if data else "")
+            await self._add(event.value)
+
+    async def _add(self, table_id: str) -> None:
+        # another window may have chosen tables since
+        self.desk = Desk(self.studio)
+        tables, _ = self.desk.found()
+        await self._choose([*tables, table_id], self.desk.data.key if self.desk.data else "")
 
     async def _drop(self, table_id: str) -> None:
-        data = self.desk.data
-        if data is not None:
-            await self._choose([t for t in data.tables if t != table_id], data.key)
+        self.desk = Desk(self.studio)
+        tables, _ = self.desk.found()
+        key = self.desk.data.key if self.desk.data else ""
+        await self._choose([t for t in tables if t != table_id], key)
 
     async def _choose(self, tables: list[str], key: str) -> None:
+        tables = list(dict.fromkeys(tables))
         try:
             for table_id in tables:
                 await offload(self.studio.catalogue.read, table_id)
+            if len(tables) > 1 and not key:
+                shared = (await offload(self.studio.join, Data(tables=tables))).keys
+                key = shared[0] if shared else ""
+            lost = await offload(self.desk.set_tables, tables, key)
         except InputError as error:
             said(error)
             return
-        if len(tables) > 1 and not key:
-            shared = await offload(lambda: self.studio.join(self.desk_data(tables)).keys)
-            key = shared[0] if shared else ""
-        await offload(self.desk.set_tables, tables, key)
-        await self.renew()
+        if lost:
+            target = self.desk.spec.target
+            now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
+            ui.notify(
+                f"Set anew, because the tables lack it: {'; '.join(lost)}.{now if target else ''}",
+                type="warning",
+                multi_line=True,
+                timeout=8000,
+                close_button="Close",
+            )
+        self.renew()
 
-    @staticmethod
-    def desk_data(tables: list[str]) -> Any:
-        """Tables without a key yet."""
-        return Data(tables=tables)
-
-    def _joining(self, joined: Joining | None) -> None:
+    def _joining(self, joined: Joining) -> None:
         data = self.desk.data
-        if joined is None or data is None:
-            return
+        assert data is not None
 
         async def change(event: Any) -> None:
-            await self._choose(data.tables, event.value or "")
+            await self._choose(self.desk.found()[0], event.value or "")
 
         options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
-        value = data.key if data.key in options else None
-        key = ui.select(options, value=value, label="Key: the column that names the rows", on_change=change)
-        key.props("outlined dense options-dense")
+        pick_column(options, data.key, "Key: the column that names the rows", change)
         if joined.problem:
             note(joined.problem, "warn")
             return
@@ -167,8 +197,7 @@ class _DataPage:
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
 
     async def _uploaded(self, table_id: str) -> None:
-        data = self.desk.data
-        await self._choose([*(data.tables if data else []), table_id], data.key if data else "")
+        await self._add(table_id)
 
     # ---- what is in them --------------------------------------------------------------------------
 
@@ -188,9 +217,15 @@ class _DataPage:
                     ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
         joined = await offload(self.desk.joined)
-        if joined is None or joined.problem:
-            if newest() and joined is not None and len(data.tables) == 1:
-                note(joined.problem, "bad")
+        if joined is None or not newest():
+            return
+        if len(joined.sides) > 1:
+            self.key_place.clear()
+            with self.key_place:
+                self._joining(joined)
+        elif joined.problem:
+            note(joined.problem, "bad")
+        if joined.problem:
             return
         target = await offload(self._look_at_target, data, joined)
         looks = [await offload(self._look, table_id) for table_id in data.tables]
@@ -229,10 +264,12 @@ class _DataPage:
         spec = self.desk.spec
         with card("Target"):
             options = [c for c in joined.columns if c != data.key]
-            value = spec.target if spec.target in options else None
-            pick = ui.select(options, value=value, label="Column to predict", with_input=len(options) > 12)
-            pick.props("outlined dense options-dense")
-            pick.on_value_change(lambda event: self._set(target=event.value or "", task="auto"))
+            pick_column(
+                options,
+                spec.target,
+                "Column to predict",
+                lambda event: self._set(target=event.value or "", task="auto"),
+            )
             if found is None:
                 text("Without a target there is nothing to learn.").classes("kw-hint")
                 return
@@ -262,6 +299,9 @@ class _DataPage:
             said(error)
         self.about.refresh()
 
+    def _set_role(self, name: str, event: Any) -> None:
+        self._set(**{name: event.value or ""})
+
     def _roles(self, joined: Joining) -> None:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
@@ -272,24 +312,22 @@ class _DataPage:
                 ("holdout", "Held-out rows", "A column that says test, yes or 1"),
                 ("weights", "Weights", "How much each row counts"),
             ):
-                value = getattr(spec, name)
-                pick = ui.select(
+                pick_column(
                     options,
-                    value=value if value in options else None,
-                    label=label,
-                    with_input=len(options) > 12,
-                    on_change=lambda event, name=name: self._set(**{name: event.value or ""}),
+                    getattr(spec, name),
+                    label,
+                    partial(self._set_role, name),
+                    clearable=True,
+                    hint=hint,
                 )
-                pick.props("outlined dense options-dense clearable").props["hint"] = hint
-            drop = ui.select(
+            pick_column(
                 options,
-                value=[c for c in names_in(spec.drop) if c in options],
-                label="Leave out",
+                names_in(spec.drop),
+                "Leave out",
+                lambda event: self._set(drop=list(event.value)),
                 multiple=True,
-                with_input=len(options) > 12,
-                on_change=lambda event: self._set(drop=list(event.value)),
+                clearable=True,
             )
-            drop.props("outlined dense options-dense use-chips clearable")
             missing = {"error": "refuse to run", "drop": "leave out those rows"}
             ui.select(
                 missing,

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.runs.spec import FitSpec, check_spec
+from kernelweave.runs.fitting import BANKS
+from kernelweave.runs.joining import rename_shared
+from kernelweave.runs.spec import FitSpec, check_spec, names_in
 from kernelweave.studio.schema import Data, Draft, Joining
 from kernelweave.studio.service import Studio
 
-#: Settings that name columns, and lose their meaning with another table.
-OF_A_TABLE = ("target", "task", "weights", "group", "holdout", "drop", "views", "kernels")
+#: Settings that name columns or views, and lose their meaning with other tables; what they are called.
+OF_A_TABLE = {
+    "target": "target",
+    "task": "task",
+    "weights": "weights",
+    "group": "groups",
+    "holdout": "held-out rows",
+    "drop": "columns to leave out",
+    "views": "views",
+    "kernels": "kernels",
+}
+
+#: Where a column comes from: the id of a table, and the name there.
+Origin = tuple[str, str]
 
 
 class Desk:
@@ -24,6 +39,7 @@ class Desk:
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
         self.draft: Draft = studio.draft()
+        self._kept = self.draft.model_copy(deep=True)
 
     @property
     def spec(self) -> FitSpec:
@@ -36,39 +52,141 @@ class Desk:
         return self.draft.data
 
     def keep(self) -> None:
-        """Write the draft down."""
-        self.studio.set_draft(self.draft)
+        """Write down what has changed here; the rest of the draft may have changed in another window."""
+        before, now = self._kept, self.draft
+
+        def change(stored: Draft) -> Draft:
+            changed = {name: value for name, value in now.spec if value != getattr(before.spec, name)}
+            return Draft(
+                data=now.data if now.data != before.data else stored.data,
+                spec=stored.spec.model_copy(update=changed),
+                name=now.name if now.name != before.name else stored.name,
+            )
+
+        self.studio.change_draft(change)
+        self._kept = now.model_copy(deep=True)
 
     def set(self, **values: Any) -> None:
         """Change settings; wrong ones are an `InputError` and change nothing."""
+        if OF_A_TABLE.keys() & values.keys() and self.studio.draft().data != self.data:
+            raise InputError("The tables have been changed in another window. Load this page again.")
         self.draft.spec = check_spec({**self.draft.spec.model_dump(), **values})
         self.keep()
 
-    def set_tables(self, tables: list[str], key: str = "") -> None:
-        """Choose tables; settings that name columns of others are forgotten."""
-        changed = self.data is None or set(self.data.tables) != set(tables)
+    # ---- tables -----------------------------------------------------------------------------------
+
+    def found(self) -> tuple[list[str], list[str]]:
+        """Ids of the chosen tables: those that are there, and those that have been removed."""
+        known = {ref.id for ref in self.studio.tables()}
+        chosen = self.data.tables if self.data else []
+        return [t for t in chosen if t in known], [t for t in chosen if t not in known]
+
+    def set_tables(self, tables: list[str], key: str = "") -> list[str]:
+        """Choose tables.
+
+        Parameters
+        ----------
+        tables : list of str
+        key : str, default=""
+
+        Returns
+        -------
+        list of str
+            Settings that could not be kept, because these tables lack their columns or views.
+        """
+        old, lost = self.data, []
         self.draft.data = Data(tables=tables, key=key) if tables else None
-        if changed:
+        if old is not None and set(old.tables) & set(tables):
+            lost = self._carry_over(old, Data(tables=tables, key=key))
+        else:
             fresh = FitSpec()
-            values = {name: getattr(fresh, name) for name in OF_A_TABLE}
-            self.draft.spec = self.draft.spec.model_copy(update=values)
+            self._update(**{name: getattr(fresh, name) for name in OF_A_TABLE})
             self.draft.name = ""
             self._guess_target()
         self.keep()
+        return lost
+
+    def _update(self, **values: Any) -> None:
+        self.draft.spec = self.draft.spec.model_copy(update=values)
+
+    def _carry_over(self, old: Data, new: Data) -> list[str]:
+        """Keep the settings whose columns are in the new tables too, by their names there; say which are not."""
+        spec, lost = self.draft.spec, []
+        columns = self._origins(new)
+        came = {origin: name for name, origin in columns.items()}
+        now = {name: came.get(origin, "") for name, origin in self._origins(old).items()}
+        for name in ("target", "weights", "group", "holdout"):
+            value = getattr(spec, name)
+            if value and not now.get(value):
+                lost.append(f"{OF_A_TABLE[name]} {value!r}")
+            self._update(**{name: now.get(value, "")})
+        if spec.target and not self.spec.target:
+            self._update(task="auto")
+        if not self.spec.target:
+            self._guess_target()
+        drop = names_in(spec.drop)
+        gone = [name for name in drop if not now.get(name) and name != new.key]
+        if gone:
+            lost.append(f"columns to leave out {', '.join(map(repr, gone[:5]))}{', …' if gone[5:] else ''}")
+        self._update(drop=[now[name] for name in drop if now.get(name)])
+        views: dict[str, list[str]] = {}
+        if isinstance(spec.views, dict):
+            views = self._carry_views(old, columns, now)
+            if gone := [view for view in spec.views if view not in views]:
+                lost.append(f"views {', '.join(map(repr, gone[:5]))}{', …' if gone[5:] else ''}")
+            self._update(views=views or "")
+        kernels = kernels_for(spec.kernels, list(views or (self._names(new) if len(new.tables) > 1 else ())))
+        if kernels != spec.kernels and (isinstance(kernels, str) or len(kernels) < len(spec.kernels)):
+            lost.append("kernels")
+        self._update(kernels=kernels)
+        return lost
+
+    def _carry_views(
+        self, old: Data, columns: Mapping[str, Origin], now: Mapping[str, str]
+    ) -> dict[str, list[str]]:
+        """Views that were made here, and one more for every table that has come."""
+        spec = self.spec
+        assert isinstance(spec.views, dict)
+        views = {view: [now[c] for c in names if now.get(c)] for view, names in spec.views.items()}
+        views = {view: names for view, names in views.items() if names}
+        roles = {spec.target, spec.weights, spec.group, spec.holdout, *names_in(spec.drop)}
+        assert self.data is not None
+        for table_id, name in zip(dict.fromkeys(self.data.tables), self._names(self.data), strict=True):
+            found = [c for c, origin in columns.items() if origin[0] == table_id and c not in roles]
+            if views and table_id not in old.tables and found:
+                views[name if name not in views else f"table {name}"] = found
+        return views
+
+    def _origins(self, data: Data) -> dict[str, Origin]:
+        """Where the columns of the tables side by side come from; tables that are gone have none."""
+        known = {ref.id for ref in self.studio.tables()}
+        ids = [table_id for table_id in dict.fromkeys(data.tables) if table_id in known]
+        if not ids:
+            return {}
+        names = dict(zip(self._names(Data(tables=ids)), ids, strict=True))
+        tables = {name: self.studio.catalogue.read(table_id) for name, table_id in names.items()}
+        renamed = rename_shared(tables, data.key) if len(tables) > 1 else {}
+        return {
+            renamed.get(table, {}).get(name, name): (names[table], name)
+            for table, frame in tables.items()
+            for name in frame.columns
+            if len(tables) == 1 or name != data.key
+        }
+
+    def _names(self, data: Data) -> list[str]:
+        return list(self.studio.catalogue.paths(data))
 
     def _guess_target(self) -> None:
         if self.data is None:
             return
-        for table_id in self.data.tables:
-            try:
-                names = list(self.studio.catalogue.read(table_id).columns)
-            except InputError:
-                continue
-            lower = {name.lower(): name for name in reversed(names)}
-            for usual in ("target", "class", "label", "outcome", "y"):
-                if usual in lower:
-                    self.draft.spec = self.draft.spec.model_copy(update={"target": lower[usual]})
+        columns = [(name, plain.lower()) for name, (_, plain) in self._origins(self.data).items()]
+        for usual in ("target", "class", "label", "outcome", "y"):
+            for name, plain in columns:
+                if plain == usual:
+                    self._update(target=name)
                     return
+
+    # ---- columns ----------------------------------------------------------------------------------
 
     def joined(self) -> Joining | None:
         """The tables side by side; None while nothing is chosen or they cannot be read."""
@@ -81,8 +199,6 @@ class Desk:
 
     def features(self, joined: Joining) -> list[str]:
         """Columns to learn from, before views."""
-        from kernelweave.runs.spec import names_in
-
         spec = self.spec
         key = self.data.key if self.data else ""
         leave = {spec.target, spec.weights, spec.group, spec.holdout, key, *names_in(spec.drop)}
@@ -91,3 +207,22 @@ class Desk:
     def views(self) -> dict[str, list[str]]:
         """Views that were made here."""
         return dict(self.spec.views) if isinstance(self.spec.views, dict) else {}
+
+
+def kernels_for(kernels: str | dict[str, str], views: list[str]) -> str | dict[str, str]:
+    """What of a choice of kernels can be kept.
+
+    Parameters
+    ----------
+    kernels : str or dict of str to str
+    views : list of str
+        Names of the views there are; empty if kernels see all columns.
+
+    Returns
+    -------
+    str or dict of str to str
+    """
+    if isinstance(kernels, dict):
+        return {view: text for view, text in kernels.items() if view in views} or "default"
+    is_bank = kernels.strip().lower().replace("-", "_") in BANKS
+    return "default" if views and is_bank else kernels

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
 from kernelweave.studio.methods import settings
-from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.desk import Desk, kernels_for
 from kernelweave.studio.pages.shell import (
     Turn,
     card,
@@ -33,10 +35,12 @@ from kernelweave.studio.service import Studio
 
 #: Columns that are shown as chips at once.
 MOST_CHIPS = 250
+#: Views with a card of their own.
+MOST_CARDS = 60
 THUMBNAILS = 24
 
 BANKS = {
-    "default": "Default: linear, quadratic, cubic and Gaussian, on all columns and on each",
+    "default": "Default: linear, quadratic, cubic and Gaussian, on all columns",
     "rls2": "RLS2 paper: polynomial 1 to 3 and 10 Gaussian, on all and on each",
     "simplemkl": "SimpleMKL paper: Gaussian and polynomial, on all and on each",
     "rkl": "RKL paper: 10 Gaussian widths, polynomial 1 to 10, on all columns",
@@ -52,6 +56,9 @@ SHAPES = {
     "categorical": "Categories",
 }
 OWN = "own"
+SELECT_FIRST = (
+    "Select columns first: press their names below, or show the columns of a view and press them there."
+)
 
 
 def add(studio: Studio) -> None:
@@ -71,28 +78,47 @@ class _KernelsPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.chosen: set[str] = set()
-        self.search = ""
+        #: what is searched for among the columns of a view, or of none
+        self.search: dict[str, str] = {}
+        #: views whose columns are shown
+        self.opened: set[str] = set()
         self.joined: Joining | None = None
         self.turn = Turn()
 
     async def build(self) -> None:
         lead = "Views are groups of columns that belong together. Each gets its kernels, and learning weighs them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
-            self.joined = await offload(self.desk.joined)
-            if self.joined is None or self.joined.problem or not self.desk.spec.target:
-                with card(), empty("grid_view", "Choose a table and a target first."):
-                    ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props(
-                        "outline"
-                    )
+            if self.desk.data is None or not self.desk.spec.target:
+                self.nothing_yet()
+                return
+            # large tables take a while to read, and the page is there first
+            self.place = stack()
+            with self.place:
+                ui.spinner(size="2rem").props('aria-label="Reading the tables"')
+            ui.timer(0.05, self.first_read, once=True)
+
+    @staticmethod
+    def nothing_yet() -> None:
+        """There is no table, or no target."""
+        with card(), empty("grid_view", "Choose a table and a target first."):
+            ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props("outline")
+
+    async def first_read(self) -> None:
+        """Read the tables once the page is shown."""
+        self.joined = await offload(self.desk.joined)
+        self.place.clear()
+        with self.place:
+            if self.joined is None or self.joined.problem:
+                self.nothing_yet()
                 return
             self.views()
             self.settings()
             with card("Kernels before learning") as aside:
                 with aside:
                     ui.button("Look again", icon="refresh", on_click=self.preview.refresh).props("flat dense")
-                # the page is there first
-                self.place = stack()
-                with self.place:
+                # what can be chosen is there first
+                self.pictures = stack()
+                with self.pictures:
                     ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
                 ui.timer(0.05, self.first_look, once=True)
             with ui.element("div").classes("kw-end"):
@@ -102,8 +128,8 @@ class _KernelsPage:
 
     async def first_look(self) -> None:
         """Compute the preview once the page is shown."""
-        self.place.clear()
-        with self.place:
+        self.pictures.clear()
+        with self.pictures:
             await self.preview()
 
     def change(self, **values: Any) -> None:
@@ -115,24 +141,39 @@ class _KernelsPage:
         self.views.refresh()
         self.preview.refresh()
 
+    def change_views(self, views: dict[str, list[str]]) -> None:
+        """Keep views, and the kernels of those that are still there."""
+        assert self.joined is not None
+        views = {name: columns for name, columns in views.items() if columns}
+        self.chosen = set()
+        kernels = kernels_for(self.desk.spec.kernels, list(views or self.joined.views))
+        self.change(views=views or "", kernels=kernels)
+        self.settings.refresh()
+
     # ---- views ------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
         """Columns to learn from."""
         return self.desk.features(self.joined) if self.joined else []
 
+    def groups(self) -> dict[str, list[str]]:
+        """Views that were made here, or else the tables if there are several."""
+        if self.joined is None or self.desk.views():
+            return self.desk.views()
+        known = set(self.names())
+        found = {name: [c for c in columns if c in known] for name, columns in self.joined.views.items()}
+        return {name: columns for name, columns in found.items() if columns}
+
     @ui.refreshable_method
     def views(self) -> None:
         assert self.joined is not None
         names = self.names()
-        views = self.desk.views()
-        given = self.joined.views if not views else {}
+        own, views = bool(self.desk.views()), self.groups()
         with card("Views") as aside:
             with aside:
-                if views:
-                    ui.button(
-                        "No views", icon="clear", on_click=lambda: self.change(views="", kernels="default")
-                    ).props("flat dense")
+                if own:
+                    label = "Tables as views" if self.joined.views else "No views"
+                    ui.button(label, icon="clear", on_click=lambda: self.change_views({})).props("flat dense")
                 ui.button("By name", icon="auto_awesome", on_click=self.group).props("flat dense").tooltip(
                     "Columns whose names begin or end alike"
                 )
@@ -140,68 +181,83 @@ class _KernelsPage:
                     "flat dense"
                 ).tooltip("TOML with a table [views], or GMT gene sets")
                 ui.button("New view", icon="add", on_click=self.new_view).props("outline dense")
-            if not views and not given:
+            if not views:
                 text(
-                    f"No views: kernels see all {len(names)} columns, and each of them. Make views where columns come "
-                    "from different sources or measure different things."
+                    f"No views: kernels see all {len(names)} columns together or one at a time, as chosen below. Make "
+                    "views where columns come from different sources or measure different things."
                 ).classes("kw-hint")
-            if given:
-                text("Each table is a view. Make views of your own to divide them otherwise.").classes(
-                    "kw-hint"
-                )
-            used = {c for columns in views.values() for c in columns}
-            rest = [c for c in names if c not in used]
+            elif not own:
+                text(
+                    "Each table is a view. Show the columns of one to move them, or to make a new view of them."
+                ).classes("kw-hint")
             with ui.element("div").classes("kw-grid"):
-                for name, columns in (
-                    views or {k: [c for c in v if c in names] for k, v in given.items()}
-                ).items():
-                    self.view_card(name, columns, own=bool(views))
-            if not given and (rest or not views):
-                self.shelf(rest if views else names, bool(views))
+                for name in list(views)[:MOST_CARDS]:
+                    self.view_card(name, views[name])
+            if len(views) > MOST_CARDS:
+                hidden = plural(len(views) - MOST_CARDS, "more view is", "more views are")
+                text(f"{hidden} not shown, and learnt from all the same.").classes("kw-hint")
+            used = {c for columns in views.values() for c in columns}
+            self.shelf([c for c in names if c not in used], bool(views))
 
     def shelf(self, names: list[str], some: bool) -> None:
-        """Columns that can be selected, or dragged to a view."""
-        with stack():
+        """Columns in no view: they can be selected, or dragged to one; others are dropped here to take them out."""
+        with stack() as zone:
+            if some:
+                zone.classes("kw-drop").props('role=group aria-label="Columns in no view"')
+                self.receive(zone, self.take_out)
             with ui.element("div").classes("kw-row"):
                 text("Columns in no view" if some else "Columns", "h3")
                 tag(plural(len(names), "column"))
-                if some and names:
+                if some:
                     text("These are not learnt from.").classes("kw-hint")
-            if not names:
-                return
-            with ui.element("div").classes("kw-row"):
-                find = (
-                    ui.input("Find columns", value=self.search)
-                    .props("outlined dense clearable")
-                    .classes("grow")
-                )
-                shown = [c for c in names if self.search.lower() in c.lower()]
+            if names:
+                self.chips(names, "")
 
-                def look(event: Any) -> None:
-                    self.search = event.value or ""
-                    chips.refresh()
+    @staticmethod
+    def receive(zone: Any, action: Callable[[], None]) -> None:
+        """Let columns be dropped on an element."""
+        zone.on("dragover.prevent", lambda: zone.classes("over"), throttle=0.3)
+        zone.on("dragleave", lambda: zone.classes(remove="over"))
+        zone.on("drop.prevent", guarded(action))
 
-                find.on_value_change(look)
+    def chips(self, names: list[str], view: str) -> None:
+        """Columns that can be searched and selected; of a view, or of none."""
 
-                def select_all() -> None:
-                    found = [c for c in names if self.search.lower() in c.lower()]
-                    self.chosen = set() if set(found) <= self.chosen else self.chosen | set(found)
-                    chips.refresh()
+        def found() -> list[str]:
+            part = self.search.get(view, "").lower()
+            return [c for c in names if part in c.lower()]
 
-                ui.button("Select all found", on_click=select_all).props("flat dense")
+        def look(event: Any) -> None:
+            self.search[view] = event.value or ""
+            shown.refresh()
+
+        def select_all() -> None:
+            these = set(found())
+            self.chosen = self.chosen - these if these <= self.chosen else self.chosen | these
+            shown.refresh()
+
+        @ui.refreshable
+        def shown() -> None:
+            these = found()
+            with ui.element("div").classes("kw-chips").props("role=group") as group:
+                group.props["aria-label"] = f"Columns of {view}" if view else "Columns"
+                for name in these[:MOST_CHIPS]:
+                    self.chip(name)
+            if len(these) > MOST_CHIPS:
+                text(f"{len(these) - MOST_CHIPS} more columns: search for them.").classes("kw-hint")
+
+        with ui.element("div").classes("kw-row"):
+            label = f"Find columns of {view}" if view else "Find columns"
+            find = ui.input(label, value=self.search.get(view, ""), on_change=look)
+            find.props("outlined dense clearable").classes("grow")
+            ui.button("Select all found", on_click=select_all).props("flat dense")
+            if view:
+                ui.button("Take out", icon="remove", on_click=guarded(self.take_out)).props(
+                    "flat dense"
+                ).tooltip("The selected columns are in no view then, and not learnt from")
+            else:
                 ui.button("New view of the selection", icon="add", on_click=self.new_view).props("flat dense")
-            del shown
-
-            @ui.refreshable
-            def chips() -> None:
-                found = [c for c in names if self.search.lower() in c.lower()]
-                with ui.element("div").classes("kw-chips").props('role=group aria-label="Columns"'):
-                    for name in found[:MOST_CHIPS]:
-                        self.chip(name)
-                if len(found) > MOST_CHIPS:
-                    text(f"{len(found) - MOST_CHIPS} more columns: search for them.").classes("kw-hint")
-
-            chips()
+        shown()
 
     def chip(self, name: str) -> None:
         """A column that can be pressed or dragged."""
@@ -223,36 +279,54 @@ class _KernelsPage:
         button.on("click", press)
         button.on("dragstart", drag)
 
-    def view_card(self, name: str, columns: list[str], *, own: bool) -> None:
+    def view_card(self, name: str, columns: list[str]) -> None:
         """A view: its columns, its kernels, and a place to drop more."""
         zone = ui.element("div").classes("kw-drop").props("role=group")
         zone.props["aria-label"] = f"View {name}"
-        zone.on("dragover.prevent", lambda: zone.classes("over"), throttle=0.3)
-        zone.on("dragleave", lambda: zone.classes(remove="over"))
-        zone.on("drop.prevent", guarded(lambda: self.put(name)))
+        self.receive(zone, lambda: self.put(name))
         with zone:
             with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
                 text(name, "h3").style(
                     "flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap"
                 )
                 tag(plural(len(columns), "column"))
-                if own:
-                    more = ui.button(icon="add", on_click=guarded(lambda: self.put(name))).props(
-                        "flat round dense size=sm"
-                    )
-                    more.props["aria-label"] = f"Add the selected columns to {name}"
-                    gone = ui.button(icon="close", on_click=lambda: self.remove(name)).props(
-                        "flat round dense size=sm"
-                    )
-                    gone.props["aria-label"] = f"Remove the view {name}"
-            few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
-            text(few).classes("kw-hint").style("overflow-wrap: anywhere")
+                more = ui.button(icon="add", on_click=guarded(lambda: self.put(name))).props(
+                    "flat round dense size=sm"
+                )
+                more.props["aria-label"] = f"Add the selected columns to {name}"
+                gone = ui.button(icon="close", on_click=lambda: self.remove(name)).props(
+                    "flat round dense size=sm"
+                )
+                gone.props["aria-label"] = f"Remove the view {name}"
+            self.members(name, columns)
             kernels = self.desk.spec.kernels
             self.kernel_choice(kernels.get(name, "default") if isinstance(kernels, dict) else kernels, name)
 
+    def members(self, name: str, columns: list[str]) -> None:
+        """The columns of a view: the first ones as text, or all of them to be selected."""
+
+        @ui.refreshable
+        def shown() -> None:
+            is_open = name in self.opened
+            if not is_open:
+                few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
+                text(few).classes("kw-hint").style("overflow-wrap: anywhere")
+            label, icon = ("Hide columns", "expand_less") if is_open else ("Show columns", "expand_more")
+            button = ui.button(label, icon=icon, on_click=turn).props("flat dense no-caps size=sm")
+            button.props["aria-label"] = f"{label} of {name}"
+            button.props["aria-expanded"] = "true" if is_open else "false"
+            if is_open:
+                self.chips(columns, name)
+
+        def turn() -> None:
+            self.opened ^= {name}
+            shown.refresh()
+
+        shown()
+
     def kernel_choice(self, value: str, view: str) -> None:
         """Which kernels a view gets, or all columns do."""
-        known = SHAPES if view else BANKS
+        known = SHAPES if view else banks_for(len(self.names()))
         options = {**known, OWN: "Other kernels …"}
         shown = value if value in known else OWN
         label = "Kernels" if not view else f"Kernels of {view}"
@@ -294,29 +368,33 @@ class _KernelsPage:
     def put(self, view: str) -> None:
         """Move the selected columns to a view."""
         if not self.chosen:
-            raise InputError("Select columns first: press their names below.")
-        views = self.desk.views()
+            raise InputError(SELECT_FIRST)
         moved = [c for c in self.names() if c in self.chosen]
-        out = {
-            name: [c for c in columns if c not in self.chosen] + (moved if name == view else [])
-            for name, columns in views.items()
-        }
-        self.chosen = set()
-        self.change(views={name: columns for name, columns in out.items() if columns})
+        self.change_views(
+            {
+                name: [c for c in columns if c not in self.chosen] + (moved if name == view else [])
+                for name, columns in self.groups().items()
+            }
+        )
+
+    def take_out(self) -> None:
+        """Take the selected columns out of their views."""
+        views = self.groups()
+        if not any(c in self.chosen for columns in views.values() for c in columns):
+            raise InputError("Select columns of a view first: show its columns and press their names.")
+        left = {name: [c for c in columns if c not in self.chosen] for name, columns in views.items()}
+        if not any(left.values()):
+            raise InputError("One view must keep a column. Remove the views instead.")
+        self.change_views(left)
 
     def remove(self, view: str) -> None:
         """Take a view apart."""
-        views = self.desk.views()
-        views.pop(view, None)
-        kernels = self.desk.spec.kernels
-        if isinstance(kernels, dict):
-            kernels = {name: value for name, value in kernels.items() if name in views}
-        self.change(views=views or "", kernels=kernels if views else "default")
+        self.change_views({name: columns for name, columns in self.groups().items() if name != view})
 
     def new_view(self) -> None:
         """Ask for a name, and make a view of the selected columns."""
         if not self.chosen:
-            said(InputError("Select columns first: press their names."))
+            said(InputError(SELECT_FIRST))
             return
         with ui.dialog() as dialog, ui.card().style("min-width: min(24rem, 90vw)"):
             text("New view", "h2")
@@ -325,15 +403,14 @@ class _KernelsPage:
 
             def make() -> None:
                 given = (name.value or "").strip()
-                views = self.desk.views()
+                views = self.groups()
                 if not given or given in views or ":" in given:
                     name.props("error").props["error-message"] = "A new name without a colon is needed."
                     return
                 moved = [c for c in self.names() if c in self.chosen]
                 rest = {v: [c for c in columns if c not in self.chosen] for v, columns in views.items()}
-                self.chosen = set()
                 dialog.close()
-                self.change(views={**{v: c for v, c in rest.items() if c}, given: moved})
+                self.change_views({**rest, given: moved})
 
             name.on("keydown.enter", make)
             with ui.element("div").classes("kw-end").style("width: 100%"):
@@ -351,7 +428,7 @@ class _KernelsPage:
                 )
             )
             return
-        self.change(views=views, kernels="default")
+        self.change_views(views)
 
     def open_file(self) -> None:
         """Read views from a file that the browser reads."""
@@ -366,7 +443,7 @@ class _KernelsPage:
                 form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
                 try:
                     assert self.desk.data is not None
-                    found = self.studio.views(self.desk.data, content, form)
+                    found = await offload(self.studio.views, self.desk.data, content, form)
                 except InputError as error:
                     said(error)
                     return
@@ -375,16 +452,21 @@ class _KernelsPage:
                 dialog.close()
                 if found.n_unknown:
                     ui.notify(f"{found.n_unknown} names are no columns of these tables.", type="warning")
-                self.change(
-                    views={name: columns for name, columns in views.items() if columns}, kernels="default"
-                )
+                self.change_views(views)
+
+            most = self.studio.limits.views
+
+            def refused() -> None:
+                said(InputError(f"A file of views ends in .toml or .gmt and has at most {size(most)}."))
 
             upload = ui.upload(
                 label="Drop the file here, or press +",
                 auto_upload=True,
                 on_upload=take,
-                max_file_size=4_000_000,
+                max_file_size=most,
+                on_rejected=refused,
             )
+            upload.on("failed", refused)
             upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
             upload.add_slot("header", pick_button("Drop the file here, or press +"))
             with ui.element("div").classes("kw-end").style("width: 100%"):
@@ -393,6 +475,7 @@ class _KernelsPage:
 
     # ---- settings ---------------------------------------------------------------------------------
 
+    @ui.refreshable_method
     def settings(self) -> None:
         """Kernels on all columns, and how kernels are prepared."""
         about = {setting.name: setting for setting in settings()}
@@ -453,8 +536,33 @@ class _KernelsPage:
                         text(kernel.name, "b").style("font-weight: 500")
                         rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
                         text(f"alignment {kernel.alignment:.3f}{rank}", "span")
-        if found.n_kernels > THUMBNAILS:
+        if found.n_looked < found.n_kernels:
+            text(
+                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels that were looked at, spread evenly over "
+                f"all {found.n_kernels}."
+            ).classes("kw-hint")
+        elif found.n_kernels > THUMBNAILS:
             text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
+
+
+def banks_for(n_columns: int) -> dict[str, str]:
+    """Banks and what they hold; the default one has less on single columns the more there are.
+
+    Parameters
+    ----------
+    n_columns : int
+
+    Returns
+    -------
+    dict of str to str
+    """
+    if n_columns <= FEW_COLUMNS:
+        singles = " and on each"
+    elif n_columns <= MANY_COLUMNS:
+        singles = ", and linear on each"
+    else:
+        singles = f" together; with more than {MANY_COLUMNS} columns none on each"
+    return {**BANKS, "default": BANKS["default"] + singles}
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:

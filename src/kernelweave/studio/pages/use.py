@@ -33,6 +33,10 @@ FILES = {
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
     "spec.toml": ("Settings", "For kernelweave fit --spec."),
     "script.py": ("Python script", "Makes the same model again."),
+    "tables.json": (
+        "Tables",
+        "Which columns came from which; kernelweave predict reads it beside the model.",
+    ),
 }
 
 
@@ -136,6 +140,8 @@ class _UsePage:
                 stat(str(found.n_rows), "rows")
                 for name, value in found.scores.items():
                     stat(score(value), name)
+            for old, new in found.stands_for.items():
+                text(f"{new} is taken for {old}.").classes("kw-hint")
             if not found.scores:
                 text("The table has no known target, so there is no score.").classes("kw-hint")
             big_table(

@@ -1,0 +1,113 @@
+"""What pages keep between visits: tables, target and settings, without a browser."""
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("nicegui")
+pytest.importorskip("psutil")
+
+from kernelweave._errors import InputError
+from kernelweave.studio.catalogue import file_id
+from kernelweave.studio.pages.desk import Desk, kernels_for
+from kernelweave.studio.pages.shell import find_columns
+from kernelweave.studio.service import Studio
+
+FIRST, SECOND = file_id("first.csv"), file_id("second.csv")
+
+
+@pytest.fixture
+def studio(tmp_path):
+    first = pd.DataFrame({"who": list("abcdef"), "age": range(6), "size": range(6), "site": [0, 1] * 3})
+    first.assign(outcome=list("xyxyxy"), y=range(6)).to_csv(tmp_path / "first.csv", index=False)
+    pd.DataFrame({"who": list("abcdef"), "age": range(6), "rna": range(6)}).to_csv(
+        tmp_path / "second.csv", index=False
+    )
+    studio = Studio(tmp_path)
+    yield studio
+    studio.store.close()
+
+
+@pytest.fixture
+def desk(studio):
+    desk = Desk(studio)
+    desk.set_tables([FIRST])
+    desk.set(target="size", task="regression", group="site", drop=["who", "age", "y"], cv=7)
+    return desk
+
+
+def test_settings_stay_when_a_table_is_added_and_left_out(desk):
+    desk.set(views={"body": ["outcome"]}, kernels={"body": "linear"})
+    assert desk.set_tables([FIRST, SECOND], "who") == []
+    spec = desk.spec
+    assert (spec.target, spec.task, spec.group, spec.cv) == ("size", "regression", "site", 7)
+    # a column that both tables have is called after its table
+    assert spec.drop == ["first.age", "y"]
+    assert spec.views == {"body": ["outcome"], "second": ["second.age", "rna"]}
+    assert spec.kernels == {"body": "linear"}
+    assert desk.set_tables([FIRST]) == ["views 'second'"]
+    assert desk.spec.drop == ["age", "y"]
+    assert desk.spec.views == {"body": ["outcome"]}
+    assert Desk(desk.studio).draft == desk.draft
+
+
+def test_what_other_tables_lack_is_said(desk):
+    desk.set(kernels="rls2")
+    assert desk.set_tables([FIRST, SECOND], "who") == ["kernels"]
+    assert desk.spec.kernels == "default"
+    desk.set(target="first.age", kernels={"first": "linear", "second": "default"})
+    lost = desk.set_tables([SECOND])
+    gone = "columns to leave out 'first.age', 'y'"
+    assert lost == ["target 'first.age'", "groups 'site'", gone, "kernels"]
+    assert (desk.spec.target, desk.spec.group, desk.spec.drop, desk.spec.kernels) == ("", "", [], "default")
+    # nothing in common with what was there: no table, no message
+    assert desk.set_tables([FIRST]) == []
+    assert desk.spec.target == "outcome"
+
+
+def test_a_target_that_is_the_key_is_chosen_anew(desk):
+    desk.set(target="who", drop=[])
+    assert desk.set_tables([FIRST, SECOND], "who") == ["target 'who'"]
+    assert (desk.spec.target, desk.spec.task) == ("outcome", "auto")
+
+
+def test_a_window_writes_what_it_has_changed(desk):
+    old = Desk(desk.studio)
+    desk.set_tables([FIRST, SECOND], "who")
+    desk.set(alphas="9")
+    old.set(cv=3)
+    old.draft.name = "mine"
+    old.keep()
+    now = desk.studio.draft()
+    assert now.data.tables == [FIRST, SECOND]
+    assert (now.spec.cv, now.spec.alphas, now.name) == (3, "9", "mine")
+    assert now.spec.drop == ["first.age", "y"]
+    with pytest.raises(InputError, match="changed in another window"):
+        old.set(target="y")
+    assert desk.studio.draft().spec.target == "size"
+
+
+def test_a_table_that_was_removed_can_be_left_out(desk):
+    desk.set_tables([FIRST, SECOND], "who")
+    (desk.studio.places.root / "second.csv").unlink()
+    again = Desk(desk.studio)
+    assert again.found() == ([FIRST], [SECOND])
+    assert "no table" in again.joined().problem
+    again.set_tables(again.found()[0], "who")
+    assert again.joined().problem == ""
+    assert again.spec.target == "size"
+
+
+def test_kernels_are_kept_where_they_fit():
+    assert kernels_for("rkl", []) == "rkl"
+    assert kernels_for("linear-features", ["a"]) == "default"
+    assert kernels_for("linear; rbf(gamma=1)", ["a"]) == "linear; rbf(gamma=1)"
+    assert kernels_for({"a": "linear", "b": "linear"}, ["b"]) == {"b": "linear"}
+    assert kernels_for({"a": "linear"}, []) == "default"
+
+
+def test_long_lists_of_columns_are_searched():
+    names = [f"gene_{k}" for k in range(30_000)] + ["Age", "page"]
+    assert find_columns(names, "") == names[:200]
+    assert find_columns(names, "AGE") == ["Age", "page"]
+    assert len(find_columns(names, "gene")) == 200
