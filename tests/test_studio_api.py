@@ -403,6 +403,16 @@ def test_runs_are_compared(served, done, tmp_path):
     )
 
 
+def test_runs_get_names_of_their_own(served):
+    spec = {**SPEC, "alphas": "1.0", "cv": 2, "kernels": "linear", "test_size": 0.3}
+    names = [post(served, "/api/runs", {"data": WINE, "spec": spec}, 201)["name"] for _ in range(3)]
+    assert names[0] == "wine: target by rls2"
+    assert names[1:] == [f"{names[0]} {k}" for k in (2, 3)]
+    long = [post(served, "/api/runs", {"data": WINE, "spec": spec, "name": "x" * 200}, 201) for _ in range(2)]
+    assert len({run["name"] for run in long}) == 2
+    assert all(len(run["name"]) <= 200 for run in long)
+
+
 def test_regression_has_residuals(served):
     spec = {"target": "target", "alphas": "5", "cv": 3, "kernels": "linear-features"}
     run = served.wait(served.run(data={"tables": ["set-diabetes"]}, spec=spec))

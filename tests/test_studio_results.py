@@ -62,3 +62,21 @@ def test_every_score_on_offer_works(n_classes):
             drop = ["target"] if target == "hue" else []
             model, _ = described(table, target=target, scoring=name, kernels="linear", drop=drop)
             assert np.isfinite(model.best_score_), name
+
+
+def test_runs_of_one_name_can_be_told_apart():
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.understand import dated, titles
+    from kernelweave.studio.schema import Run
+
+    def run(number, name):
+        blank = dict.fromkeys(("started", "finished", "total", "seconds_left", "summary"))
+        request = {"data": {"tables": ["set-wine"]}, "spec": {}}
+        more = {"state": "done", "cancelling": False, "done": 0, "step": "", "reason": "", "metrics": []}
+        about = {"id": f"20260102-03040{number}-abcdef", "name": name, "created": 86400.0 * number}
+        return Run.model_validate({**blank, **more, **about, "request": request})
+
+    runs = [run(4, "a"), run(3, "b"), run(2, "a"), run(1, "a 2")]
+    assert list(titles(runs).values()) == ["a 3", "b", "a", "a 2"]
+    assert len(set(dated(runs).values())) == 4
+    assert all(title.count(":") == 1 for title in dated(runs).values())

@@ -9,7 +9,7 @@ from typing import Any
 from kernelweave.runs.fitting import Prepared, predictions, scores
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.scripts import script
+from kernelweave.runs.scripts import script, stopped_at
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
 
@@ -88,7 +88,7 @@ def write_run(
             write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
         settings = {"table": Path(first).name, **spec.model_dump()}
         write_text(folder / "spec.toml", tomli_w.dumps(settings))
-        write_text(folder / "script.py", script(spec, data, prepared, paths))
+        write_text(folder / "script.py", script(spec, data, prepared, paths, stopped_at(model, spec)))
         report = make_report(
             model,
             title=title or f"{Path(first).name}: {spec.target}",

@@ -287,7 +287,15 @@ class Studio:
         spec = self.confined(request.data, request.spec)
         name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {spec.method}"
         record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths}
-        return self.run(self.queue.add(name[:200], record))
+        return self.run(self.queue.add(self._free_name(name), record))
+
+    def _free_name(self, name: str) -> str:
+        """A name that no other run has: with a number where there is one of that name."""
+        taken = {row["name"] for row in self.store.runs()}
+        found, number = name[:200], 2
+        while found in taken:
+            found, number = f"{name[:190]} {number}", number + 1
+        return found
 
     def run(self, run_id: str) -> Run:
         """One run."""

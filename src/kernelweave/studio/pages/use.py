@@ -8,6 +8,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.runs.scripts import AGAIN, STOPPED
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
@@ -32,7 +33,7 @@ FILES = {
     "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
     "spec.toml": ("Settings", "For kernelweave fit --spec."),
-    "script.py": ("Python script", "Makes the same model again."),
+    "script.py": ("Python script", "Shown below."),
 }
 
 
@@ -209,5 +210,6 @@ class _UsePage:
         except InputError:
             note("This run left no script.", "warn")
             return
-        with card("The same in Python", "This script makes the same model with the public interface alone."):
+        what = STOPPED if STOPPED in content else AGAIN
+        with card("The same in Python", f"With the public interface alone: {what}"):
             text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')
