@@ -80,3 +80,39 @@ def test_runs_of_one_name_can_be_told_apart():
     assert list(titles(runs).values()) == ["a 3", "b", "a", "a 2"]
     assert len(set(dated(runs).values())) == 4
     assert all(title.count(":") == 1 for title in dated(runs).values())
+
+
+def test_long_tables_of_held_out_rows_say_that_they_are_cut(monkeypatch):
+    from kernelweave.studio import results
+
+    monkeypatch.setattr(results, "MOST_PREDICTIONS", 10)
+    _, found = described(wine(), kernels="linear", test_size=0.3)
+    assert (len(found.held.rows), found.held.n_rows) == (10, 27)
+    assert np.sum(found.held.confusion) == 27
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, {"held-out", "roc", "precision"}),
+        ({"target": "hue", "drop": ["target"]}, {"held-out", "residuals"}),
+        ({"method": "simple"}, {"held-out", "roc", "precision", "convergence"}),
+    ],
+)
+def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
+    pytest.importorskip("matplotlib").use("Agg")
+    from kernelweave.reports import close, draw_pictures
+
+    spec = FitSpec(
+        **{"target": "target", "alphas": "2", "cv": 2, "kernels": "linear; rbf(gamma=0.1)", **settings}
+    )
+    prepared = prepare(Joined(wine(), {}, {}, {}), spec)
+    train, test = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared), prepared, train, None)
+    pictures = draw_pictures(model, score_held(model, prepared, test), with_path=False)
+    try:
+        assert {picture.name for picture in pictures} == {"weights", "choice", *names}
+        assert all("<svg" in picture.svg for picture in pictures)
+    finally:
+        for picture in pictures:
+            close(picture.figure)

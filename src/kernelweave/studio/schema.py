@@ -339,6 +339,7 @@ class Predicted(_Model):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     scores: dict[str, float] = Field(description="Where the table has the target.")
+    n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
 
 
 # ---- results --------------------------------------------------------------------------------------
@@ -415,7 +416,8 @@ class HeldOut(_Model):
 
     scores: dict[str, Real]
     columns: list[str]
-    rows: list[list[str | float | int | None]]
+    rows: list[list[str | float | int | None]] = Field(description="The first ones.")
+    n_rows: int = Field(default=0, description="All of them.")
     classes: list[str] = []
     confusion: list[list[int]] = []
     receivers: list[Receiver] = []

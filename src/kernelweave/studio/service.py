@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import warnings
 from collections.abc import AsyncIterator
@@ -390,6 +391,13 @@ class Studio:
             raise InputError(f"Run {run_id} has no file {name!r:.60}.")
         return self.places.run(run_id) / name
 
+    def command(self, run_id: str) -> str:
+        """The command that fits the model of a run again, with its settings and its tables."""
+        settings = self.artifact(run_id, "spec.toml")
+        paths = json.loads(self.store.run(run_id)["request"])["paths"]
+        table = next(iter(paths.values()))
+        return shlex.join(["kernelweave", "fit", table, "--spec", str(settings.resolve()), "--out", "again"])
+
     def predict(self, run_id: str, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
         from kernelweave.persistence import load
@@ -400,13 +408,24 @@ class Studio:
         X = features_of(model, table)
         classifier = hasattr(model, "classes_")
         task = "classification" if classifier else "regression"
-        frame = predictions(model, X, task)
+        missing = X.isna().any(axis=1).to_numpy()
+        if missing.any() and spec.missing != "drop":
+            raise InputError(
+                f"{int(missing.sum())} of {len(X)} rows have missing values, which this model was not told to leave "
+                "out. Fill them in, or remove these rows."
+            )
+        if missing.all():
+            raise InputError("Every row has a missing value among the columns that the model needs.")
+        known = X[~missing]
+        frame = (
+            predictions(model, known, task).set_index("row").reindex(X.index).rename_axis("row").reset_index()
+        )
         found: dict[str, float] = {}
         if spec.target in table.columns and not table[spec.target].isna().any():
             try:
                 y = check_target(table[spec.target], task)
                 if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                    found = {k: v for k, v in scores(model, X, y, task).items() if v == v}
+                    found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
                     frame = frame.assign(truth=y)
             except InputError:
                 pass  # a column of that name that is no such target
@@ -423,6 +442,7 @@ class Studio:
             columns=[str(c) for c in frame.columns],
             rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
             scores=found,
+            n_missing=int(missing.sum()),
         )
 
     def compare(self, run_ids: list[str]) -> Comparison:

@@ -128,6 +128,8 @@ class _UnderstandPage:
                 ContributionsCard(results).build()
             if results.held is not None:
                 self.held(results)
+            else:
+                self.none_held(results)
             if results.nested:
                 self.nested(results)
             self.certificate(results)
@@ -283,7 +285,13 @@ class _UnderstandPage:
                         caption,
                         caption,
                     )
+        cut = held.n_rows > len(held.rows)
+        cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
+        if cut and results.task == "regression":
+            text(f"{cut_off} are drawn.").classes("kw-hint")
         with card("Predictions of held-out rows"):
+            if cut:
+                text(f"{cut_off}; the file of predictions, on the page Use, has all.").classes("kw-hint")
             columns = held.columns
             rows = [[round_off(value) for value in row] for row in held.rows]
             if results.task == "classification":
@@ -291,6 +299,20 @@ class _UnderstandPage:
                 columns = ["right", *columns]
                 rows = [["yes" if str(row[truth]) == str(row[guess]) else "no", *row] for row in rows]
             big_table(columns, rows, label="Predictions of held-out rows")
+
+    def none_held(self, results: Results) -> None:
+        """Why there is nothing about held-out rows."""
+        lacks = (
+            "no confusion matrix, no ranking and no predictions"
+            if results.task == "classification"
+            else "no residuals and no predictions"
+        )
+        with card("Held-out rows"):
+            text(
+                f"No rows were held out, so there are {lacks} of rows that the model has not seen. The models of the "
+                "folds chose the strength and were not kept. Hold out a share of the rows, or mark them in a column, "
+                "to see these here."
+            ).classes("kw-hint")
 
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
         """The confusion matrix as a table that can be read aloud."""
@@ -363,7 +385,10 @@ class _UnderstandPage:
         histories = [(part.output, part.history) for part in results.convergence[: charts.MOST_LINES]]
         keys = list(dict.fromkeys(key for _, history in histories for key in history))
         if not keys:
-            text("This learner keeps no record of its steps.").classes("kw-hint")
+            text(
+                "There is no record of single steps: on a path every strength begins at the solution of the one "
+                "before, or the solution is found at once. The certificate says how far it is from the optimum."
+            ).classes("kw-hint")
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
 
@@ -406,6 +431,8 @@ class PathCard:
         self.which = 0
         self.by = "alpha"
         self.cursor = results.paths[0].chosen
+        #: None where there is one strength alone.
+        self.chart: Any = None
 
     @property
     def path(self) -> PathResult:
@@ -424,7 +451,7 @@ class PathCard:
                     ui.select(
                         names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
                     ).props("outlined dense options-dense").style("min-width: 9rem")
-                if any(d is not None for d in self.path.df):
+                if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
                     toggle = ui.toggle(
                         {"alpha": "alpha", "df": "df"},
                         value="alpha",
@@ -432,6 +459,10 @@ class PathCard:
                     )
                     toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
                     toggle.props["aria-label"] = "Horizontal axis"
+            if len(self.path.alphas) < 2:
+                text("One strength alone was asked for: there is no path to draw.").classes("kw-hint")
+                self.at_cursor()
+                return
             with stack("kw-wide"):
                 with stack():
                     self.chart = charts.figure(self.options(), self.label())
@@ -459,7 +490,9 @@ class PathCard:
         """Show another path, or against another quantity."""
         for name, value in values.items():
             setattr(self, name, value)
-        if "which" in values:
+        if "which" in values and self.chart is None:
+            self.cursor = 0
+        elif "which" in values:
             self.cursor = min(self.path.chosen, len(self.path.alphas) - 1)
             self.slider.props["max"] = len(self.path.alphas) - 1
             self.slider.set_value(self.cursor)
@@ -480,9 +513,10 @@ class PathCard:
 
     def draw(self) -> None:
         """Draw the chart and the list anew."""
-        self.chart.options.clear()
-        self.chart.options.update(self.options())
-        self.chart.update()
+        if self.chart is not None:
+            self.chart.options.clear()
+            self.chart.options.update(self.options())
+            self.chart.update()
         self.at_cursor.refresh()
 
     @ui.refreshable_method

@@ -32,7 +32,7 @@ FILES = {
     "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
     "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
-    "spec.toml": ("Settings", "For kernelweave fit --spec."),
+    "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
     "script.py": ("Python script", "Shown below."),
 }
 
@@ -137,6 +137,12 @@ class _UsePage:
                 stat(str(found.n_rows), "rows")
                 for name, value in found.scores.items():
                     stat(score(value), name)
+            if found.n_missing:
+                note(
+                    f"{plural(found.n_missing, 'row')} with missing values have no prediction; rows like these were "
+                    "left out of the training too.",
+                    "warn",
+                )
             if not found.scores:
                 text("The table has no known target, so there is no score.").classes("kw-hint")
             big_table(
@@ -213,3 +219,11 @@ class _UsePage:
         what = STOPPED if STOPPED in content else AGAIN
         with card("The same in Python", f"With the public interface alone: {what}"):
             text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')
+        if STOPPED in content:
+            return
+        with card(
+            "The same on the command line", "With the table and the settings of this run, on this machine."
+        ):
+            text(self.studio.command(run.id), "pre").classes("kw-log").props(
+                'tabindex=0 aria-label="Command"'
+            )
