@@ -452,7 +452,7 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
     if prepared.task == "classification":
         return MKLClassifierCV(bank, learner, class_weight="balanced" if spec.balanced else None, **options)
     if spec.balanced:
-        raise InputError("--balanced weights classes, but this is a regression.")
+        raise InputError("`balanced` weights classes, but this is a regression.")
     return MKLRegressorCV(bank, learner, **options)
 
 

@@ -522,7 +522,13 @@ def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+    if isinstance(value, dict):
+        parts = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in value.items())
+        text = "; ".join(parts)
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    else:
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
 
 

@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.method import called
 from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
 from kernelweave.studio.pages.understand import dated, finished, titles
 from kernelweave.studio.schema import Comparison, Run
@@ -153,7 +154,7 @@ class _ComparePage:
         names = [self.named[run.id] for run in found.runs]
         with card("Settings that differ"):
             if found.differences:
-                rows = [[d.setting, *(value or "–" for value in d.values)] for d in found.differences]
+                rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
                 simple_table(["setting", *names], rows, label="Settings that differ")
             else:
                 text("None: these runs were asked for the same.").classes("kw-hint")

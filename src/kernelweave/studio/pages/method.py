@@ -64,9 +64,29 @@ WORDS = {
     "penalty": "Penalty of the weights",
     "smoothing": "Smoothing of the span",
     "device": "Device (empty: this processor)",
+    "method": "Learner",
+    "rule": "Choose",
+    "splits": "Divide rows by",
+    "scoring": "Score",
+    "stratify": "Keep the shares of classes in every fold",
+    "balanced": "Weight classes by the inverse of their frequency",
+    "intercept": "Use the mean of the target as intercept",
+    "normalize": "Bring kernels to one scale by",
+    "standardize": "Bring columns to one scale",
+    "holdout": "Column of held-out rows",
+    "weights": "Column of weights",
+    "group": "Column of groups",
+    "missing": "Rows with missing values",
+    "drop": "Columns left out",
+    "join": "Further tables",
     "max_memory": "Memory for kernels",
     "rank_tol": "Share left out of low-rank kernels",
 }
+
+
+def called(name: str) -> str:
+    """What a setting is called on the pages."""
+    return WORDS.get(name, name.replace("_", " ").capitalize())
 
 
 ABOUT_NUMBER = (
@@ -244,7 +264,7 @@ class _MethodPage:
 
     def field(self, setting: Setting, about: str = "") -> Any:
         """A field for any setting, made from its type and its bounds."""
-        name, label = setting.name, WORDS.get(setting.name, setting.name.replace("_", " ").capitalize())
+        name, label = setting.name, called(setting.name)
         value = getattr(self.desk.spec, name)
         found: Any
         with explained(label, about or setting.about):
@@ -375,11 +395,9 @@ class _MethodPage:
                 self.field(self.known["seed"])
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
-                    self.field(self.known["stratify"]).set_text("Keep the shares of classes in every fold")
-                    self.field(self.known["balanced"]).set_text(
-                        "Weight classes by the inverse of their frequency"
-                    )
-                self.field(self.known["intercept"]).set_text("Use the mean of the target as intercept")
+                    self.field(self.known["stratify"])
+                    self.field(self.known["balanced"])
+                self.field(self.known["intercept"])
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
@@ -420,7 +438,7 @@ class _MethodPage:
             return
         with card("Ready?"):
             if self.wrong:
-                fields = ", ".join(WORDS.get(name, name) for name in self.wrong)
+                fields = ", ".join(called(name) for name in self.wrong)
                 note(f"Correct what is marked above first: {fields}.", "bad")
             elif found is None:
                 note(problem, "bad")

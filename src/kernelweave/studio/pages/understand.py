@@ -333,11 +333,10 @@ class _UnderstandPage:
                         text(classes[i], "th").props("scope=row").style("text-align: right")
                         for j, value in enumerate(row):
                             colour = "var(--accent)" if i == j else "var(--bad)"
-                            share = 8 + 72 * value / most if value else 0
-                            dark = share > 45
+                            # no deeper than the numbers can be read on, in light and dark
+                            share = 6 + 30 * value / most if value else 0
                             text(value, "td").style(
-                                f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); "
-                                f"color: {'var(--on-accent)' if dark else 'var(--ink)'}"
+                                f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
         text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} went wrong.").classes("kw-hint")
@@ -469,10 +468,15 @@ class PathCard:
                     self.chart.on("chart:click", self.clicked, args=["data"])
                     slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
                     slider.props["aria-label"] = "Cursor along the path"
+                    slider.props["label-value"] = self.strength()
                     slider.on_value_change(lambda event: self.move(int(event.value)))
                     self.slider = slider
                 with stack():
                     self.at_cursor()
+
+    def strength(self) -> str:
+        """The strength at the cursor."""
+        return f"alpha {self.path.alphas[self.cursor]:.3g}"
 
     def label(self) -> str:
         """What the chart shows, for those who do not see it."""
@@ -502,6 +506,7 @@ class PathCard:
         """Put the cursor somewhere else."""
         if cursor != self.cursor:
             self.cursor = cursor
+            self.slider.props["label-value"] = self.strength()
             self.draw()
 
     def clicked(self, event: Any) -> None:
