@@ -285,13 +285,13 @@ class _MethodPage:
                     min=setting.least,
                     max=setting.most,
                     validation=lambda given: self.take(name, lambda: a_number(given, whole=whole)),
-                ).props(f"outlined dense debounce=400 step={1 if whole else 'any'}")
+                ).props(f"outlined dense hide-bottom-space debounce=400 step={1 if whole else 'any'}")
             else:
                 found = ui.input(
                     label,
                     value=str(value),
                     validation=lambda given: self.take(name, lambda: given or ""),
-                ).props("outlined dense debounce=500")
+                ).props("outlined dense hide-bottom-space debounce=500")
         return found
 
     # ---- path -------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class _MethodPage:
                         validation=lambda given: self.take(
                             "alphas", lambda: f"{a_number(given, whole=True)}"
                         ),
-                    ).props("outlined dense debounce=400 step=1")
+                    ).props("outlined dense hide-bottom-space debounce=400 step=1")
             elif kind == "range":
                 fields: list[Any] = []
 
@@ -340,7 +340,9 @@ class _MethodPage:
                     return None
 
                 for label, value in zip(("Weakest", "Strongest", "How many"), parts, strict=True):
-                    field = ui.number(label, value=float(value)).props("outlined dense debounce=500 step=any")
+                    field = ui.number(label, value=float(value)).props(
+                        "outlined dense hide-bottom-space debounce=500 step=any"
+                    )
                     field.on_value_change(check)
                     fields.append(field)
             else:
@@ -349,7 +351,7 @@ class _MethodPage:
                         "Strengths, separated by commas",
                         value=spec.alphas,
                         validation=lambda given: self.take("alphas", lambda: a_list(given)),
-                    ).props("outlined dense debounce=600")
+                    ).props("outlined dense hide-bottom-space debounce=600")
             rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
             with explained("Choose", self.known["rule"].about):
                 ui.select(

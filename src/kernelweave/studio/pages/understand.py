@@ -585,9 +585,10 @@ class ContributionsCard:
         """Draw the card."""
         found = self.found
         which = "held-out" if found.held else "training"
+        layer = " of the last layer" if self.results.weights.layers else ""
         with card(
             "Contributions to single rows",
-            f"What every kernel adds to the decision value, for {len(found.rows)} {which} rows.",
+            f"What every kernel{layer} adds to the decision value, for {len(found.rows)} {which} rows.",
         ) as aside:
             with aside:
                 rows = dict(enumerate(f"row {name}" for name in found.rows))
