@@ -311,6 +311,39 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
     assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
 
 
+@pytest.mark.filterwarnings("ignore:Fitting was interrupted")
+@pytest.mark.parametrize("method", ["rls2", "simple"])
+@pytest.mark.parametrize("step", [9, 15])
+def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
+    """Stopped among the folds, or on the way to the chosen strength: nothing is chosen again."""
+    from kernelweave.solvers import path as solver
+
+    owner, name = (solver._Path, "step") if method == "rls2" else (kw.learners.SimpleMKL, "learn")
+    plain, calls = getattr(owner, name), []
+
+    def interrupted(*arguments):
+        calls.append(0)
+        if len(calls) == step:
+            raise KeyboardInterrupt
+        return plain(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    out = tmp_path / "run"
+    fit = ["fit", str(diabetes), "--target", "target", "--group", "clinic", "--method", method]
+    # 2 folds of 6 strengths, then the path on all rows
+    more = ["--alphas", "0.01:100:6", "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
+    assert main([*fit, *more]) == 0
+    assert len(calls) >= step
+    model = kw.load(out / "model.skops")
+    text = (out / "script.py").read_text()
+    assert "stopped early" in text.splitlines()[0]
+    space: dict = {}
+    exec(compile(text, "script.py", "exec"), space)
+    again = space["model"]
+    assert again.alpha_ == pytest.approx(model.alpha_, rel=1e-14)
+    np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
+
+
 def test_demo(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
     text = capsys.readouterr().out

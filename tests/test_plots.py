@@ -283,6 +283,24 @@ def test_shares_of_views():
     assert shares["clinical"] == pytest.approx(weights[2:].sum())
 
 
+def test_shares_of_views_with_any_names():
+    """Views and columns may be named like parts of labels."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X[:, :4], columns=["a on b", "c: d", "e", "RBF(gamma=1) on f"])
+    names = {"mRNA (log)": ["e", "c: d"], "Linear on x": ["e"], "p: q": ["c: d"]}
+    bank = kw.banks.views(names, [Linear(), RBF(gamma=0.5)])
+    bank += [Linear().on([name]) for name in frame.columns]
+    bank += [2.0 * Linear().on(["e"], name="p: q"), Linear() + RBF(gamma=1.0), Linear().on(["e"]) * Linear()]
+    model = kw.MKLClassifier(bank, RLS2(alpha=0.1)).fit(frame, LABELS)
+    views = [*(n for n in names for _ in range(2)), *frame.columns, "p: q", "all", "e * all"]
+    weights = model.weights_.mean(axis=0)
+    shares = inspection.view_weights(model)
+    assert set(shares) == set(views)
+    for view in views:
+        expected = sum(w for name, w in zip(views, weights, strict=True) if name == view)
+        assert shares[view] == pytest.approx(expected), view
+
+
 @pytest.mark.parametrize(
     ("label", "view"),
     [
@@ -290,6 +308,10 @@ def test_shares_of_views():
         ("RBF(gamma=1) on age", "age"),
         ("RBF(gamma=1)", "RBF(gamma=1)"),
         ("Linear on [0, 1]", "[0, 1]"),
+        ("mRNA (log): RBF(gamma=1)", "mRNA (log)"),
+        ("a on b: Linear", "a on b"),
+        ("Linear on a on b", "a on b"),
+        ("Linear on c: d", "c: d"),
     ],
 )
 def test_the_view_of_a_label(label, view):

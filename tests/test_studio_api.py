@@ -465,6 +465,64 @@ def test_runs_are_compared(served, done, tmp_path):
     )
 
 
+def test_the_command_that_is_shown_works_as_it_is(served, done, tmp_path, monkeypatch):
+    pytest.importorskip("cyclopts")
+    import shlex
+
+    from kernelweave.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(served.studio.command(done["id"]))
+    assert program == "kernelweave"
+    assert main(arguments) == 0
+    model = kw.load(served.studio.artifact(done["id"], "model.skops"))
+    np.testing.assert_allclose(
+        kw.load(tmp_path / "again" / "model.skops").weights_, model.weights_, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("missing", ["drop", "error"])
+def test_rows_with_missing_cells_have_no_prediction(served, missing):
+    frame = served.studio.catalogue.read("set-wine").copy()
+    text = frame.to_csv(index=False).encode()
+    table = served.upload(f"whole-{missing}.csv", text).json()["id"]
+    spec = {**SPEC, "alphas": "2", "kernels": "linear", "missing": missing}
+    run = served.wait(served.run(data={"tables": [table]}, spec=spec))
+    frame.loc[[3, 7], "hue"] = np.nan
+    gaps = served.upload(f"gaps-{missing}.csv", frame.to_csv(index=False).encode()).json()["id"]
+    path = f"/api/runs/{run['id']}/predict"
+    if missing == "error":
+        assert (
+            "2 of 178 rows have missing values"
+            in post(served, path, {"data": {"tables": [gaps]}}, 422)["detail"]
+        )
+        return
+    found = post(served, path, {"data": {"tables": [gaps]}})
+    assert (found["n_rows"], found["n_missing"]) == (178, 2)
+    whole = post(served, path, {"data": {"tables": [table]}})
+    assert whole["n_missing"] == 0
+    for k, (row, other) in enumerate(zip(found["rows"], whole["rows"], strict=True)):
+        given, expected = (dict(zip(found["columns"], r, strict=True)) for r in (row, other))
+        if k in (3, 7):
+            assert given["prediction"] in (None, "nan")
+            assert given["decision class_0"] is None
+        else:
+            assert given == expected
+    file = served.client.get(f"/api/runs/{run['id']}/files/{found['artifact']}").content
+    assert list(np.flatnonzero(pd.read_csv(io.BytesIO(file))["prediction"].isna())) == [3, 7]
+    assert 0.9 < found["scores"]["accuracy"] <= 1.0
+
+
+def test_runs_get_names_of_their_own(served):
+    spec = {**SPEC, "alphas": "1.0", "cv": 2, "kernels": "linear", "test_size": 0.3}
+    names = [post(served, "/api/runs", {"data": WINE, "spec": spec}, 201)["name"] for _ in range(3)]
+    assert names[0] == "wine: target by rls2"
+    assert names[1:] == [f"{names[0]} {k}" for k in (2, 3)]
+    long = [post(served, "/api/runs", {"data": WINE, "spec": spec, "name": "x" * 200}, 201) for _ in range(2)]
+    assert len({run["name"] for run in long}) == 2
+    assert all(len(run["name"]) <= 200 for run in long)
+
+
 def test_regression_has_residuals(served):
     spec = {"target": "target", "alphas": "5", "cv": 3, "kernels": "linear-features"}
     run = served.wait(served.run(data={"tables": ["set-diabetes"]}, spec=spec))

@@ -588,6 +588,110 @@ def test_a_table_of_many_columns_is_quick(visit, studio, rng):
     clear_tables(here)
 
 
+def quick_run(page, name, **spec):
+    """A run of wine, done."""
+    return page.evaluate(
+        """async ([name, spec]) => {
+            const body = JSON.stringify({data: {tables: ['set-wine']}, spec, name});
+            const headers = {'Content-Type': 'application/json'};
+            let run = await (await fetch('/api/runs', {method: 'POST', headers, body})).json();
+            while (!['done', 'failed'].includes(run.state)) {
+              await new Promise((wake) => setTimeout(wake, 300));
+              run = await (await fetch(`/api/runs/${run.id}`)).json();
+            }
+            return run }""",
+        [name, {"target": "target", "kernels": "linear; rbf(gamma=0.1)", "alphas": "3", "cv": 2, **spec}],
+    )
+
+
+CONTRAST = """() => {
+  const light = (colour) => {
+    const values = colour.match(/[0-9.]+/g).slice(0, 3).map(Number);
+    const parts = colour.startsWith('color(') ? values : values.map((v) => v / 255);
+    const [r, g, b] = parts.map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  return [...document.querySelectorAll('.kw-confusion td')].map((cell) => {
+    const style = getComputedStyle(cell);
+    const [a, b] = [light(style.color), light(style.backgroundColor)].sort();
+    return (b + 0.05) / (a + 0.05);
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_can_be_read_on_any_ground(visit, scheme):
+    here = visit(color_scheme=scheme)
+    page = here.page
+    run = quick_run(page, f"contrast {scheme}")
+    here.open(f"/understand?run={run['id']}")
+    expect(page.locator(".kw-confusion")).to_be_visible()
+    ratios = page.evaluate(CONTRAST)
+    assert len(ratios) == 9
+    assert min(ratios) >= 4.5
+    # the slider says the strength, not its position
+    expect(page.locator(".q-slider__text").first).to_contain_text("alpha")
+
+
+def test_what_is_missing_is_said(visit):
+    """A path of one strength, no held-out rows, runs with one name."""
+    here = visit()
+    page = here.page
+    runs = [quick_run(page, "one strength", alphas="10.0", test_size=0) for _ in range(2)]
+    assert [run["name"] for run in runs] == ["one strength", "one strength 2"]
+    here.open(f"/understand?run={runs[0]['id']}")
+    expect(page.get_by_text("there is no path to draw")).to_be_visible()
+    expect(page.get_by_role("status", name="At the cursor")).to_contain_text("alpha 10")
+    expect(page.get_by_text("No rows were held out")).to_be_visible()
+    expect(page.get_by_text("There is no record of single steps")).to_be_visible()
+    chosen = page.get_by_role("combobox", name="Run", exact=True).input_value()
+    assert re.fullmatch(r"one strength · \d\d \w+ \d\d:\d\d", chosen)
+    here.open(f"/use?run={runs[0]['id']}")
+    expect(page.get_by_label("Command", exact=True)).to_contain_text("spec.toml --out again")
+    other = quick_run(page, "größe", views={"größe": ["alcohol", "hue"]}, method="simple")
+    here.open(f"/compare?runs={runs[0]['id']},{other['id']}")
+    table = page.get_by_role("table", name="Settings that differ")
+    expect(table).to_contain_text("größe: alcohol, hue")
+    expect(table).to_contain_text("Learner")
+    expect(table).to_contain_text("Share of rows held out")
+
+
+def test_columns_of_numbers_sort_as_numbers(visit):
+    here = visit()
+    page = here.page
+    draft(page, {"target": "target"})
+    here.open("/")
+    page.get_by_role("tab", name="Rows").click()
+    table = page.get_by_label("First rows of wine")
+    head = table.get_by_role("columnheader", name="proline")
+    head.click()
+    head.click()
+    place = table.get_by_role("columnheader").all_inner_texts()
+    place = [text.split("\n")[-1].strip() for text in place]
+    where = next(k for k, text in enumerate(place) if "proline" in text)
+    expect(table.locator("tbody tr").first).to_be_visible()
+    values = [float(row.locator("td").nth(where).inner_text()) for row in table.locator("tbody tr").all()]
+    # as text, 990 would come before 1680
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 1000
+    assert len(values) > 5
+
+
+def test_lost_visitors_find_back_and_pages_have_one_main_part(visit):
+    here = visit(width=390)
+    page = here.page
+    here.open("/")
+    assert page.get_by_role("main").count() == 1
+    page.goto(here.studio.address + "/no-such-page")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    page.get_by_role("link", name="Go to the studio").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Data")
+    here.errors.clear()  # browsers log the status of lost pages
+    page.goto(here.studio.address + "/api/docs")
+    expect(page.get_by_role("heading", name="API of the studio")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 # ---- for everyone ---------------------------------------------------------------------------------------------------
 
 PAGES = ["/", "/kernels", "/method", "/runs", "/understand", "/compare", "/use"]

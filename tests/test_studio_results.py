@@ -62,3 +62,57 @@ def test_every_score_on_offer_works(n_classes):
             drop = ["target"] if target == "hue" else []
             model, _ = described(table, target=target, scoring=name, kernels="linear", drop=drop)
             assert np.isfinite(model.best_score_), name
+
+
+def test_runs_of_one_name_can_be_told_apart():
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.understand import dated, titles
+    from kernelweave.studio.schema import Run
+
+    def run(number, name):
+        blank = dict.fromkeys(("started", "finished", "total", "seconds_left", "summary"))
+        request = {"data": {"tables": ["set-wine"]}, "spec": {}}
+        more = {"state": "done", "cancelling": False, "done": 0, "step": "", "reason": "", "metrics": []}
+        about = {"id": f"20260102-03040{number}-abcdef", "name": name, "created": 86400.0 * number}
+        return Run.model_validate({**blank, **more, **about, "request": request})
+
+    runs = [run(4, "a"), run(3, "b"), run(2, "a"), run(1, "a 2")]
+    assert list(titles(runs).values()) == ["a 3", "b", "a", "a 2"]
+    assert len(set(dated(runs).values())) == 4
+    assert all(title.count(":") == 1 for title in dated(runs).values())
+
+
+def test_long_tables_of_held_out_rows_say_that_they_are_cut(monkeypatch):
+    from kernelweave.studio import results
+
+    monkeypatch.setattr(results, "MOST_PREDICTIONS", 10)
+    _, found = described(wine(), kernels="linear", test_size=0.3)
+    assert (len(found.held.rows), found.held.n_rows) == (10, 27)
+    assert np.sum(found.held.confusion) == 27
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, {"held-out", "roc", "precision"}),
+        ({"target": "hue", "drop": ["target"]}, {"held-out", "residuals"}),
+        ({"method": "simple"}, {"held-out", "roc", "precision", "convergence"}),
+    ],
+)
+def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
+    pytest.importorskip("matplotlib").use("Agg")
+    from kernelweave.reports import close, draw_pictures
+
+    spec = FitSpec(
+        **{"target": "target", "alphas": "2", "cv": 2, "kernels": "linear; rbf(gamma=0.1)", **settings}
+    )
+    prepared = prepare(Joined(wine(), {}, {}, {}), spec)
+    train, test = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared), prepared, train, None)
+    pictures = draw_pictures(model, score_held(model, prepared, test), with_path=False)
+    try:
+        assert {picture.name for picture in pictures} == {"weights", "choice", *names}
+        assert all("<svg" in picture.svg for picture in pictures)
+    finally:
+        for picture in pictures:
+            close(picture.figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,9 @@ Array = NDArray[np.float64]
 
 #: Rows of the kernel matrices of layers: pictures and eigenvalues of more would cost more than they say.
 MAX_ROWS = 1000
+
+#: How the labels of single kernels begin.
+_KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
 
 
 @dataclass(frozen=True)
@@ -125,20 +129,30 @@ def view_weights(estimator: Any) -> dict[str, float]:
     total = weights.sum(axis=1, keepdims=True)
     weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
     shares: dict[str, float] = {}
-    for name, weight in zip(estimator.kernel_names_, weights, strict=True):
-        view = view_of(str(name))
+    for view, weight in zip(_views(estimator), weights, strict=True):
         shares[view] = shares.get(view, 0.0) + float(weight)
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
+def _views(estimator: Any) -> list[str]:
+    """The view of every kernel: kernels know theirs, of kernel matrices there are only the names."""
+    kernels = getattr(estimator._source, "kernels", None)
+    if kernels is None:
+        return [view_of(str(name)) for name in estimator.kernel_names_]
+    return [kernel.view for kernel in kernels]
+
+
 def view_of(label: str) -> str:
-    """The view part of a kernel label.
+    """The view part of a kernel label, as well as a text can tell; `Kernel.view` is exact.
 
     Examples
     --------
     >>> view_of("rna: RBF(gamma=1)"), view_of("RBF(gamma=1) on age")
     ('rna', 'age')
     """
+    named = re.fullmatch(rf"(.+): {_KERNEL}", label) or re.fullmatch(rf"{_KERNEL} on (.+)", label)
+    if named:
+        return named[1]
     head, separator, _ = label.partition(": ")
     if separator and "(" not in head:
         return head

@@ -217,6 +217,11 @@ class Kernel:
         """A short name for people, such as ``"RBF(gamma=0.5) on age, bmi"``."""
         return f"{self._short(nested=True)} on all"
 
+    @property
+    def view(self) -> str:
+        """What the kernel sees: the name of a view, its columns, or "all"."""
+        return "all"
+
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
         """Return the kernel matrix.
 
@@ -1078,6 +1083,11 @@ class _Terms(Kernel):
         parts = (f"({term.label})" if isinstance(term, Sum) else term.label for term in self.terms)
         return f" {self.symbol} ".join(parts)
 
+    @property
+    def view(self) -> str:
+        """What the terms see; several views have "+" or "*" between them."""
+        return f" {self.symbol} ".join(dict.fromkeys(term.view for term in self.terms))
+
     def _short(self, nested: bool = False) -> str:
         parts = (term.label if self._restricted() else term._short(nested=True) for term in self.terms)
         text = f" {self.symbol} ".join(parts)
@@ -1206,6 +1216,11 @@ class Scaled(Kernel):
         """A short name for people."""
         return f"{self.factor:.4g} * ({self.kernel.label})" if self._restricted() else super().label
 
+    @property
+    def view(self) -> str:
+        """What the kernel that is scaled sees."""
+        return self.kernel.view
+
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
     ) -> FloatArray:
@@ -1302,6 +1317,11 @@ class On(Kernel):
         if self.name:
             return f"{self.name}: {self.kernel._short()}"
         return f"{self.kernel._short(nested=True)} on {_columns_label(self.columns)}"
+
+    @property
+    def view(self) -> str:
+        """The name of the view, or the columns."""
+        return self.name or _columns_label(self.columns)
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         return self.kernel._gram(

@@ -106,6 +106,8 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
     fit_model(model, prepared, train, FitProgress("path x folds"))
     calibrate_model(model, spec, prepared, train)
+    if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
+        console.print("The fit was stopped: no probabilities were learnt.")
     summarize(console, model)
     held = score_held(model, prepared, test)
     if held is not None:

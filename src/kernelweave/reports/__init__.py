@@ -145,7 +145,89 @@ def draw_pictures(
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
         drawn.append(Picture("held-out", "Held-out rows", _held_figure(model, held)))
+        if not hasattr(model, "classes_"):
+            drawn.append(Picture("residuals", "Residuals of held-out rows", _residual_figure(held)))
+        else:
+            for name, title in (
+                ("roc", "Receiver operating characteristic"),
+                ("precision", "Precision and recall"),
+            ):
+                figure = _ranking_figure(model, held, name)
+                if figure is not None:
+                    drawn.append(Picture(name, title, figure))
+    histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
+    if histories:
+        drawn.append(Picture("convergence", "Convergence", _convergence_figure(model, histories)))
     return drawn
+
+
+def _residual_figure(held: Held) -> Any:
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
+    predicted = held.predictions["prediction"].to_numpy()
+    ax.axhline(0.0, color="0.6", linewidth=1)
+    ax.plot(predicted, np.asarray(held.truth, dtype=float) - predicted, ".", color="#0072B2")
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true − predicted")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
+    """Curves of held-out rows for every class that has some of them and lacks others; None without any."""
+    import matplotlib.pyplot as plt
+    from sklearn import metrics
+
+    from kernelweave.plots import COLORS
+
+    truth = np.asarray(held.truth).astype(str)
+    table = held.predictions
+    if "decision" in table:
+        values = {str(model.classes_[1]): table["decision"].to_numpy()}
+    else:
+        named = {str(name): f"decision {name}" for name in model.classes_}
+        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
+    shown = {name: value for name, value in values.items() if 0 < (truth == name).sum() < len(truth)}
+    if not shown:
+        return None
+    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
+    for k, (name, value) in enumerate(shown.items()):
+        here = truth == name
+        if kind == "roc":
+            x, y, _ = metrics.roc_curve(here, value)
+            area = metrics.auc(x, y)
+        else:
+            y, x, _ = metrics.precision_recall_curve(here, value)
+            area = metrics.average_precision_score(here, value)
+        drawn = "steps-post" if kind == "roc" else "default"
+        ax.plot(x, y, label=f"{name} ({area:.3f})", color=COLORS[k % len(COLORS)], drawstyle=drawn)
+    ax.set_xlabel("false positive rate" if kind == "roc" else "recall")
+    ax.set_ylabel("true positive rate" if kind == "roc" else "precision")
+    ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _convergence_figure(model: Any, histories: list[Any]) -> Any:
+    import matplotlib.pyplot as plt
+
+    from kernelweave.plots import COLORS
+
+    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
+    classes = [str(c) for c in getattr(model, "classes_", [])]
+    names = classes if len(classes) == len(histories) else [None] * len(histories)
+    for k, (name, history) in enumerate(zip(names, histories, strict=True)):
+        gaps = np.asarray(history["rel_gap"], dtype=float)
+        steps = np.arange(1, len(gaps) + 1)
+        ax.plot(steps[gaps > 0], gaps[gaps > 0], ".-", label=name, color=COLORS[k % len(COLORS)])
+    ax.set_yscale("log")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("relative gap")
+    if any(names):
+        ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _held_figure(model: Any, held: Held) -> Any:

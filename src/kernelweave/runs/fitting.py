@@ -489,9 +489,20 @@ def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, Any]]:
     return describe_cv(once, "classification")
 
 
+def stopped_at(model: Any, spec: FitSpec) -> float | None:
+    """The alpha of a model whose fit was stopped before all folds, or the chosen strength, were reached; else None."""
+    results = getattr(model, "cv_results_", None)
+    if results is None:
+        return None
+    n_done = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
+    if n_done == spec.cv * spec.repeats and model.alpha_ == model.alphas_[model.best_index_]:
+        return None
+    return float(model.alpha_)
+
+
 def calibrate_model(model: Any, spec: FitSpec, prepared: Prepared, rows: Any) -> None:
-    """Learn probabilities on the training rows, where the spec asks for them."""
-    if spec.probabilities == "none":
+    """Learn probabilities on the training rows, where the spec asks for them and the fit was not stopped."""
+    if spec.probabilities == "none" or stopped_at(model, spec) is not None:
         return
     from sklearn import model_selection
 

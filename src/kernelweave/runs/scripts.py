@@ -23,8 +23,18 @@ from kernelweave.runs.fitting import (
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
 
+#: What a script does, in its first line.
+AGAIN = "this script makes the same model again."
+STOPPED = "the run was stopped early; this script makes its model, with the strength that was chosen by then."
 
-def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, str]) -> str:
+
+def script(
+    spec: FitSpec,
+    data: Joined,
+    prepared: Prepared,
+    paths: Mapping[str, str],
+    alpha: float | None = None,
+) -> str:
     """Return a script that fits the model of a run again and prints its held-out score.
 
     Parameters
@@ -36,17 +46,19 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
         What was learnt from.
     paths : mapping of str to str
         The table files by name.
+    alpha : float, optional
+        Of a run that was stopped early, the strength of its model: the script does not choose again.
 
     Returns
     -------
     str
     """
     classification = prepared.task == "classification"
-    estimator = "MKLClassifierCV" if classification else "MKLRegressorCV"
+    estimator = "MKLClassifier" if classification else "MKLRegressor"
     splitter, arguments = describe_cv(spec, prepared.task)
-    imports = {splitter}
+    imports = set() if alpha is not None else {splitter}
     lines = [
-        "# Written by kernelweave: this script makes the same model again.",
+        f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
         "import numpy as np",
         "",
     ]
@@ -85,15 +97,18 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     body.append("")
     body += _kernel_lines(spec, prepared)
     alphas, n_alphas = parse_alphas(spec.alphas)
-    body.append(f"learner = kw.learners.{_learner(spec)}")
+    body.append(f"learner = kw.learners.{_learner(spec, alpha)}")
     cv = f"{splitter}({_arguments(arguments)})"
-    settings = {
+    choice = {
         "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
         "n_alphas": repr(n_alphas),
         "cv": cv,
         "scoring": repr(spec.scoring or None),
         "rule": repr(spec.rule),
         "n_jobs": repr(spec.jobs),
+    }
+    settings = {
+        **(choice if alpha is None else {}),
         "normalize": repr(None if spec.normalize.lower() == "none" else spec.normalize),
         "standardize": repr(spec.standardize),
         "fit_intercept": repr(spec.intercept),
@@ -102,15 +117,15 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     }
     if classification:
         settings["class_weight"] = repr(class_weight(spec, prepared))
-    body.append(f"model = kw.{estimator}(")
+    body.append(f"model = kw.{estimator}{'CV' if alpha is None else ''}(")
     body.append("    kernels,")
     body.append("    learner,")
     body += [f"    {name}={value}," for name, value in settings.items()]
     body.append(")")
     extra = ", sample_weight=weights[train]" if spec.weights else ""
-    extra += ", groups=groups[train]" if spec.group else ""
+    extra += ", groups=groups[train]" if spec.group and alpha is None else ""
     body.append(f"model.fit(X.iloc[train], y[train]{extra})")
-    if spec.probabilities != "none":
+    if spec.probabilities != "none" and alpha is None:
         name, values = describe_calibration_cv(spec)
         imports.add(name)
         known = "train[weights[train] > 0]" if spec.weights else "train"
@@ -130,7 +145,7 @@ def script(spec: FitSpec, data: Joined, prepared: Prepared, paths: Mapping[str, 
     ]
     lines += [
         "import pandas as pd",
-        f"from sklearn.model_selection import {', '.join(sorted(imports))}",
+        *([f"from sklearn.model_selection import {', '.join(sorted(imports))}"] if imports else []),
         "",
         "import kernelweave as kw",
         "",
@@ -170,8 +185,10 @@ def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[st
     return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
-def _learner(spec: FitSpec) -> str:
+def _learner(spec: FitSpec, alpha: float | None) -> str:
     learner = make_learner(spec)
+    if alpha is not None:
+        learner.set_params(**{learner.strength: alpha if learner.strength == "alpha" else 1.0 / alpha})
     values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
     return f"{type(learner).__name__}({values})"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelweave.runs.fitting import Prepared, predictions, scores
+from kernelweave.runs.fitting import Prepared, predictions, scores, stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.scripts import script
@@ -94,7 +94,7 @@ def write_run(
             write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
         settings = {"table": Path(first).name, **spec.model_dump()}
         write_text(folder / "spec.toml", tomli_w.dumps(settings))
-        write_text(folder / "script.py", script(spec, data, prepared, paths))
+        write_text(folder / "script.py", script(spec, data, prepared, paths, stopped_at(model, spec)))
         report = make_report(
             model,
             title=title or f"{Path(first).name}: {spec.target}",

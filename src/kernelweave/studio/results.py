@@ -210,6 +210,7 @@ def describe_held(model: Any, prepared: Prepared, test: Any, held: Any) -> HeldO
             [plain(value) for value in row]
             for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
+        n_rows=len(frame),
     )
     if prepared.task == "classification":
         from sklearn.metrics import confusion_matrix

@@ -345,6 +345,7 @@ class Predicted(_Model):
     stands_for: dict[str, str] = Field(
         default={}, description="For each of several tables of the run, the new one that was taken for it."
     )
+    n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
 
 
 # ---- results --------------------------------------------------------------------------------------
@@ -421,7 +422,8 @@ class HeldOut(_Model):
 
     scores: dict[str, Real]
     columns: list[str]
-    rows: list[list[str | float | int | None]]
+    rows: list[list[str | float | int | None]] = Field(description="The first ones.")
+    n_rows: int = Field(default=0, description="All of them.")
     classes: list[str] = []
     confusion: list[list[int]] = []
     receivers: list[Receiver] = []

@@ -321,6 +321,11 @@ LOCKED = (
     f"<form method='post' action='{LOGIN}'><label for='token'>Or paste a token</label>"
     "<input id='token' name='token' type='password' autocomplete='off' required><button>Open</button></form></html>"
 )
+LOST = (
+    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
+    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>There is no such page</h1>"
+    "<p>The address may be misspelt, or of another version. <a href='/'>Go to the studio</a></p></html>"
+)
 #: A redirect would still count as coming from the site that may have opened it, and a strict cookie stays at home.
 WELCOME = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"

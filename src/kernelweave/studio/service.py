@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 import warnings
@@ -293,7 +294,15 @@ class Studio:
         spec = self.confined(request.data, request.spec)
         name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {spec.method}"
         record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths}
-        return self.run(self.queue.add(name[:200], record))
+        return self.run(self.queue.add(self._free_name(name), record))
+
+    def _free_name(self, name: str) -> str:
+        """A name that no other run has: with a number where there is one of that name."""
+        taken = {row["name"] for row in self.store.runs()}
+        found, number = name[:200], 2
+        while found in taken:
+            found, number = f"{name[:190]} {number}", number + 1
+        return found
 
     def run(self, run_id: str) -> Run:
         """One run."""
@@ -388,6 +397,13 @@ class Studio:
             raise InputError(f"Run {run_id} has no file {name!r:.60}.")
         return self.places.run(run_id) / name
 
+    def command(self, run_id: str) -> str:
+        """The command that fits the model of a run again, with its settings and its tables."""
+        settings = self.artifact(run_id, "spec.toml")
+        paths = json.loads(self.store.run(run_id)["request"])["paths"]
+        table = next(iter(paths.values()))
+        return shlex.join(["kernelweave", "fit", table, "--spec", str(settings.resolve()), "--out", "again"])
+
     def predict(self, run_id: str, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
         from kernelweave.persistence import load
@@ -402,13 +418,26 @@ class Studio:
         X = features_of(model, table)
         classifier = hasattr(model, "classes_")
         task = "classification" if classifier else "regression"
-        frame = predictions(model, X, task, keys=table[key] if key in table.columns else None)
+        missing = X.isna().any(axis=1).to_numpy()
+        if missing.any() and spec.missing != "drop":
+            raise InputError(
+                f"{int(missing.sum())} of {len(X)} rows have missing values, which this model was not told to leave "
+                "out. Fill them in, or remove these rows."
+            )
+        if missing.all():
+            raise InputError("Every row has a missing value among the columns that the model needs.")
+        known = X[~missing]
+        keys = table[key] if key in table.columns else None
+        frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+        frame = frame.set_index("row").reindex(X.index).rename_axis("row").reset_index()
+        if keys is not None:
+            frame.isetitem(1, keys.to_numpy())
         found: dict[str, float] = {}
         if spec.target in table.columns and not table[spec.target].isna().any():
             try:
                 y = check_target(table[spec.target], task)
                 if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                    found = {k: v for k, v in scores(model, X, y, task).items() if v == v}
+                    found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
                     frame = frame.assign(truth=y)
             except InputError:
                 pass  # a column of that name that is no such target
@@ -426,6 +455,7 @@ class Studio:
             rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
             scores=found,
             stands_for=stands_for,
+            n_missing=int(missing.sum()),
         )
 
     def compare(self, run_ids: list[str]) -> Comparison:
@@ -510,7 +540,13 @@ def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+    if isinstance(value, dict):
+        parts = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in value.items())
+        text = "; ".join(parts)
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    else:
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
 
 

@@ -108,8 +108,7 @@ class _Run:
             fit_model(model, prepared, train, progress)
             self._remark(caught)
         kept = progress.stopped
-        if not kept:
-            calibrate_model(model, spec, prepared, train)
+        calibrate_model(model, spec, prepared, train)
         self.store.wait_for(self.run_id)
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)

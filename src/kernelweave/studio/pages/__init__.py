@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, Response
+from nicegui import app as nicegui
 from nicegui import ui
 
 from kernelweave.studio.pages import compare, data, kernels, method, runs, shell, understand, use
 from kernelweave.studio.pages.theme import FAVICON
+from kernelweave.studio.security import LOST
 from kernelweave.studio.service import Studio
 
 __all__ = ["add_pages"]
@@ -23,6 +26,11 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
     shell.head()
     for module in (data, kernels, method, runs, understand, compare, use):
         module.add(studio)
+
+    @nicegui.exception_handler(404)
+    def lost(request: Request, error: Exception) -> Response:
+        return HTMLResponse(LOST, 404)
+
     ui.run_with(
         app,
         title="kernelweave studio",

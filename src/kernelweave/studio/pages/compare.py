@@ -7,8 +7,9 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.method import called
 from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
-from kernelweave.studio.pages.understand import finished
+from kernelweave.studio.pages.understand import dated, finished, titles
 from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
 
@@ -47,7 +48,8 @@ class _ComparePage:
 
     async def build(self) -> None:
         runs = finished(self.studio)
-        known = {run.id: run.name for run in runs}
+        known = dated(runs)
+        self.named = titles(runs)
         self.chosen = [name for name in self.chosen if name in known] or alike(runs)
         lead = "Scores with their spread, weights, and the settings that differ."
         with page(self.studio, "/compare", "Compare", lead):
@@ -78,7 +80,7 @@ class _ComparePage:
 
     def scores(self, found: Comparison) -> None:
         """Scores of all runs, as a table and as dots."""
-        names = [run.name for run in found.runs]
+        names = [self.named[run.id] for run in found.runs]
         with card("Scores"), stack("kw-two"):
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
             rows = []
@@ -102,7 +104,7 @@ class _ComparePage:
 
     def dots(self, found: Comparison, metrics: list[str]) -> None:
         """One score of all runs with its spread."""
-        names = [run.name for run in found.runs]
+        names = [self.named[run.id] for run in found.runs]
 
         @ui.refreshable
         def draw(metric: str) -> None:
@@ -124,7 +126,7 @@ class _ComparePage:
     def curves(self, found: Comparison) -> None:
         """Scores over folds along the paths."""
         curves = [
-            (run.name, curve)
+            (self.named[run.id], curve)
             for run, curve in zip(found.runs, found.curves, strict=True)
             if curve is not None
         ]
@@ -138,7 +140,7 @@ class _ComparePage:
         """Weights of the same kernels in all runs."""
         if not found.kernels:
             return
-        names = [run.name for run in found.runs]
+        names = [self.named[run.id] for run in found.runs]
         with card("Weights of kernels", "Averaged over classes; the largest in any of the runs."):
             tall = 4 + (0.6 + 0.95 * len(names)) * len(found.kernels)
             charts.figure(
@@ -149,10 +151,10 @@ class _ComparePage:
 
     def differences(self, found: Comparison) -> None:
         """Settings that differ."""
-        names = [run.name for run in found.runs]
+        names = [self.named[run.id] for run in found.runs]
         with card("Settings that differ"):
             if found.differences:
-                rows = [[d.setting, *(value or "–" for value in d.values)] for d in found.differences]
+                rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
                 simple_table(["setting", *names], rows, label="Settings that differ")
             else:
                 text("None: these runs were asked for the same.").classes("kw-hint")

@@ -66,9 +66,29 @@ WORDS = {
     "penalty": "Penalty of the weights",
     "smoothing": "Smoothing of the span",
     "device": "Device (empty: this processor)",
+    "method": "Learner",
+    "rule": "Choose",
+    "splits": "Divide rows by",
+    "scoring": "Score",
+    "stratify": "Keep the shares of classes in every fold",
+    "balanced": "Weight classes by the inverse of their frequency",
+    "intercept": "Use the mean of the target as intercept",
+    "normalize": "Bring kernels to one scale by",
+    "standardize": "Bring columns to one scale",
+    "holdout": "Column of held-out rows",
+    "weights": "Column of weights",
+    "group": "Column of groups",
+    "missing": "Rows with missing values",
+    "drop": "Columns left out",
+    "join": "Further tables",
     "max_memory": "Memory for kernels",
     "rank_tol": "Share left out of low-rank kernels",
 }
+
+
+def called(name: str) -> str:
+    """What a setting is called on the pages."""
+    return WORDS.get(name, name.replace("_", " ").capitalize())
 
 
 ABOUT_NUMBER = (
@@ -246,7 +266,7 @@ class _MethodPage:
 
     def field(self, setting: Setting, about: str = "") -> Any:
         """A field for any setting, made from its type and its bounds."""
-        name, label = setting.name, WORDS.get(setting.name, setting.name.replace("_", " ").capitalize())
+        name, label = setting.name, called(setting.name)
         value = getattr(self.desk.spec, name)
         found: Any
         with explained(label, about or setting.about):
@@ -267,13 +287,13 @@ class _MethodPage:
                     min=setting.least,
                     max=setting.most,
                     validation=lambda given: self.take(name, lambda: a_number(given, whole=whole)),
-                ).props(f"outlined dense debounce=400 step={1 if whole else 'any'}")
+                ).props(f"outlined dense hide-bottom-space debounce=400 step={1 if whole else 'any'}")
             else:
                 found = ui.input(
                     label,
                     value=str(value),
                     validation=lambda given: self.take(name, lambda: given or ""),
-                ).props("outlined dense debounce=500")
+                ).props("outlined dense hide-bottom-space debounce=500")
         return found
 
     # ---- path -------------------------------------------------------------------------------------
@@ -307,7 +327,7 @@ class _MethodPage:
                         validation=lambda given: self.take(
                             "alphas", lambda: f"{a_number(given, whole=True)}"
                         ),
-                    ).props("outlined dense debounce=400 step=1")
+                    ).props("outlined dense hide-bottom-space debounce=400 step=1")
             elif kind == "range":
                 fields: list[Any] = []
 
@@ -322,7 +342,9 @@ class _MethodPage:
                     return None
 
                 for label, value in zip(("Weakest", "Strongest", "How many"), parts, strict=True):
-                    field = ui.number(label, value=float(value)).props("outlined dense debounce=500 step=any")
+                    field = ui.number(label, value=float(value)).props(
+                        "outlined dense hide-bottom-space debounce=500 step=any"
+                    )
                     field.on_value_change(check)
                     fields.append(field)
             else:
@@ -331,7 +353,7 @@ class _MethodPage:
                         "Strengths, separated by commas",
                         value=spec.alphas,
                         validation=lambda given: self.take("alphas", lambda: a_list(given)),
-                    ).props("outlined dense debounce=600")
+                    ).props("outlined dense hide-bottom-space debounce=600")
             rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
             with explained("Choose", self.known["rule"].about):
                 ui.select(
@@ -380,11 +402,9 @@ class _MethodPage:
                     self.field(self.known["class_weights"])
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
-                    self.field(self.known["stratify"]).set_text("Keep the shares of classes in every fold")
-                    self.field(self.known["balanced"]).set_text(
-                        "Weight classes by the inverse of their frequency"
-                    )
-                self.field(self.known["intercept"]).set_text("Use the mean of the target as intercept")
+                    self.field(self.known["stratify"])
+                    self.field(self.known["balanced"])
+                self.field(self.known["intercept"])
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
@@ -425,7 +445,7 @@ class _MethodPage:
             return
         with card("Ready?"):
             if self.wrong:
-                fields = ", ".join(WORDS.get(name, name) for name in self.wrong)
+                fields = ", ".join(called(name) for name in self.wrong)
                 note(f"Correct what is marked above first: {fields}.", "bad")
             elif found is None:
                 note(problem, "bad")

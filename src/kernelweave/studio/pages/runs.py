@@ -22,6 +22,7 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
+from kernelweave.studio.pages.understand import when
 from kernelweave.studio.schema import PathPoint, Run
 from kernelweave.studio.service import Studio
 
@@ -197,7 +198,7 @@ class _RunsPage:
                 self.detail[f"said {run.id}"] = text(progress_line(run)).classes("kw-hint")
             else:
                 first = run.metrics[0] if run.metrics else None
-                parts = [time.strftime("%d %b %H:%M", time.localtime(run.created))]
+                parts = [when(run)]
                 if first is not None:
                     parts.append(f"{first.name} {score(first.value, first.spread)}")
                 text(" · ".join(parts), "span")

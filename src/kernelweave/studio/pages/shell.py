@@ -22,6 +22,11 @@ PAGES = (
     ("", "/compare", "Compare", "balance"),
     ("", "/use", "Use", "output"),
 )
+#: How tables sort a column of numbers.
+NUMERICALLY = (
+    "(a, b) => { const n = (v) => v === null || v === undefined || v === '' ? -Infinity : Number(v); "
+    "const x = n(a), y = n(b); return x < y ? -1 : x > y ? 1 : 0 }"
+)
 APPEARANCE = "appearance"
 NEXT_LOOK = {"auto": "light", "light": "dark", "dark": "auto"}
 LOOKS = {
@@ -37,6 +42,10 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
     look = studio.store.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
     ui.page_title(f"{title} · kernelweave studio")
+    # the page of NiceGUI is a main element around everything, ours is the content alone
+    around = ui.context.client.content.parent_slot
+    if around is not None:
+        around.parent.props("role=presentation")
     with ui.element("div").classes("kw-frame"):
         with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
             ui.link("Skip to the content", "#content").classes("kw-skip")
@@ -179,10 +188,8 @@ def simple_table(
 def big_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], *, label: str, page_size: int = 10
 ) -> Any:
-    """A table that can be sorted and turned over; cells are text."""
-    numbers = [
-        all(isinstance(row[j], int | float) or row[j] is None for row in rows) for j in range(len(headers))
-    ]
+    """A table that can be sorted and turned over; cells are text or numbers."""
+    numbers = [all(_is_number(row[j]) for row in rows) for j in range(len(headers))]
     columns = [
         {
             "name": f"c{j}",
@@ -190,6 +197,8 @@ def big_table(
             "field": f"c{j}",
             "sortable": True,
             "align": "right" if numbers[j] else "left",
+            # numbers that come as text are numbers still, and empty cells the smallest of them
+            **({":sort": NUMERICALLY} if numbers[j] else {}),
         }
         for j, name in enumerate(headers)
     ]
@@ -199,6 +208,13 @@ def big_table(
     found.props("flat dense").style("width: 100%")
     found.props["aria-label"] = label
     return found
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return value is None or value == "" or float(value) == float(value)
+    except (TypeError, ValueError):
+        return False
 
 
 def pick_button(label: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 from nicegui import ui
@@ -54,10 +55,34 @@ def finished(studio: Studio) -> list[Run]:
     return [run for run in studio.runs() if run.summary is not None]
 
 
+def when(run: Run) -> str:
+    """Day and time of a run."""
+    return time.strftime("%d %b %H:%M", time.localtime(run.created))
+
+
+def titles(runs: list[Run]) -> dict[str, str]:
+    """Names of runs by which they can be told apart: of those with the same one, with a number."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for run in sorted(runs, key=lambda run: run.created):
+        title, number = run.name, 2
+        while title in taken:
+            title, number = f"{run.name} {number}", number + 1
+        taken.add(title)
+        found[run.id] = title
+    return {run.id: found[run.id] for run in runs}
+
+
+def dated(runs: list[Run]) -> dict[str, str]:
+    """Choices of a select: what runs are called, and when they were started."""
+    named = titles(runs)
+    return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
+
+
 def choose_run(runs: list[Run], chosen: str, path: str) -> None:
     """A select that goes to another run."""
     found = ui.select(
-        {run.id: run.name for run in runs},
+        dated(runs),
         value=chosen,
         label="Run",
         on_change=lambda event: ui.navigate.to(f"{path}?run={event.value}"),
@@ -103,6 +128,8 @@ class _UnderstandPage:
                 ContributionsCard(results).build()
             if results.held is not None:
                 self.held(results)
+            else:
+                self.none_held(results)
             if results.nested:
                 self.nested(results)
             self.certificate(results)
@@ -258,7 +285,13 @@ class _UnderstandPage:
                         caption,
                         caption,
                     )
+        cut = held.n_rows > len(held.rows)
+        cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
+        if cut and results.task == "regression":
+            text(f"{cut_off} are drawn.").classes("kw-hint")
         with card("Predictions of held-out rows"):
+            if cut:
+                text(f"{cut_off}; the file of predictions, on the page Use, has all.").classes("kw-hint")
             columns = held.columns
             rows = [[round_off(value) for value in row] for row in held.rows]
             if results.task == "classification":
@@ -266,6 +299,20 @@ class _UnderstandPage:
                 columns = ["right", *columns]
                 rows = [["yes" if str(row[truth]) == str(row[guess]) else "no", *row] for row in rows]
             big_table(columns, rows, label="Predictions of held-out rows")
+
+    def none_held(self, results: Results) -> None:
+        """Why there is nothing about held-out rows."""
+        lacks = (
+            "no confusion matrix, no ranking and no predictions"
+            if results.task == "classification"
+            else "no residuals and no predictions"
+        )
+        with card("Held-out rows"):
+            text(
+                f"No rows were held out, so there are {lacks} of rows that the model has not seen. The models of the "
+                "folds chose the strength and were not kept. Hold out a share of the rows, or mark them in a column, "
+                "to see these here."
+            ).classes("kw-hint")
 
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
         """The confusion matrix as a table that can be read aloud."""
@@ -286,11 +333,10 @@ class _UnderstandPage:
                         text(classes[i], "th").props("scope=row").style("text-align: right")
                         for j, value in enumerate(row):
                             colour = "var(--accent)" if i == j else "var(--bad)"
-                            share = 8 + 72 * value / most if value else 0
-                            dark = share > 45
+                            # no deeper than the numbers can be read on, in light and dark
+                            share = 6 + 30 * value / most if value else 0
                             text(value, "td").style(
-                                f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); "
-                                f"color: {'var(--on-accent)' if dark else 'var(--ink)'}"
+                                f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
         text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} went wrong.").classes("kw-hint")
@@ -338,7 +384,10 @@ class _UnderstandPage:
         histories = [(part.output, part.history) for part in results.convergence[: charts.MOST_LINES]]
         keys = list(dict.fromkeys(key for _, history in histories for key in history))
         if not keys:
-            text("This learner keeps no record of its steps.").classes("kw-hint")
+            text(
+                "There is no record of single steps: on a path every strength begins at the solution of the one "
+                "before, or the solution is found at once. The certificate says how far it is from the optimum."
+            ).classes("kw-hint")
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
 
@@ -381,6 +430,8 @@ class PathCard:
         self.which = 0
         self.by = "alpha"
         self.cursor = results.paths[0].chosen
+        #: None where there is one strength alone.
+        self.chart: Any = None
 
     @property
     def path(self) -> PathResult:
@@ -399,7 +450,7 @@ class PathCard:
                     ui.select(
                         names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
                     ).props("outlined dense options-dense").style("min-width: 9rem")
-                if any(d is not None for d in self.path.df):
+                if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
                     toggle = ui.toggle(
                         {"alpha": "alpha", "df": "df"},
                         value="alpha",
@@ -407,16 +458,25 @@ class PathCard:
                     )
                     toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
                     toggle.props["aria-label"] = "Horizontal axis"
+            if len(self.path.alphas) < 2:
+                text("One strength alone was asked for: there is no path to draw.").classes("kw-hint")
+                self.at_cursor()
+                return
             with stack("kw-wide"):
                 with stack():
                     self.chart = charts.figure(self.options(), self.label())
                     self.chart.on("chart:click", self.clicked, args=["data"])
                     slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
                     slider.props["aria-label"] = "Cursor along the path"
+                    slider.props["label-value"] = self.strength()
                     slider.on_value_change(lambda event: self.move(int(event.value)))
                     self.slider = slider
                 with stack():
                     self.at_cursor()
+
+    def strength(self) -> str:
+        """The strength at the cursor."""
+        return f"alpha {self.path.alphas[self.cursor]:.3g}"
 
     def label(self) -> str:
         """What the chart shows, for those who do not see it."""
@@ -434,7 +494,9 @@ class PathCard:
         """Show another path, or against another quantity."""
         for name, value in values.items():
             setattr(self, name, value)
-        if "which" in values:
+        if "which" in values and self.chart is None:
+            self.cursor = 0
+        elif "which" in values:
             self.cursor = min(self.path.chosen, len(self.path.alphas) - 1)
             self.slider.props["max"] = len(self.path.alphas) - 1
             self.slider.set_value(self.cursor)
@@ -444,6 +506,7 @@ class PathCard:
         """Put the cursor somewhere else."""
         if cursor != self.cursor:
             self.cursor = cursor
+            self.slider.props["label-value"] = self.strength()
             self.draw()
 
     def clicked(self, event: Any) -> None:
@@ -455,9 +518,10 @@ class PathCard:
 
     def draw(self) -> None:
         """Draw the chart and the list anew."""
-        self.chart.options.clear()
-        self.chart.options.update(self.options())
-        self.chart.update()
+        if self.chart is not None:
+            self.chart.options.clear()
+            self.chart.options.update(self.options())
+            self.chart.update()
         self.at_cursor.refresh()
 
     @ui.refreshable_method
@@ -521,9 +585,10 @@ class ContributionsCard:
         """Draw the card."""
         found = self.found
         which = "held-out" if found.held else "training"
+        layer = " of the last layer" if self.results.weights.layers else ""
         with card(
             "Contributions to single rows",
-            f"What every kernel adds to the decision value, for {len(found.rows)} {which} rows.",
+            f"What every kernel{layer} adds to the decision value, for {len(found.rows)} {which} rows.",
         ) as aside:
             with aside:
                 rows = dict(enumerate(f"row {name}" for name in found.rows))

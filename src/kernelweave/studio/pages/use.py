@@ -8,6 +8,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.runs.scripts import AGAIN, STOPPED
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
@@ -31,8 +32,8 @@ FILES = {
     "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
     "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
-    "spec.toml": ("Settings", "For kernelweave fit --spec."),
-    "script.py": ("Python script", "Makes the same model again."),
+    "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
+    "script.py": ("Python script", "Shown below."),
     "tables.json": (
         "Tables",
         "Which columns came from which; kernelweave predict reads it beside the model.",
@@ -142,6 +143,12 @@ class _UsePage:
                     stat(score(value), name)
             for old, new in found.stands_for.items():
                 text(f"{new} is taken for {old}.").classes("kw-hint")
+            if found.n_missing:
+                note(
+                    f"{plural(found.n_missing, 'row')} with missing values have no prediction; rows like these were "
+                    "left out of the training too.",
+                    "warn",
+                )
             if not found.scores:
                 text("The table has no known target, so there is no score.").classes("kw-hint")
             big_table(
@@ -215,5 +222,14 @@ class _UsePage:
         except InputError:
             note("This run left no script.", "warn")
             return
-        with card("The same in Python", "This script makes the same model with the public interface alone."):
+        what = STOPPED if STOPPED in content else AGAIN
+        with card("The same in Python", f"With the public interface alone: {what}"):
             text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')
+        if STOPPED in content:
+            return
+        with card(
+            "The same on the command line", "With the table and the settings of this run, on this machine."
+        ):
+            text(self.studio.command(run.id), "pre").classes("kw-log").props(
+                'tabindex=0 aria-label="Command"'
+            )
