@@ -467,6 +467,17 @@ BAD = {
         "The target must be finite",
     ),
     "one class left to learn from": (lambda t, w: _held(t, "5", "1,u"), "are all of class 'u'"),
+    "one group": (
+        lambda t, w: [
+            *("fit", write(t / "x.csv", "a,y,g\n" + "1,u,1\n2,v,1\n" * 9), "--target", "y"),
+            *("--group", "g"),
+        ],
+        "No rows can be held out",
+    ),
+    "a class of one row": (
+        lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "1,u\n2,v\n" * 9 + "3,w\n"), "--target", "y"],
+        "No rows can be held out",
+    ),
     "negative weights": (lambda t, w: _weighted(t, "-1"), "must not be negative, got 9"),
     "missing weights": (lambda t, w: _weighted(t, ""), "9 that are missing"),
     "infinite weights": (lambda t, w: _weighted(t, "inf"), "must hold finite numbers"),

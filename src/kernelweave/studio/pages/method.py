@@ -336,17 +336,16 @@ class _MethodPage:
                     return f"{low:g}:{high:g}:{a_number(fields[2].value, whole=True)}"
 
                 def check(_: Any) -> str | None:
-                    # the three are one setting: what is wrong with one is told at the last
+                    # the three are one setting: what is wrong is told where it was changed last
                     found = self.take("alphas", join)
-                    fields[-1].error = found
-                    return None
+                    for field in fields:
+                        field.error = None
+                    return found
 
                 for label, value in zip(("Weakest", "Strongest", "How many"), parts, strict=True):
-                    field = ui.number(label, value=float(value)).props(
-                        "outlined dense hide-bottom-space debounce=500 step=any"
-                    )
-                    field.on_value_change(check)
-                    fields.append(field)
+                    field = ui.number(label, value=float(value), validation=check)
+                    fields.append(field.props("outlined dense hide-bottom-space debounce=500 step=any"))
+                text("So many between the two, each the same multiple of the next.").classes("kw-hint")
             else:
                 with explained("Strengths", ABOUT_LIST):
                     ui.input(
