@@ -242,7 +242,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"target": "hue", "method": "rkl", "balanced": True}, "weights classes"),
+        ({"target": "hue", "method": "rkl", "balanced": True}, "`balanced` is for classes"),
         ({"method": "no-such"}, "Unknown method"),
         ({"scoring": "no-such"}, "Unknown scoring"),
         ({"scoring": "roc_auc"}, "does not work for classification with 3 classes"),
