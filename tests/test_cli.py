@@ -442,6 +442,10 @@ BAD = {
         lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "roc_auc"],
         "'roc_auc' does not work for classification with 3 classes",
     ),
+    "a score of probabilities": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "neg_log_loss"],
+        "the model has none",
+    ),
     "a score for numbers": (
         lambda t, w: ["fit", str(w), "--target", "hue", "--scoring", "f1"],
         "'f1' does not",

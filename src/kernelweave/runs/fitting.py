@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -556,6 +557,8 @@ def _try_score(scoring: str, y: Any, classes: Any, where: str, attempt: Callable
                 return
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
+        # what stands for the model on a fold is nobody's business
+        reason = re.sub(r"_\w+Fold", "the model", reason)
     usual = "r2" if classes is None else "accuracy or balanced_accuracy"
     raise InputError(
         f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
