@@ -254,9 +254,14 @@ def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
 
 def test_runs_learn_probabilities(served):
     spec = {"target": "target", "kernels": "linear", "alphas": "3", "cv": 3, "probabilities": "platt"}
-    run_id = served.run(data={"tables": ["set-wine"]}, spec={**spec, "method": "simple", "class_weights": "1=2"})
+    run_id = served.run(
+        data={"tables": ["set-wine"]}, spec={**spec, "method": "simple", "class_weights": "class_1=2"}
+    )
     assert served.wait(run_id)["state"] == "done"
     model = kw.load(Places(served.studio.places.root).run(run_id) / "model.skops")
     assert model.calibration_.method == "platt"
-    found = {metric["name"]: metric["value"] for metric in served.client.get(f"/api/runs/{run_id}").json()["metrics"]}
+    found = {
+        metric["name"]: metric["value"]
+        for metric in served.client.get(f"/api/runs/{run_id}").json()["metrics"]
+    }
     assert 0 < found["log loss, held out"] < 0.7
