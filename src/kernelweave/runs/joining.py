@@ -94,7 +94,7 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
     import pandas as pd
 
     if not key:
-        raise InputError("Which column names the rows of the tables? Give the key, such as --key patient.")
+        raise InputError("Which column names the rows of the tables? Give its name as `key`.")
     keys = {name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items()}
     for name, values in keys.items():
         if values.isna().any():

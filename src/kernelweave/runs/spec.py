@@ -113,7 +113,9 @@ class FitSpec(BaseModel):
     scoring
         What the strength is chosen by: a scorer of scikit-learn; accuracy or R^2 by default.
     normalize
-        mean-diagonal, trace, norm, cosine, center, within-class, or none.
+        mean-diagonal, trace or norm: divide every kernel by the mean or the sum of its diagonal on the training rows
+        (norm is the sum, the squared length of a single column); cosine: make every diagonal 1; center: take the mean
+        in feature space away, then mean-diagonal; within-class: divide by the spread within the classes; or none.
     standardize
         Bring numeric columns to mean 0 and variance 1 (statistics of the training rows).
     intercept

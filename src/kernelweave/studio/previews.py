@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from kernelweave import banks
 from kernelweave._errors import InputError
 from kernelweave.assembly import MAX_RANK_SHARE, memory_budget
-from kernelweave.inspection import view_of
 from kernelweave.runs.fitting import Prepared, make_kernels, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
@@ -84,7 +83,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
         kernels=[
             KernelPreview(
                 name=found[k][2].label,
-                view=view_of(found[k][2].label),
+                view=found[k][2].view,
                 alignment=found[k][0],
                 rank=found[k][1],
                 thumbnail=thumbnail(best[k][np.ix_(order, order)]) if k in best else "",

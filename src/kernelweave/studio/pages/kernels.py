@@ -18,6 +18,7 @@ from kernelweave.studio.pages.shell import (
     Turn,
     card,
     empty,
+    explained,
     guarded,
     note,
     page,
@@ -484,17 +485,19 @@ class _KernelsPage:
             if not self.desk.views() and not (self.joined and self.joined.views):
                 self.kernel_choice(spec.kernels if isinstance(spec.kernels, str) else "default", "")
             with ui.element("div").classes("kw-fields"):
-                ui.select(
-                    {name: name for name in about["normalize"].choices},
-                    value=spec.normalize,
-                    label="Bring kernels to one scale by",
-                    on_change=lambda event: self.change(normalize=event.value),
-                ).props("outlined dense options-dense")
-                ui.switch(
-                    "Standardise numeric columns",
-                    value=spec.standardize,
-                    on_change=lambda event: self.change(standardize=event.value),
-                ).tooltip(about["standardize"].about)
+                with explained("Bring kernels to one scale by", about["normalize"].about):
+                    ui.select(
+                        {name: name for name in about["normalize"].choices},
+                        value=spec.normalize,
+                        label="Bring kernels to one scale by",
+                        on_change=lambda event: self.change(normalize=event.value),
+                    ).props("outlined dense options-dense")
+                with explained("Standardise numeric columns", about["standardize"].about):
+                    ui.switch(
+                        "Standardise numeric columns",
+                        value=spec.standardize,
+                        on_change=lambda event: self.change(standardize=event.value),
+                    )
 
     # ---- preview ----------------------------------------------------------------------------------
 

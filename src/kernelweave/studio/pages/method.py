@@ -58,7 +58,7 @@ WORDS = {
     "step": "Steps",
     "eta": "Length of fixed steps (eta)",
     "probabilities": "Probabilities",
-    "class_weights": "Weights of classes (empty: equal)",
+    "class_weights": "Weights of classes",
     "weight_set": "Weights of a layer",
     "validation_fraction": "Share set aside to stop early",
     "n_iter_no_change": "Patience, in steps",
