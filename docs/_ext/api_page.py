@@ -34,7 +34,7 @@ SECTIONS = [
     (
         "Functions of arrays",
         "For those who hold Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
-        ["solve_rls2", "rls2_path", "RLS2Result", "PathResult", "Status", "KernelBank"],
+        ["solve_rls2", "rls2_path", "RLS2Result", "PathResult", "Status", "KernelBank", "repair_gram"],
     ),
     (
         "Machines on one kernel",
