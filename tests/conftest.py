@@ -1,6 +1,7 @@
 """Fixtures for all tests: one seed by default, and the folder of real data sets where there is one."""
 
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -42,6 +43,14 @@ def pytest_report_header() -> list[str]:
         f"kernelweave: compiled core {'on' if HAS_EXTENSION else 'off'}, seeds {SEEDS}, "
         f"data {os.environ.get('KERNELWEAVE_DATA') or 'not given'}"
     ]
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """What a test has drawn is not there for the next one."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

@@ -82,12 +82,6 @@ def outputs():
     return fit(kw.MKLRegressor(BASE, learner), X, np.column_stack([Y, X[:, 3]]))
 
 
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
-
-
 # ---- estimators ------------------------------------------------------------------------------------
 
 

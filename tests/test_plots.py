@@ -39,12 +39,6 @@ def linear():
     return kw.MKLRegressorCV(kw.banks.linear_features(4), alphas=ALPHAS, cv=4).fit(frame, Y)
 
 
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
-
-
 def widths(container):
     return np.array([bar.get_width() for bar in container])
 
