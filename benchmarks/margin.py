@@ -84,8 +84,6 @@ def libsvm_reduced_gradient(kernels: Array, y: Array, C: float, tol: float) -> t
             if there < J or step < 1e-12:
                 break
             step *= 0.5
-        if not there < J:
-            break
         d, J, q = ahead, there, q_there
     return J, 0.5 * (q.max() - d @ q) / J
 
