@@ -267,6 +267,7 @@ class _Path:
             rel_gap=np.divide(gap, np.abs(primal), out=np.zeros_like(gap), where=primal != 0),
             status=tuple(status),
             n_iter=np.array([sum(r.n_iter for r in rs) for rs in self.done]),
+            rounding=np.array([sum(r.rounding for r in rs) for rs in self.done]),
             measure=partial(_measure, self.groups, self.done),
         )
 

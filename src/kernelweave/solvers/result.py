@@ -45,6 +45,10 @@ class Status(enum.Enum):
         "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
         "above tol. Lower rank_tol, or raise tol."
     )
+    ROUNDING = (
+        "The solver's own gap is at or below tol, but rounding errors may be larger: numbers of 16 digits say no more "
+        "about this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
+    )
     INTERRUPTED = "Interrupted; what was finished is returned."
 
     def __repr__(self) -> str:
@@ -83,7 +87,7 @@ class RLS2Result:
     dual : float
         Lower bound of the optimal value.
     gap : float
-        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality.
+        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality, `rounding` included.
     rel_gap : float
         ``gap / primal``.
     status : Status
@@ -91,6 +95,8 @@ class RLS2Result:
         Factorisations (Newton) or rounds (alternating).
     alpha : float
         The regularisation strength that was used.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
     history : mapping of str to array
         ``objective`` and ``rel_gap`` after every iteration (over the kernels looked at so far), ``n_active``.
     """
@@ -104,6 +110,7 @@ class RLS2Result:
     status: Status
     n_iter: int
     alpha: float
+    rounding: float = 0.0
     history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -117,7 +124,7 @@ class PathResult:
         Descending.
     weights : array of shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)
     dual_coef : array of shape (n_alphas, n_samples) or (n_alphas, n_samples, n_outputs)
-    primal, dual, gap, rel_gap : arrays of shape (n_alphas,)
+    primal, dual, gap, rel_gap, rounding : arrays of shape (n_alphas,)
         Certificates; see `RLS2Result`.
     status : tuple of Status
     n_iter : array of int, shape (n_alphas,)
@@ -134,6 +141,7 @@ class PathResult:
     rel_gap: Array
     status: tuple[Status, ...]
     n_iter: NDArray[np.int64]
+    rounding: Array
     measure: Callable[[bool], Mapping[str, Array]] = field(repr=False, compare=False)
 
     @cached_property
@@ -175,6 +183,7 @@ class PathResult:
             status=self.status[index],
             n_iter=int(self.n_iter[index]),
             alpha=float(self.alphas[index]),
+            rounding=float(self.rounding[index]),
         )
 
 
@@ -191,8 +200,8 @@ class SVMResult:
     primal, dual : float
         Upper and lower bound of the optimal value, both at this point.
     gap : float
-        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality. It presumes that K is
-        positive semidefinite.
+        ``primal - dual`` >= 0, in units of the objective; an upper bound of the suboptimality, `rounding` included. It
+        presumes that K is positive semidefinite.
     rel_gap : float
         ``gap / primal``.
     status : Status
@@ -202,6 +211,8 @@ class SVMResult:
         Rows with a nonzero coefficient.
     infeasibility : float
         Largest violation of a constraint of the dual problem: the box, and ``sum(dual_coef) = 0``.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
     """
 
     dual_coef: Array
@@ -214,6 +225,7 @@ class SVMResult:
     n_iter: int
     support: NDArray[np.int64] = field(repr=False)
     infeasibility: float
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -234,7 +246,7 @@ class MEBResult:
     dual : float
         Lower bound of the optimal value; equals `radius2`.
     gap : float
-        ``primal - dual`` >= 0.
+        ``primal - dual`` >= 0, `rounding` included.
     rel_gap : float
         ``gap / primal``.
     status : Status
@@ -244,6 +256,8 @@ class MEBResult:
         Rows with a nonzero coefficient; at the solution they lie on the sphere.
     infeasibility : float
         Largest violation of a constraint of the dual problem.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
     """
 
     dual_coef: Array
@@ -257,6 +271,7 @@ class MEBResult:
     n_iter: int
     support: NDArray[np.int64] = field(repr=False)
     infeasibility: float
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -273,7 +288,7 @@ class MKLResult:
         Upper and lower bound of the optimal value; where the criterion is not convex in the weights, of the machine
         at these weights.
     gap : float
-        ``primal - dual`` >= 0.
+        ``primal - dual`` >= 0, `rounding` included.
     rel_gap : float
         ``gap / primal``.
     status : Status
@@ -281,6 +296,8 @@ class MKLResult:
         Outer iterations.
     n_machines : int
         Machines that were solved on the way.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
     history : mapping of str to array
         ``objective``, ``rel_gap`` and ``n_active`` after every iteration.
     """
@@ -295,6 +312,7 @@ class MKLResult:
     status: Status
     n_iter: int
     n_machines: int
+    rounding: float = 0.0
     history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
 
