@@ -96,6 +96,7 @@ CASES = [
     "arrays",
     "decimal commas",
     "separators at the end",
+    "transductive",
 ]
 
 
@@ -142,6 +143,7 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
         "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],
         "decimal commas": [str(tmp_path / "commas.csv"), "--kernels", "linear"],
         "separators at the end": [str(tmp_path / "ends.csv"), "--kernels", "linear"],
+        "transductive": [str(wine), "--normalize", "center", "--transductive"],
     }[case]
     table, rest = arguments[0], arguments[1:]
     fast = FAST[2:] if "--alphas" in rest else FAST
@@ -150,6 +152,7 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
     space: dict = {}
     exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
     again = space["model"]
+    np.testing.assert_allclose(again.normalizers_[0].scale, model.normalizers_[0].scale, rtol=1e-12)
     np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
     X = space["X"]
     given, new = model.predict(X), again.predict(X)
@@ -382,6 +385,14 @@ BAD = {
     "two kinds of decimals": (
         lambda t, w: ["fit", write(t / "x.csv", "a;b;y\n1,5;2.5;x\n2,5;3.5;z\n"), "--target", "y"],
         "decimal commas",
+    ),
+    "further rows for a rule without factors": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--transductive", "--normalize", "cosine"],
+        "`transductive` is for mean-diagonal, trace, norm, center",
+    ),
+    "further rows where none are held out": (
+        lambda t, w: ["path", str(w), "--target", "target", "--out", str(t / "path"), "--transductive"],
+        "needs held-out rows",
     ),
     "no target given": (lambda t, w: ["fit", str(w)], "the target"),
     "no such target": (lambda t, w: ["fit", str(w), "--target", "targte"], "Did you mean 'target'"),

@@ -186,6 +186,34 @@ def test_centring_by_explicit_features(rng, rows, weight, weighted, form):
     assert np.abs(centre).max() > 0.1
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", ["table", "bank"])
+def test_transductive_centring_adds_the_distances_of_further_rows_from_the_centre(
+    rng, rows, weight, weighted, form
+):
+    y, more = rng.normal(size=12), 3 * rng.normal(size=(5, 3))
+    both = np.r_[rows, more]
+    # one kernel with an explicit feature map in the source, and one without
+    kernels = [Linear(), Polynomial(degree=2), Linear().on([1])]
+    w = weight if weighted else np.ones(12)
+    if form == "table":
+        model = kw.MKLRegressor(kernels, RLS2(alpha=0.1), normalize=Center(extra=more))
+        model.fit(rows, y, sample_weight=w)
+    else:
+        bank = kw.KernelBank(np.stack([k(both) for k in kernels], axis=-1))
+        model = kw.MKLRegressor(bank, RLS2(alpha=0.1), normalize=Center(extra=np.arange(12, 17)[:, None]))
+        model.fit(np.arange(12)[:, None], y, sample_weight=w)
+    fitted = model.normalizers_[0]
+    for m, features in enumerate((both, phi(both), both[:, 1:2])):
+        distance = np.square(features - w @ features[:12] / w.sum()).sum(axis=1)
+        mean = (w @ distance[:12] + distance[12:].sum()) / (w.sum() + 5)
+        assert fitted.scale[m] * mean == pytest.approx(1.0, rel=1e-12)
+        # the centre itself is that of the training rows
+        np.testing.assert_allclose(
+            fitted.center_means[m], features[:12] @ (w @ features[:12]) / w.sum(), rtol=1e-10
+        )
+
+
 def test_cosine_by_explicit_features(rng, rows):
     new = rng.normal(size=(4, 3))
     polynomial = Polynomial(degree=2)

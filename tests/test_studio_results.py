@@ -27,7 +27,7 @@ def described(table, **settings):
     spec = FitSpec(**{"target": "target", "alphas": "1", "cv": 2, **settings})
     prepared = prepare(Joined(table, {}, {}, {}), spec)
     rows = split(prepared, spec)
-    model = fit_model(make_model(spec, prepared), prepared, rows[0], None)
+    model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
     return model, describe_model(model, spec, prepared, rows, held, [], [], [])
 
@@ -108,7 +108,7 @@ def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     )
     prepared = prepare(Joined(wine(), {}, {}, {}), spec)
     train, test = split(prepared, spec)
-    model = fit_model(make_model(spec, prepared), prepared, train, None)
+    model = fit_model(make_model(spec, prepared, test), prepared, train, None)
     pictures = draw_pictures(model, score_held(model, prepared, test), with_path=False)
     try:
         assert {picture.name for picture in pictures} == {"weights", "choice", *names}

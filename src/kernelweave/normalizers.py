@@ -134,6 +134,7 @@ class Normalizer:
         target: Array | None = None,
         sample_weight: Array | None = None,
         extra_diagonal: Array | None = None,
+        extra_means: Callable[[Array], Array] | None = None,
     ) -> FittedNormalizer:
         """Take statistics on the training rows.
 
@@ -147,6 +148,9 @@ class Normalizer:
             A weight equals a repetition of the row.
         extra_diagonal : array of shape (n_kernels, n_extra), optional
             ``K_m(x, x)`` of further inputs (transductive rules).
+        extra_means : callable, optional
+            Returns ``K_m(x, X) p`` of the further inputs, shape (n_kernels, n_extra), for weights p (n_samples,) of
+            the training rows; asked only by transductive centring.
         """
         raise NotImplementedError
 
@@ -166,7 +170,7 @@ class NoNormalizer(Normalizer):
 
     name = "none"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         return FittedNormalizer(np.ones(gram.n_kernels))
 
 
@@ -197,7 +201,7 @@ class MeanDiagonal(Normalizer):
     extra: Any = None
     name = "mean-diagonal"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         total, count = _diagonal_sum(gram, sample_weight, extra_diagonal)
         return FittedNormalizer(_inverse(total / count))
 
@@ -215,7 +219,7 @@ class Trace(Normalizer):
     extra: Any = None
     name = "trace"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         total, _ = _diagonal_sum(gram, sample_weight, extra_diagonal)
         return FittedNormalizer(_inverse(total))
 
@@ -251,7 +255,7 @@ class WithinClass(Normalizer):
     name = "within-class"
     per_target = True
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         if target is None or len(np.unique(target)) != 2:
             raise InputError(
                 "`normalize='within-class'` needs two classes, got a regression target or one class. "
@@ -275,11 +279,18 @@ class Center(Normalizer):
     """Centring in feature space, then mean diagonal 1.
 
     ``K_m <- (I - 1 p') K_m (I - p 1')`` with p the normalised sample weights; new rows use training means only.
+
+    Parameters
+    ----------
+    extra : array, optional
+        Further inputs whose squared distances from the centre enter the mean diagonal with weight 1 each: P1 (18),
+        transductive, on centred kernels. The centre stays that of the training rows.
     """
 
+    extra: Any = None
     name = "center"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         weights = np.ones(gram.n_samples) if sample_weight is None else sample_weight
         p = weights / weights.sum()
         means = gram.matvecs(p[None])[:, 0]
@@ -287,6 +298,10 @@ class Center(Normalizer):
         raw = gram.diagonal() @ p
         centred = raw - total
         constant = centred <= 1e-12 * raw
+        if extra_diagonal is not None and extra_means is not None:
+            own = float(weights.sum())
+            beyond = np.maximum(extra_diagonal - 2.0 * extra_means(p) + total[:, None], 0.0)
+            centred = (own * centred + beyond.sum(axis=1)) / (own + beyond.shape[1])
         scale = np.where(constant, 1.0, _inverse(centred))
         return FittedNormalizer(
             scale, center_means=means, center_total=total, probability=p, constant=constant
@@ -299,7 +314,7 @@ class Cosine(Normalizer):
 
     name = "cosine"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
 
 

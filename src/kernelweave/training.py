@@ -172,15 +172,16 @@ class Solved:
 def set_up(task: Task) -> list[Setup]:
     """Build the training stack once and normalise it for every problem."""
     raw = task.source.gram()
-    extra = None if task.extra is None else task.source.extra_diagonal(task.extra)
+    extra: dict[str, Any] = {}
+    if task.extra is not None:
+        extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
+        extra["extra_means"] = partial(_means_of, task.source, task.extra)
     setups: list[Setup] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
     for target in task.targets:
         if shared is None or task.normalizer.per_target:
             label = target[:, 0] if target.shape[1] == 1 else None
-            fitted = task.normalizer.fit(
-                raw, target=label, sample_weight=task.sample_weight, extra_diagonal=extra
-            )
+            fitted = task.normalizer.fit(raw, target=label, sample_weight=task.sample_weight, **extra)
             if not (fitted.scale > 0).all():
                 m = int(np.argmin(fitted.scale > 0))
                 raise InputError(
@@ -194,6 +195,15 @@ def set_up(task: Task) -> list[Setup]:
             intercept = np.zeros(target.shape[1])
         setups.append(Setup(shared[1], shared[0], target - intercept, intercept))
     return setups
+
+
+def _means_of(source: Source, queries: Any, weights: Array) -> Array:
+    """``K_m(queries, training) @ weights`` of the raw kernels, shape (n_kernels, n_queries)."""
+    out = np.empty((source.n_kernels, source.query_length(queries)))
+    raw = FittedNormalizer(np.ones(source.n_kernels))
+    for where, m, times in kernel_actions(source, queries, raw, np.arange(source.n_kernels)):
+        out[m, where] = times(weights[:, None])[:, 0]
+    return out
 
 
 def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: Learner) -> Array:

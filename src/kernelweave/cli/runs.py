@@ -18,6 +18,7 @@ from kernelweave.runs.fitting import (
     make_kernels,
     make_learner,
     make_model,
+    make_normalizer,
     parse_alphas,
     predictions,
     prepare,
@@ -99,8 +100,8 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console = make_console()
     data, paths = read_data(path, spec)
     prepared = prepare(data, spec)
-    model = make_model(spec, prepared)
     train, test = split(prepared, spec)
+    model = make_model(spec, prepared, test)
     folder = make_folder(out, overwrite=overwrite, holds="model.skops")
     say_found(console, data, prepared, path, spec)
     console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
@@ -133,10 +134,11 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console = make_console()
     data, _ = read_data(path, spec)
     prepared = prepare(data, spec)
+    normalize = make_normalizer(spec, prepared, ())
     folder = make_folder(out, overwrite=overwrite, holds="path.csv")
     say_found(console, data, prepared, path, spec)
     options: dict[str, Any] = {
-        "normalize": None if spec.normalize.lower() == "none" else spec.normalize,
+        "normalize": normalize,
         "standardize": spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,

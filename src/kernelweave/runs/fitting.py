@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave import banks, kernels, learners
+from kernelweave import banks, kernels, learners, normalizers
 from kernelweave._checks import InputError, check_known
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
@@ -20,6 +20,8 @@ from kernelweave.runs.tables import check_target, detect_task, need_column
 from kernelweave.solvers.path import check_alphas
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
+#: Rules of `normalize` that can look at further rows.
+TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 #: Strengths on a path.
 MOST_ALPHAS = 1000
 #: Folds that a score is tried on.
@@ -433,8 +435,32 @@ def make_cv(spec: FitSpec, task: str) -> Any:
     return getattr(model_selection, name)(**arguments)
 
 
-def make_model(spec: FitSpec, prepared: Prepared) -> Any:
-    """The estimator of a spec, not yet fitted."""
+def make_normalizer(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
+    """The normaliser of a spec: a name, or with `transductive` a rule that knows the inputs of held-out rows."""
+    name = None if spec.normalize.lower() == "none" else spec.normalize
+    if not spec.transductive:
+        return name
+    rule = normalizers.resolve(name)
+    if not hasattr(rule, "extra"):
+        raise InputError(
+            f"Setting `transductive` is for {', '.join(TRANSDUCTIVE)}, got normalize={spec.normalize!r}: other rules "
+            "take nothing from further rows. Leave it out."
+        )
+    if not len(held):
+        raise InputError("Setting `transductive` needs held-out rows, and there are none. Leave it out.")
+    return type(rule)(**{**rule.get_params(), "extra": prepared.X.iloc[held]})
+
+
+def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
+    """The estimator of a spec, not yet fitted.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    prepared : Prepared
+    held : array of int
+        Rows that are not learnt from; `transductive` looks at their inputs.
+    """
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
 
     alphas, n_alphas = parse_alphas(spec.alphas)
@@ -447,7 +473,7 @@ def make_model(spec: FitSpec, prepared: Prepared) -> Any:
         "scoring": spec.scoring or None,
         "rule": spec.rule,
         "n_jobs": spec.jobs,
-        "normalize": None if spec.normalize.lower() == "none" else spec.normalize,
+        "normalize": make_normalizer(spec, prepared, held),
         "standardize": spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
@@ -577,6 +603,9 @@ def fit_model(model: Any, prepared: Prepared, rows: Any, progress: Any) -> Any:
     finally:
         # the display is no part of the model
         model.set_callbacks()
+        if normalizers.resolve(model.normalize).transductive is not None:
+            # nor is the table of further rows, which a model file could not hold: the fit has taken what it needs
+            model.set_params(normalize=model.normalize.name)
 
 
 def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:

@@ -51,8 +51,8 @@ def nested_scores(
     except ValueError as error:
         raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
     for k, (inside, outside) in enumerate(parts):
-        model = fit_model(make_model(spec, prepared), prepared, rows[inside], progress)
         part = rows[outside]
+        model = fit_model(make_model(spec, prepared, part), prepared, rows[inside], progress)
         found.append(scores(model, prepared.X.iloc[part], prepared.y[part], prepared.task))
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break

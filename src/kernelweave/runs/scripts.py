@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelweave.kernels import Kernel
+from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
     BANKS,
     HELD_OUT,
@@ -109,7 +110,7 @@ def script(
     }
     settings = {
         **(choice if alpha is None else {}),
-        "normalize": repr(None if spec.normalize.lower() == "none" else spec.normalize),
+        "normalize": _normalize(spec),
         "standardize": repr(spec.standardize),
         "fit_intercept": repr(spec.intercept),
         "max_memory": repr(spec.max_memory),
@@ -183,6 +184,12 @@ def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[st
         ]
     told = "".join(f", {name}={value!r}" for name, value in options.items())
     return [f"{variable} = pd.read_csv({path!r}{told})"]
+
+
+def _normalize(spec: FitSpec) -> str:
+    if spec.transductive:
+        return f"kw.normalizers.{type(resolve(spec.normalize)).__name__}(extra=X.iloc[test])"
+    return repr(None if spec.normalize.lower() == "none" else spec.normalize)
 
 
 def _learner(spec: FitSpec, alpha: float | None) -> str:

@@ -116,6 +116,9 @@ class FitSpec(BaseModel):
         mean-diagonal, trace or norm: divide every kernel by the mean or the sum of its diagonal on the training rows
         (norm is the sum, the squared length of a single column); cosine: make every diagonal 1; center: take the mean
         in feature space away, then mean-diagonal; within-class: divide by the spread within the classes; or none.
+    transductive
+        Let the inputs of the held-out rows, not their targets, enter the factors of mean-diagonal, trace, norm or
+        center, as in the experiments of the RLS2 paper.
     standardize
         Bring numeric columns to mean 0 and variance 1 (statistics of the training rows).
     intercept
@@ -176,6 +179,7 @@ class FitSpec(BaseModel):
     rule: Literal["min", "1se"] = "min"
     scoring: Text = ""
     normalize: Text = "mean-diagonal"
+    transductive: bool = False
     standardize: bool = True
     intercept: bool = True
     balanced: bool = False

@@ -17,7 +17,7 @@ from kernelweave.studio.schema import Method, Parameter, Setting
 #: Settings by topic; what is not listed belongs to its learner, or to "More".
 GROUPS = {
     "Data": ("target", "task", "join", "key", "missing", "weights", "group", "holdout", "drop"),
-    "Kernels": ("views", "kernels", "normalize", "standardize"),
+    "Kernels": ("views", "kernels", "normalize", "transductive", "standardize"),
     "Path": ("alphas", "rule"),
     "Validation": ("splits", "cv", "repeats", "stratify", "nested", "test_size", "scoring", "seed"),
     "Model": ("method", "intercept", "balanced", "class_weights", "probabilities"),

@@ -254,8 +254,8 @@ class Studio:
         from kernelweave.views import as_table
 
         spec, _, prepared = self.prepared(data, spec)
-        model = make_model(spec, prepared)
         train, test = split(prepared, spec)
+        model = make_model(spec, prepared, test)
         learner = learners.resolve(model.learner)
         if not np.isfinite(memory_budget(spec.max_memory)):
             raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")

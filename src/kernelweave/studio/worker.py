@@ -95,7 +95,7 @@ class _Run:
         data = read_tables(paths, spec.key)
         prepared = prepare(data, spec)
         train, test = rows = split(prepared, spec)
-        model = make_model(spec, prepared)
+        model = make_model(spec, prepared, test)
         self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
         self._tell(f"{len(train)} rows to learn from, {len(test)} held out.")
         self._note_kernels(model, prepared.X.iloc[train])

@@ -492,6 +492,12 @@ class _KernelsPage:
                         label="Bring kernels to one scale by",
                         on_change=lambda event: self.change(normalize=event.value),
                     ).props("outlined dense options-dense")
+                with explained("Let held-out rows enter the scale", about["transductive"].about):
+                    ui.switch(
+                        "Let held-out rows enter the scale",
+                        value=spec.transductive,
+                        on_change=lambda event: self.change(transductive=event.value),
+                    )
                 with explained("Standardise numeric columns", about["standardize"].about):
                     ui.switch(
                         "Standardise numeric columns",

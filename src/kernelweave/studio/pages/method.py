@@ -74,6 +74,7 @@ WORDS = {
     "balanced": "Weight classes by the inverse of their frequency",
     "intercept": "Use the mean of the target as intercept",
     "normalize": "Bring kernels to one scale by",
+    "transductive": "Let held-out rows enter the scale of kernels",
     "standardize": "Bring columns to one scale",
     "holdout": "Column of held-out rows",
     "weights": "Column of weights",
