@@ -121,8 +121,62 @@ def test_criteria_count_a_weight_as_a_repetition():
     c = kw.solve_rls2(gram[np.ix_(rows, rows)], y[rows], 0.05, tol=1e-12).dual_coef
     one = compute_criteria(weighted, 0.05, d, r.dual_coef[None])
     two = compute_criteria(repeated, 0.05, d, c[None])
-    for name in ("df", "df_total", "gcv", "aic", "bic", "evidence", "noise_variance"):
+    for name in ("df", "df_total", "gcv", "aic", "bic", "rss", "evidence", "noise_variance"):
         assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-6), name
+
+
+def sparse_problem():
+    """Eight columns, three of which matter, and noise of standard deviation 1: what the lasso is made for."""
+    rng = np.random.default_rng(21)
+    X = rng.normal(size=(60, 8))
+    signal = X @ np.array([3.0, 1.5, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+    return X, signal, signal + rng.normal(size=60)
+
+
+def test_mallows_cp_is_its_formula():
+    """Against smoothing matrices written out, with sample weights; least squares is the reference."""
+    X, _, y = sparse_problem()
+    w = np.random.default_rng(0).integers(1, 4, 60).astype(float)
+    alphas = np.geomspace(1e3, 1e-7, 9)
+    path = kw.rls2_path(FactorGram.from_columns(X), y, alphas, sample_weight=w, tol=1e-10)
+    hats = []
+    for alpha, d in zip(path.alphas, path.weights, strict=True):
+        K = (X * d) @ X.T
+        hats.append(K @ np.linalg.inv(K + alpha * np.diag(1 / w)))
+    rss = np.array([w @ np.square(y - H @ y) for H in hats])
+    df = np.array([np.trace(H) for H in hats])
+    np.testing.assert_allclose(path.criteria["rss"], rss, rtol=1e-8)
+    cp = path.criteria["cp"]
+    np.testing.assert_allclose(cp, rss / (rss[-1] / (w.sum() - df[-1])) - w.sum() + 2 * df, rtol=1e-7)
+    # the weakest strength is least squares on all columns, whose Cp is the number of columns
+    full = w @ np.square(y - X @ np.linalg.lstsq(X * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0])
+    assert path.criteria["rss"][-1] == pytest.approx(full, rel=1e-6)
+    assert cp[-1] == pytest.approx(8.0, rel=1e-6)
+
+
+def test_mallows_cp_finds_the_columns_that_matter():
+    """Up to a constant, Cp times the noise estimates the error that the fit makes on the signal."""
+    X, signal, y = sparse_problem()
+    path = kw.rls2_path(FactorGram.from_columns(X), y, np.geomspace(1e3, 1e-4, 40), tol=1e-9)
+    error = [
+        np.square(signal - (X * d) @ (X.T @ c)).sum()
+        for d, c in zip(path.weights, path.dual_coef, strict=True)
+    ]
+    best = int(np.argmin(path.criteria["cp"]))
+    assert set(np.argsort(-path.weights[best])[:3]) == {0, 1, 4}
+    assert path.weights[best][[2, 3, 5, 6, 7]].sum() < 0.1
+    assert error[best] <= 1.5 * min(error)
+    assert max(error[0], error[-1]) > 2 * min(error)
+
+
+def test_mallows_cp_of_several_outputs_is_a_sum():
+    gram, y = make_problem("dense", np.random.default_rng(22))
+    Y = np.column_stack([y, 3.0 * np.sin(y)])
+    alphas = [1.0, 0.1, 0.01]
+    both = kw.rls2_path(gram, Y, alphas, shared_weights=False, tol=1e-10).criteria["cp"]
+    each = [kw.rls2_path(gram, t, alphas, tol=1e-10).criteria["cp"] for t in Y.T]
+    np.testing.assert_allclose(both, sum(each), rtol=1e-6)
+    assert np.isnan(kw.rls2_path(gram, np.zeros(len(y)), n_alphas=3).criteria["cp"]).all()
 
 
 def test_several_outputs():

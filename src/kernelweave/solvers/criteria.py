@@ -32,6 +32,8 @@ class Criteria:
         ``N_eff RSS / (N_eff - df)^2``, per output and sample.
     aic, bic : float
         ``N_eff log(RSS / N_eff) + 2 df`` and ``+ log(N_eff) df``.
+    rss : float
+        Weighted sum of squared residuals, per output: what `mallows_cp` compares with the noise.
     evidence : float
         Log marginal likelihood of the Gaussian-process reading (P1, section 4.1): prior covariance
         ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the scale tau^2 that maximises it.
@@ -44,6 +46,7 @@ class Criteria:
     gcv: float
     aic: float
     bic: float
+    rss: float
     evidence: float
     noise_variance: float
 
@@ -72,7 +75,7 @@ def compute_criteria(
         logl = _log_likelihood(n_eff, variance, 0.0, n_outputs) if variance > 0 else math.inf
         gcv = rss / n_eff
         aic = n_eff * _log(rss / n_eff)
-        return Criteria(0.0, 0.0, gcv, aic, aic, logl, variance)
+        return Criteria(0.0, 0.0, gcv, aic, aic, rss, logl, variance)
     system = problem.system(weights, alpha)
     residual = alpha * noise * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
@@ -93,9 +96,32 @@ def compute_criteria(
         gcv=gcv,
         aic=fit + 2.0 * df,
         bic=fit + math.log(n_eff) * df,
+        rss=rss,
         evidence=evidence,
         noise_variance=variance,
     )
+
+
+def mallows_cp(rss: Array, df: Array, n_eff: float) -> Array:
+    """Mallows' Cp along a path, ``RSS / sigma^2 - N_eff + 2 df``.
+
+    The variance of the noise is that of the residuals of the weakest regularisation, ``RSS / (N_eff - df)`` at the last
+    position, as in its use for subsets of columns, where that model is least squares on all of them. NaN where it leaves
+    no residuals.
+
+    Parameters
+    ----------
+    rss, df : arrays of shape (n_alphas,)
+        Alphas descending.
+    n_eff : float
+        Sum of the sample weights.
+
+    Returns
+    -------
+    array of shape (n_alphas,)
+    """
+    variance = rss[-1] / (n_eff - df[-1]) if n_eff > df[-1] else 0.0
+    return rss / variance - n_eff + 2.0 * df if variance > 0 else np.full(len(rss), math.nan)
 
 
 def _log(x: float) -> float:

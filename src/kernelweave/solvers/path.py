@@ -14,7 +14,7 @@ from kernelweave._checks import InputError, check_alpha, check_known, check_tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.alternating import solve_alternating
-from kernelweave.solvers.criteria import Criteria, compute_criteria
+from kernelweave.solvers.criteria import Criteria, compute_criteria, mallows_cp
 from kernelweave.solvers.result import PathResult, RLS2Result, Status
 from kernelweave.solvers.ridge import Workspace
 from kernelweave.solvers.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
@@ -275,13 +275,20 @@ class _Path:
 def _measure(groups: list[Problem], done: list[list[RLS2Result]], everything: bool) -> dict[str, Array]:
     """Criteria at every solution of a path, summed over groups of outputs."""
     names = [f.name for f in fields(Criteria)] if everything else ["df"]
-    out = {name: np.zeros(len(done)) for name in names}
+    found = {name: np.zeros((len(groups), len(done))) for name in names}
     with blas_threads_for(groups[0].gram.n_samples):
         for k, results in enumerate(done):
-            for problem, result in zip(groups, results, strict=True):
+            for g, (problem, result) in enumerate(zip(groups, results, strict=True)):
                 got = compute_criteria(
                     problem, result.alpha, result.weights, result.dual_coef.T, total=everything
                 )
                 for name in names:
-                    out[name][k] += getattr(got, name)
+                    found[name][g, k] = getattr(got, name)
+    out = {name: values.sum(axis=0) for name, values in found.items()}
+    if everything:
+        per_group = [
+            mallows_cp(rss, df, float((1.0 / problem.noise).sum()))
+            for problem, rss, df in zip(groups, found["rss"], found["df"], strict=True)
+        ]
+        out["cp"] = np.sum(per_group, axis=0)
     return out

@@ -157,7 +157,8 @@ class PathResult:
     def criteria(self) -> Mapping[str, Array]:
         """Selection criteria, arrays of shape (n_alphas,).
 
-        ``gcv``, ``aic``, ``bic`` (smaller is better), ``evidence`` (log marginal likelihood), ``noise_variance``,
+        ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the weakest strength of
+        the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``,
         ``df`` and ``df_total`` (which counts the learnt weights). Computed on first use.
         """
         return self.measure(True)
