@@ -106,8 +106,8 @@ def mallows_cp(rss: Array, df: Array, n_eff: float) -> Array:
     """Mallows' Cp along a path, ``RSS / sigma^2 - N_eff + 2 df``.
 
     The variance of the noise is that of the residuals of the weakest regularisation, ``RSS / (N_eff - df)`` at the last
-    position, as in its use for subsets of columns, where that model is least squares on all of them. NaN where it leaves
-    no residuals.
+    position, as in its use for subsets of columns, where that model is least squares on all of them. NaN where it
+    leaves no residuals.
 
     Parameters
     ----------
