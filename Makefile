@@ -6,11 +6,13 @@
 #   make test     the test suite
 #   make setup    everything for development
 #
-# Variables: PYTHON (3.11 or later), JOBS (parallel tests), ARGS (passed on to pytest or to the demo),
+# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), ARGS (passed on to pytest or to the demo),
 # CONSTRAINTS= (empty: newest versions instead of the tested ones).
 
 PYTHON ?= python3
 JOBS ?= 2
+SIZE ?= 1000
+SEED ?= 0
 ARGS ?=
 CONSTRAINTS ?= constraints.txt
 
@@ -34,7 +36,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext lint format types layers docs wheel bench clean
+.PHONY: help setup demo studio test test-noext lint format types layers docs wheel bench stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -113,6 +115,12 @@ wheel: $(STAMPS)/venv
 	rm -rf dist
 	$(PIP) wheel -q --no-deps $(BUILD_PINS) -w dist .
 	@ls dist
+
+# Random problems over the whole range of scales, judged in extended precision: make stress SIZE=10000 SEED=0 JOBS=2.
+stress: export OPENBLAS_NUM_THREADS := 1
+stress: export OMP_NUM_THREADS := 1
+stress: $(STAMPS)/group-test
+	$(BIN)/python tests/stress.py --size $(SIZE) --seed $(SEED) --jobs $(JOBS) $(ARGS)
 
 bench: $(STAMPS)/group-bench
 	@test -f benchmarks/run.py || { echo "There is no benchmarks/run.py yet." >&2; exit 1; }
