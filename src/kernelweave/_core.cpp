@@ -34,6 +34,7 @@ using Out3 = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 namespace {
 
 inline size_t row_start(size_t i, size_t n) { return i * n - i * (i + 1) / 2 + i; }
+inline size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
 // isfinite on the bit pattern: the build assumes finite math, which would fold std::isfinite to true
 inline bool finite_bits(double value) {
@@ -167,13 +168,26 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
     }
 }
 
+#include "_core_sizes.hpp"
 #include "_core_smo.hpp"
 #include "_core_layers.hpp"
 
+using sizes::expect;
+
+// whether every entry of an index lies in [0, length): for callers that check their arguments in inner loops
+bool inside(Index idx, int64_t length) {
+    bool good = true;
+    for (size_t k = 0; k < idx.shape(0); ++k) good = good && idx(k) >= 0 && idx(k) < length;
+    return good;
+}
+
 // out (k,) = C-weighted quadratic forms sum_t C[t]' K_m C[t] of the packed kernels m in idx
 void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out, int64_t threads) {
+    const size_t n = C.shape(1), L = triangle(n);
+    expect("packed", packed, {packed.shape(0), L});
+    sizes::expect_inside("idx", idx, packed.shape(0));
+    expect("out", out, {idx.shape(0)});
     nb::gil_scoped_release free;
-    const size_t n = C.shape(1), L = packed.shape(1);
     in_parts(threads, [&](size_t part) {
         for (size_t k = part; k < idx.shape(0); k += PARTS) {
             double total = 0.0;
@@ -186,8 +200,11 @@ void quadratic_forms(In2 packed, Index idx, In2 C, Out1 out, int64_t threads) {
 
 // out (k, T, n) = K_m C[t]
 void matvecs(In2 packed, Index idx, In2 C, Out3 out, int64_t threads) {
+    const size_t n = C.shape(1), L = triangle(n), T = C.shape(0);
+    expect("packed", packed, {packed.shape(0), L});
+    sizes::expect_inside("idx", idx, packed.shape(0));
+    expect("out", out, {idx.shape(0), T, n});
     nb::gil_scoped_release free;
-    const size_t n = C.shape(1), L = packed.shape(1), T = C.shape(0);
     in_parts(threads, [&](size_t part) {
         for (size_t k = part; k < idx.shape(0); k += PARTS)
             for (size_t t = 0; t < T; ++t)
@@ -197,8 +214,12 @@ void matvecs(In2 packed, Index idx, In2 C, Out3 out, int64_t threads) {
 
 // upper triangle of out (n, n) = sum_k w[k] K_{idx[k]}; below the diagonal nothing is written
 void combine(In2 packed, Index idx, In1 w, Out2 out, int64_t threads) {
+    const size_t n = out.shape(0), L = triangle(n), k = idx.shape(0);
+    expect("out", out, {n, n});
+    expect("packed", packed, {packed.shape(0), L});
+    sizes::expect_inside("idx", idx, packed.shape(0));
+    expect("w", w, {k});
     nb::gil_scoped_release free;
-    const size_t n = out.shape(0), L = packed.shape(1), k = idx.shape(0);
     in_parts(threads, [&](size_t part) {
         std::vector<const double*> rows(k);
         rows_of(part, n, [&](size_t i) {
@@ -213,8 +234,13 @@ void combine(In2 packed, Index idx, In1 w, Out2 out, int64_t threads) {
 // packed (M, L) from a stack (n, n, M) of any strides; asym (M,) = max |K - K'|, size (M,) = max |K|,
 // bad (M,) counts entries that are not finite. Entries of the triangle are the mean of both halves.
 void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
+    const size_t n = stack.shape(0), M = stack.shape(2), L = triangle(n);
+    expect("stack", stack, {n, n, M});
+    expect("packed", packed, {M, L});
+    expect("asym", asym, {M});
+    expect("size", size, {M});
+    expect("bad", bad, {M});
     nb::gil_scoped_release free;
-    const size_t n = stack.shape(0), M = stack.shape(2), L = packed.shape(1);
     const int64_t si = stack.stride(0), sj = stack.stride(1), sm = stack.stride(2);
     const double* K = stack.data();
     constexpr size_t B = 8;
@@ -251,6 +277,8 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
 // Returns (rank, residual trace); rank = -1 when max_rank is not enough.
 nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
     const size_t n = Z.shape(1), cap = Z.shape(0);
+    expect("packed", packed, {triangle(n)});
+    sizes::expect_rows("packed", packed);
     std::vector<double> diag(n), column(n);
     double trace = 0.0, start = 0.0, floor = 0.0;
     size_t rank = 0;
@@ -298,8 +326,12 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
 // out (k, T, n): Z_m (Z_m' C[t]) for factor kernels; Zt (R, n) rows are factor columns, kernel m owns rows
 // offsets[m]..offsets[m+1]; scores (T, R) = C Zt'
 void factor_matvecs(In2 Zt, Index offsets, Index idx, In2 scores, Out3 out) {
+    const size_t n = Zt.shape(1), T = scores.shape(0), R = Zt.shape(0);
+    sizes::expect_offsets("offsets", offsets, R);
+    sizes::expect_inside("idx", idx, offsets.shape(0) - 1);
+    expect("scores", scores, {T, R});
+    expect("out", out, {idx.shape(0), T, n});
     nb::gil_scoped_release free;
-    const size_t n = Zt.shape(1), T = scores.shape(0), R = scores.shape(1);
     for (size_t k = 0; k < idx.shape(0); ++k)
         for (size_t t = 0; t < T; ++t) {
             double* target = out.data() + (k * T + t) * n;
@@ -363,8 +395,11 @@ struct Factor {
 // min g'x + x'Hx/2 over the simplex by a primal active-set method; x is start and result. Returns the number of
 // active-set changes, negative when max_iter ended it.
 int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
-    nb::gil_scoped_release free;
     const size_t k = g.shape(0);
+    sizes::expect_rows("g", g);
+    expect("H", H, {k, k});
+    expect("x", x, {k});
+    nb::gil_scoped_release free;
     double largest = 0.0, scale = 0.0;
     for (size_t i = 0; i < k; ++i) {
         largest = std::max(largest, H(i, i));
@@ -423,8 +458,10 @@ int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
 // Problem 7 in Gram form, min d'Gd/2 - b'd over the simplex, by two-coordinate descent: an inner loop on the
 // support and the entering coordinate, an outer loop over all. d is start and result; returns the pair steps.
 int64_t simplex_smo(In2 G, In1 b, Out1 d, double tol, int64_t max_inner, int64_t max_outer) {
-    nb::gil_scoped_release free;
     const size_t m = b.shape(0);
+    expect("G", G, {m, m});
+    expect("d", d, {m});
+    nb::gil_scoped_release free;
     std::vector<double> grad(m, 0.0);
     for (size_t i = 0; i < m; ++i) grad[i] = -b(i);
     for (size_t i = 0; i < m; ++i)
@@ -493,6 +530,7 @@ KW_CLONES void inspect_tile(const double* upper, const double* lower, size_t n, 
 // the diagonal are counted twice).
 nb::tuple inspect(In2 K) {
     const size_t n = K.shape(0);
+    expect("K", K, {n, n});
     double worst = 0.0, big = 0.0;
     int64_t bad = 0;
     {
@@ -508,12 +546,17 @@ nb::tuple inspect(In2 K) {
 
 // the lower triangle of K from its upper one, by blocks that fit a cache
 void mirror(Out2 K, int64_t threads) {
+    expect("K", K, {K.shape(0), K.shape(0)});
     nb::gil_scoped_release free;
     in_parts(threads, [&](size_t part) { mirror_tiles(K.data(), K.shape(0), part); });
 }
 
 // g += K w; only rows with w != 0 are read
 void add_rows(In2 K, In1 w, Out1 g) {
+    const size_t n = K.shape(0);
+    expect("K", K, {n, n});
+    expect("w", w, {n});
+    expect("g", g, {n});
     nb::gil_scoped_release free;
     smo::add_rows(K.data(), K.shape(0), w.data(), g.data());
 }
@@ -521,10 +564,17 @@ void add_rows(In2 K, In1 w, Out1 g) {
 // see _core_smo.hpp; returns (steps, violation, most negative relative curvature)
 nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g, double eps, int64_t max_steps,
                   bool shrink) {
+    const size_t n = K.shape(0);
+    expect("K", K, {n, n});
+    expect("ridge", ridge, {n});
+    expect("lo", lo, {n});
+    expect("hi", hi, {n});
+    expect("b", b, {n});
+    expect("g", g, {n});
     smo::Report report;
     {
         nb::gil_scoped_release free;
-        report = smo::solve(K.data(), K.shape(0), ridge.data(), lo.data(), hi.data(), kink, b.data(), g.data(), eps,
+        report = smo::solve(K.data(), n, ridge.data(), lo.data(), hi.data(), kink, b.data(), g.data(), eps,
                             max_steps, shrink);
     }
     return nb::make_tuple(report.steps, report.violation, report.bent);
@@ -532,8 +582,12 @@ nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g,
 
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H
 void inner(In2 packed, Index idx, In2 H, Out1 out, int64_t threads) {
+    const size_t n = H.shape(0), L = triangle(n), k = idx.shape(0);
+    expect("H", H, {n, n});
+    expect("packed", packed, {packed.shape(0), L});
+    sizes::expect_inside("idx", idx, packed.shape(0));
+    expect("out", out, {k});
     nb::gil_scoped_release free;
-    const size_t n = H.shape(0), L = packed.shape(1), k = idx.shape(0);
     std::vector<double> totals(PARTS * k, 0.0);
     in_parts(threads, [&](size_t part) {
         std::vector<const double*> rows(k);
@@ -556,7 +610,13 @@ void inner(In2 packed, Index idx, In2 H, Out1 out, int64_t threads) {
     }
 }
 
-std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weights, In2 roots) {
+// the functions of a layer on matrices of n rows
+std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weights, In2 roots, size_t n) {
+    const size_t m = kinds.shape(0);
+    sizes::expect_inside("kinds", kinds, layers::N_KINDS);
+    expect("params", params, {m, 2});
+    expect("weights", weights, {m});
+    expect("roots", roots, {m, n});
     std::vector<layers::Function> functions;
     for (size_t m = 0; m < kinds.shape(0); ++m)
         functions.push_back({kinds(m), params(m, 0), params(m, 1), weights(m), roots.data() + m * roots.shape(1)});
@@ -565,18 +625,27 @@ std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weigh
 
 // see _core_layers.hpp; the diagonals of out and H are left to the caller
 void layer_forward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 out, int64_t threads) {
-    const auto functions = layer_functions(kinds, params, weights, roots);
-    nb::gil_scoped_release free;
     const size_t n = K.shape(0);
+    expect("K", K, {n, n});
+    expect("kappa", kappa, {n});
+    expect("out", out, {n, n});
+    const auto functions = layer_functions(kinds, params, weights, roots, n);
+    nb::gil_scoped_release free;
     in_parts(threads, [&](size_t part) { layers::forward(K.data(), kappa.data(), functions, n, out.data(), part); });
 }
 
 // grad, along and across are filled; see layers::backward
 void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 H, Out1 grad, Out2 along,
                     Out1 across, int64_t threads) {
-    const auto functions = layer_functions(kinds, params, weights, roots);
+    const size_t n = K.shape(0), m = kinds.shape(0);
+    expect("K", K, {n, n});
+    expect("kappa", kappa, {n});
+    expect("H", H, {n, n});
+    expect("grad", grad, {m});
+    expect("along", along, {m, n});
+    expect("across", across, {n});
+    const auto functions = layer_functions(kinds, params, weights, roots, n);
     nb::gil_scoped_release free;
-    const size_t n = K.shape(0), m = functions.size();
     std::vector<layers::Sums> sums(PARTS, layers::Sums(m, n));
     in_parts(threads, [&](size_t part) {
         layers::backward(K.data(), kappa.data(), functions, n, H.data(), sums[part], part);
@@ -591,6 +660,7 @@ void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 
 }  // namespace
 
 NB_MODULE(_core, module) {
+    module.def("inside", &inside);
     module.def("quadratic_forms", &quadratic_forms, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("matvecs", &matvecs, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("combine", &combine, "packed"_a, "idx"_a, "w"_a, "out"_a, "threads"_a = 1);

@@ -7,6 +7,7 @@
 namespace layers {
 
 enum Kind : int64_t { identity = 0, power = 1, gaussian = 2, arc_cosine = 3, exponential = 4 };
+constexpr size_t N_KINDS = 5;
 
 constexpr size_t SEGMENT = 512;
 constexpr double PI = 3.14159265358979323846;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +33,55 @@ def packed_rows(n_samples: int) -> NDArray[np.int64]:
     """Start of each row in a packed triangle, and the total length as the last entry."""
     i = np.arange(n_samples + 1, dtype=np.int64)
     return i * n_samples - i * (i - 1) // 2
+
+
+def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[..., Any]:
+    """Check sizes on entry, as the compiled functions do, and with the same kind of error.
+
+    Parameters
+    ----------
+    inside : (name, letter), optional
+        An index, and the length that it must stay below.
+    **shapes : str
+        For each array one letter an axis. The first array that has a letter says what it stands for; t is the length
+        of a packed triangle of n rows.
+    """
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        names = function.__code__.co_varnames
+
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            lengths: dict[str, int] = {}
+            for name, letters in shapes.items():
+                shape = np.shape(given[name])
+                if len(shape) == len(letters):
+                    for letter, length in zip(letters, shape, strict=True):
+                        if letter != "t":
+                            lengths.setdefault(letter, length)
+                if "n" in lengths:
+                    lengths["t"] = packed_length(lengths["n"])
+                expected = tuple(lengths.get(letter, letter) for letter in letters)
+                if shape != expected:
+                    raise ValueError(f"`{name}` must have shape {expected}, got {shape}")
+            if inside is not None:
+                _check_inside(inside[0], given[inside[0]], lengths[inside[1]])
+            return function(*args, **kwargs)
+
+        return checked
+
+    return wrap
+
+
+def _check_inside(name: str, index: NDArray[np.int64], length: int) -> None:
+    wrong = index[(index < 0) | (index >= length)]
+    if len(wrong):
+        raise ValueError(f"`{name}` must hold integers from 0 to {length} - 1, got {wrong[0]}")
+
+
+def _inside(idx: NDArray[np.int64], length: int) -> bool:
+    return not len(idx) or bool(idx.min() >= 0 and idx.max() < length)
 
 
 @lru_cache(maxsize=2)
@@ -59,12 +108,14 @@ def _pack_vector(C: Array) -> Array:
     return w
 
 
+@_sized(("idx", "M"), C="Tn", packed="Mt", idx="k", out="k")
 def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     w = _pack_vector(C)
     everything = len(idx) == len(packed) and np.array_equal(idx, np.arange(len(packed)))
     out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
 
 
+@_sized(("idx", "M"), H="nn", packed="Mt", idx="k", out="k")
 def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads: int = 1) -> None:
     i, j = _triangle(len(H))
     w = H[i, j]
@@ -72,11 +123,13 @@ def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads:
     out[:] = [packed[m] @ w for m in idx]
 
 
+@_sized(("idx", "M"), C="Tn", packed="Mt", idx="k", out="kTn")
 def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     for k, m in enumerate(idx):
         out[k] = C @ unpack(packed[m], C.shape[1])
 
 
+@_sized(("idx", "M"), out="nn", packed="Mt", idx="k", w="k")
 def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
     n = len(out)
     total = np.zeros(packed.shape[1])
@@ -87,6 +140,7 @@ def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, thread
         out[i, i:] = total[start[i] : start[i + 1]]
 
 
+@_sized(stack="nnM", packed="Mt", asym="M", size="M", bad="M")
 def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> None:
     n = len(stack)
     i, j = _triangle(n)
@@ -101,6 +155,7 @@ def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> 
             packed[m] = 0.5 * (upper + lower)
 
 
+@_sized(Z="rn", packed="t")
 def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
     n = Z.shape[1]
     start = packed_rows(n)
@@ -160,9 +215,13 @@ def pivoted_columns(
         rank += 1
 
 
+@_sized(Zt="Rn", offsets="o", idx="k", scores="TR", out="kTn")
 def _factor_matvecs(
     Zt: Array, offsets: NDArray[np.int64], idx: NDArray[np.int64], scores: Array, out: Array
 ) -> None:
+    if not len(offsets) or offsets[0] < 0 or offsets[-1] > len(Zt) or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"`offsets` must rise from 0 or more to at most {len(Zt)}, in at least one entry")
+    _check_inside("idx", idx, len(offsets) - 1)
     for k, m in enumerate(idx):
         rows = slice(int(offsets[m]), int(offsets[m + 1]))
         out[k] = scores[:, rows] @ Zt[rows]
@@ -177,6 +236,7 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
         return vectors @ ((vectors.T @ right) / np.maximum(values, floor)[:, None])
 
 
+@_sized(g="k", H="kk", x="k")
 def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     n_variables = len(g)
     scale = float(np.abs(g).max())
@@ -208,6 +268,7 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     return -max_iter
 
 
+@_sized(b="m", G="mm", d="m")
 def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_outer: int) -> int:
     gradient = G @ d - b
     steps = 0
@@ -242,6 +303,7 @@ def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_o
     return steps
 
 
+@_sized(K="nn")
 def _inspect(K: Array) -> tuple[float, float, int]:
     worst = big = 0.0
     bad = 0
@@ -255,6 +317,7 @@ def _inspect(K: Array) -> tuple[float, float, int]:
     return worst, big, bad
 
 
+@_sized(K="nn")
 def _mirror(K: Array, threads: int = 1) -> None:
     for start in range(0, len(K), 256):
         stop = min(start + 256, len(K))
@@ -263,6 +326,7 @@ def _mirror(K: Array, threads: int = 1) -> None:
         K[stop:, start:stop] = K[start:stop, stop:].T
 
 
+@_sized(K="nn", w="n", g="n")
 def _add_rows(K: Array, w: Array, g: Array) -> None:
     rows = np.flatnonzero(w)
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
@@ -272,6 +336,7 @@ def _add_rows(K: Array, w: Array, g: Array) -> None:
 _HUGE = 1e300
 
 
+@_sized(K="nn", ridge="n", lo="n", hi="n", b="n", g="n")
 def _box_smo(
     K: Array,
     ridge: Array,
@@ -318,6 +383,7 @@ def _box_smo(
 
 
 numpy_core = SimpleNamespace(
+    inside=_inside,
     quadratic_forms=_quadratic_forms,
     inner=_inner,
     matvecs=_matvecs,

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
+from kernelweave._loops import core
+from kernelweave._threads import threads_for
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+_FLOAT = np.dtype(np.float64)
 
 
 class Gram(ABC):
@@ -18,49 +25,103 @@ class Gram(ABC):
     Vectors come as rows: `C` has shape (n_vectors, n_samples); `quadratic_forms` and `matvec` take a single vector
     (n_samples,) too. Kernels are chosen by an integer index
     `kernels` (None: all). Nothing here knows what the kernels are or where the data came from.
+
+    The public methods check their arguments, for all representations alike, and raise `InputError`. Representations
+    implement the methods of the same names with an underscore, whose arguments have the right shape: C-contiguous
+    float64 arrays, and indices in range.
     """
 
     n_samples: int
     n_kernels: int
 
+    # ---- questions --------------------------------------------------------------------------------
+
     @abstractmethod
     def diagonal(self) -> Array:
         """Diagonals, shape (n_kernels, n_samples)."""
 
-    @abstractmethod
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
         """``sum_t C[t]' K_m C[t]`` for the chosen kernels, shape (len(kernels),)."""
+        rows = C[None] if isinstance(C, np.ndarray) and C.ndim == 1 else C
+        return self._quadratic_forms(self._vectors(rows), self._chosen(kernels))
 
-    @abstractmethod
     def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         """``K_m C[t]`` for the chosen kernels, shape (len(kernels), n_vectors, n_samples)."""
+        return self._matvecs(self._vectors(C), self._chosen(kernels))
 
-    @abstractmethod
     def inner(self, H: Array) -> Array:
         """``sum_ij H_ij K_m,ij`` for every kernel and a symmetric H, of which only the upper triangle is read."""
+        return self._inner(as_floats(H, "H", (self.n_samples, self.n_samples)))
 
-    @abstractmethod
     def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         """Add ``sum_m weights[m] K_m`` to the upper triangle of `out` (n, n).
 
         With `empty` the previous content of `out` counts as zero. Below the diagonal `out` is unspecified.
         """
+        self._add_combination(self._weights(weights), self._target(out), empty=empty)
 
-    @abstractmethod
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        """Some rows of the chosen kernels, from the first of these rows on: ``K_m[rows, rows.start:]``.
+
+        Shape (len(kernels), n_rows, n_samples - rows.start), C-contiguous and the caller's to change. Together the
+        panels of all rows hold every upper triangle once. `rows` has a start and a stop.
+        """
+        return self._panel(self._slice(rows), self._chosen(kernels))
+
+    def factor(self, weights: Array) -> Array | None:
+        """Rows Z (rank, n_samples) with ``Z' Z = sum_m weights[m] K_m``, or None if not held as factors."""
+        return self._factor(self._weights(weights))
+
+    def combine(self, weights: Array, out: Array | None = None) -> Array:
+        """``sum_m weights[m] K_m`` as a dense symmetric matrix (n, n)."""
+        out = self.combine_upper(weights, out)
+        core.mirror(out, threads_for(self.n_samples))
+        return out
+
+    def combine_upper(self, weights: Array, out: Array | None = None) -> Array:
+        """The upper triangle of ``sum_m weights[m] K_m``; below the diagonal is unspecified."""
+        if out is None:
+            out = np.empty((self.n_samples, self.n_samples))
+        self._add_combination(self._weights(weights), self._target(out), empty=True)
+        return out
+
+    def matvec(self, weights: Array, C: Array) -> Array:
+        """``sum_m weights[m] K_m C[t]``, shape (n_vectors, n_samples)."""
+        if isinstance(C, np.ndarray) and C.ndim == 1:
+            return self.matvec(weights, C[None])[0]
+        weights, C = self._weights(weights), self._vectors(C)
+        active = np.flatnonzero(weights)
+        out = np.zeros_like(C)
+        for chunk in np.array_split(active, max(1, len(active) // 64)):
+            out += np.tensordot(weights[chunk], self._matvecs(C, chunk), 1)
+        return out
+
+    # ---- other stacks -----------------------------------------------------------------------------
+
     def take(self, kernels: Index) -> Gram:
-        """The stack restricted to some kernels."""
+        """The stack restricted to some kernels, at least one."""
+        return self._take(_some(as_index(kernels, self.n_kernels), "kernels"))
 
-    @abstractmethod
     def restrict(self, rows: Index) -> Gram:
         """The stack on some of its samples (a copy), in the order of `rows`."""
+        return self._restrict(_some(as_index(rows, self.n_samples, "rows"), "rows"))
 
-    @abstractmethod
-    def rescale(self, row_scale: Array) -> Gram:
-        """A new stack with ``K_m <- D_m K_m D_m``; `row_scale` (n_kernels, n_samples) holds the diagonals of D."""
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> Gram:
+        """A stack with ``K_m <- D_m K_m D_m``; `row_scale` (n_kernels, n_samples) holds the diagonals of D.
 
-    @abstractmethod
-    def center(self, probability: Array) -> Gram:
-        """A new stack with ``K_m <- (I - 1 p') K_m (I - p 1')`` for the probability vector p (n_samples,)."""
+        With `overwrite` it takes the place of this one, which must not be used any more, and no second copy is made.
+        """
+        shape = (self.n_kernels, self.n_samples)
+        return self._rescale(as_floats(row_scale, "row_scale", shape), overwrite)
+
+    def center(self, probability: Array, *, overwrite: bool = False) -> Gram:
+        """A stack with ``K_m <- (I - 1 p') K_m (I - p 1')`` for the probability vector p (n_samples,).
+
+        With `overwrite` as in `rescale`.
+        """
+        return self._center(as_floats(probability, "probability", (self.n_samples,)), overwrite)
+
+    # ---- figures ----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -71,16 +132,10 @@ class Gram(ABC):
     def describe(self) -> str:
         """One line for reports: which form, how many kernels, how much memory."""
 
-    # ---- defaults ---------------------------------------------------------------------------------
-
     @property
     def ranks(self) -> Index:
         """Rank of the stored factor of each kernel, -1 where there is none."""
         return np.full(self.n_kernels, -1, dtype=np.int64)
-
-    def factor(self, weights: Array) -> Array | None:
-        """Rows Z (rank, n_samples) with ``Z' Z = sum_m weights[m] K_m``, or None if not held as factors."""
-        return None
 
     @cached_property
     def residual_trace(self) -> Array:
@@ -92,47 +147,130 @@ class Gram(ABC):
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()
 
-    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
-        """Some rows of the chosen kernels, from the first of these rows on: ``K_m[rows, rows.start:]``.
-
-        Shape (len(kernels), n_rows, n_samples - rows.start), C-contiguous and the caller's to change. Together the
-        panels of all rows hold every upper triangle once. `rows` has a start and a stop.
-        """
-        unit = np.zeros((rows.stop - rows.start, self.n_samples))
-        unit[:, rows] = np.eye(len(unit))
-        return np.ascontiguousarray(self.matvecs(unit, kernels)[:, :, rows.start :])
-
     def trace(self) -> Array:
         """Traces, shape (n_kernels,)."""
         return self.diagonal().sum(axis=1)
 
-    def combine(self, weights: Array, out: Array | None = None) -> Array:
-        """``sum_m weights[m] K_m`` as a dense symmetric matrix (n, n)."""
-        out = self.combine_upper(weights, out)
-        lower = np.tril_indices(self.n_samples, -1)
-        out[lower] = out.T[lower]
-        return out
+    # ---- what representations implement -----------------------------------------------------------
 
-    def combine_upper(self, weights: Array, out: Array | None = None) -> Array:
-        """The upper triangle of ``sum_m weights[m] K_m``; below the diagonal is unspecified."""
-        if out is None:
-            out = np.empty((self.n_samples, self.n_samples))
-        self.add_combination(weights, out, empty=True)
-        return out
+    @abstractmethod
+    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array: ...
 
-    def matvec(self, weights: Array, C: Array) -> Array:
-        """``sum_m weights[m] K_m C[t]``, shape (n_vectors, n_samples)."""
-        if C.ndim == 1:
-            return self.matvec(weights, C[None])[0]
-        active = np.flatnonzero(weights)
-        out = np.zeros_like(C)
-        for chunk in np.array_split(active, max(1, len(active) // 64)):
-            out += np.tensordot(weights[chunk], self.matvecs(C, chunk), 1)
-        return out
+    @abstractmethod
+    def _matvecs(self, C: Array, kernels: Index | None) -> Array: ...
+
+    @abstractmethod
+    def _inner(self, H: Array) -> Array: ...
+
+    @abstractmethod
+    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None: ...
+
+    @abstractmethod
+    def _take(self, kernels: Index) -> Gram: ...
+
+    @abstractmethod
+    def _restrict(self, rows: Index) -> Gram: ...
+
+    @abstractmethod
+    def _rescale(self, row_scale: Array, overwrite: bool) -> Gram: ...
+
+    @abstractmethod
+    def _center(self, probability: Array, overwrite: bool) -> Gram: ...
+
+    def _factor(self, weights: Array) -> Array | None:
+        return None
+
+    def _panel(self, rows: slice, kernels: Index | None) -> Array:
+        unit = np.zeros((rows.stop - rows.start, self.n_samples))
+        unit[:, rows] = np.eye(len(unit))
+        return np.ascontiguousarray(self._matvecs(unit, kernels)[:, :, rows.start :])
+
+    # ---- checks -----------------------------------------------------------------------------------
+
+    def _chosen(self, kernels: Index | None) -> Index | None:
+        return None if kernels is None else as_index(kernels, self.n_kernels)
+
+    def _vectors(self, C: Array) -> Array:
+        if (
+            type(C) is np.ndarray
+            and C.ndim == 2
+            and C.shape[1] == self.n_samples
+            and C.dtype == _FLOAT
+            and C.flags.c_contiguous
+        ):
+            return C
+        return np.ascontiguousarray(as_floats(C, "C", (-1, self.n_samples)))
+
+    def _weights(self, weights: Array) -> Array:
+        return np.ascontiguousarray(as_floats(weights, "weights", (self.n_kernels,)))
+
+    def _target(self, out: Array) -> Array:
+        shape = (self.n_samples, self.n_samples)
+        if (
+            isinstance(out, np.ndarray)
+            and out.shape == shape
+            and out.dtype == _FLOAT
+            and out.flags.c_contiguous
+            and out.flags.writeable
+        ):
+            return out
+        got = type(out).__name__
+        if isinstance(out, np.ndarray):
+            kind = "C-contiguous" if out.flags.c_contiguous else "not C-contiguous"
+            got = f"{out.dtype} of shape {out.shape}, {kind}{'' if out.flags.writeable else ', read-only'}"
+        raise InputError(
+            f"`out` must be a writeable C-contiguous float64 array of shape {shape}, got {got}. Pass None for a new "
+            "one."
+        )
+
+    def _slice(self, rows: slice) -> slice:
+        if (
+            isinstance(rows, slice)
+            and rows.step in (None, 1)
+            and isinstance(rows.start, (int, np.integer))
+            and isinstance(rows.stop, (int, np.integer))
+            and 0 <= rows.start < rows.stop <= self.n_samples
+        ):
+            return slice(int(rows.start), int(rows.stop))
+        raise InputError(
+            f"`rows` must be a slice with a start and a stop, 0 <= start < stop <= {self.n_samples}, got {rows!r:.80}."
+        )
 
 
-def as_index(kernels: Index | None, n_kernels: int) -> Index:
-    """Return kernel indices as int64, all of them for None."""
+def as_floats(values: Any, name: str, shape: tuple[int, ...]) -> Array:
+    """Return a float64 array of some shape, in which -1 stands for any length."""
+    if type(values) is np.ndarray and values.dtype == _FLOAT and values.shape == shape:
+        return values
+    try:
+        array = None if np.iscomplexobj(values) else np.asarray(values, dtype=_FLOAT)
+    except (TypeError, ValueError):
+        array = None
+    if array is None:
+        raise InputError(f"`{name}` must be real numbers, got {values!r:.50}.")
+    if array.ndim != len(shape) or any(n not in (-1, m) for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join("any" if n < 0 else str(n) for n in shape) + ("," if len(shape) == 1 else "")
+        raise InputError(f"`{name}` must have shape ({wanted}), got {array.shape}.")
+    return array
+
+
+def as_index(kernels: Index | None, n_kernels: int, name: str = "kernels") -> Index:
+    """Return an index as int64 after checking its range, all of them for None."""
     if kernels is None:
         return np.arange(n_kernels, dtype=np.int64)
-    return np.ascontiguousarray(kernels, dtype=np.int64)
+    index = np.asarray(kernels)
+    if index.ndim != 1 or (index.dtype.kind not in "iu" and index.size):
+        raise InputError(
+            f"`{name}` must be a one-dimensional array of integers, got {index.dtype} of shape {index.shape}."
+        )
+    index = np.ascontiguousarray(index, dtype=np.int64)
+    if not core.inside(index, n_kernels):
+        raise InputError(
+            f"`{name}` must lie from 0 to {n_kernels - 1}, got numbers from {index.min()} to {index.max()}."
+        )
+    return index
+
+
+def _some(index: Index, name: str) -> Index:
+    if len(index):
+        return index
+    raise InputError(f"`{name}` must hold at least one number, got none.")

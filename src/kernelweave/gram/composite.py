@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernelweave._checks import InputError
 from kernelweave.gram.base import Array, Gram, Index, as_index
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
@@ -28,6 +29,18 @@ class CompositeGram(Gram):
         self.kernels = [np.asarray(k, dtype=np.int64) for k in kernels]
         self.n_samples = self.parts[0].n_samples
         self.n_kernels = sum(part.n_kernels for part in self.parts)
+        if any(part.n_samples != self.n_samples for part in self.parts):
+            raise InputError(
+                f"Parts must be over the same samples, got {[part.n_samples for part in self.parts]} of them."
+            )
+        places = np.sort(np.concatenate(self.kernels))
+        if [part.n_kernels for part in self.parts] != [len(k) for k in self.kernels] or not np.array_equal(
+            places, np.arange(self.n_kernels)
+        ):
+            raise InputError(
+                f"`kernels` must give every kernel of every part one position from 0 to {self.n_kernels - 1}, got "
+                f"{[len(k) for k in self.kernels]} positions for parts of {[part.n_kernels for part in self.parts]}."
+            )
         self._part = np.empty(self.n_kernels, dtype=np.int64)
         self._position = np.empty(self.n_kernels, dtype=np.int64)
         for p, members in enumerate(self.kernels):
@@ -54,47 +67,45 @@ class CompositeGram(Gram):
             out[members] = part.trace()
         return out
 
-    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        C = np.atleast_2d(C)
+    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
         if kernels is None:
             out = np.empty(self.n_kernels)
             for part, members in zip(self.parts, self.kernels, strict=True):
-                out[members] = part.quadratic_forms(C)
+                out[members] = part._quadratic_forms(C, None)
             return out
-        idx = as_index(kernels, self.n_kernels)
-        out = np.empty(len(idx))
-        for part, inside, here in self._split(idx):
-            out[here] = part.quadratic_forms(C, inside)
+        out = np.empty(len(kernels))
+        for part, inside, here in self._split(kernels):
+            out[here] = part._quadratic_forms(C, inside)
         return out
 
-    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.empty((len(idx), *C.shape))
         for part, inside, here in self._split(idx):
-            out[here] = part.matvecs(C, inside)
+            out[here] = part._matvecs(C, inside)
         return out
 
-    def inner(self, H: Array) -> Array:
+    def _inner(self, H: Array) -> Array:
         out = np.empty(self.n_kernels)
         for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.inner(H)
+            out[members] = part._inner(H)
         return out
 
-    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         # triangles first: they fill an empty matrix without another one, and factors are added in place
         for p in sorted(range(len(self.parts)), key=lambda p: not isinstance(self.parts[p], PackedGram)):
             own = weights[self.kernels[p]]
             if own.any():
-                self.parts[p].add_combination(own, out, empty=empty)
+                self.parts[p]._add_combination(own, out, empty=empty)
                 empty = False
         if empty:
             out[:] = 0.0
 
-    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+    def _panel(self, rows: slice, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for part, inside, here in self._split(idx):
-            out[here] = part.panel(rows, inside)
+            out[here] = part._panel(rows, inside)
         return out
 
     @property
@@ -104,34 +115,33 @@ class CompositeGram(Gram):
             out[members] = part.ranks
         return out
 
-    def factor(self, weights: Array) -> Array | None:
+    def _factor(self, weights: Array) -> Array | None:
         rows = []
         for part, members in zip(self.parts, self.kernels, strict=True):
             own = weights[members]
             if own.any():
-                block = part.factor(own)
+                block = part._factor(own)
                 if block is None:
                     return None
                 rows.append(block)
         return np.concatenate(rows) if rows else np.empty((0, self.n_samples))
 
-    def take(self, kernels: Index) -> Gram:
-        idx = as_index(kernels, self.n_kernels)
+    def _take(self, kernels: Index) -> Gram:
         parts, places = [], []
-        for part, inside, here in self._split(idx):
-            parts.append(part.take(inside))
+        for part, inside, here in self._split(kernels):
+            parts.append(part._take(inside))
             places.append(here)
         return concatenate(parts, places)
 
-    def restrict(self, rows: Index) -> CompositeGram:
-        return CompositeGram([part.restrict(rows) for part in self.parts], self.kernels)
+    def _restrict(self, rows: Index) -> CompositeGram:
+        return CompositeGram([part._restrict(rows) for part in self.parts], self.kernels)
 
-    def rescale(self, row_scale: Array) -> CompositeGram:
-        parts = [p.rescale(row_scale[k]) for p, k in zip(self.parts, self.kernels, strict=True)]
+    def _rescale(self, row_scale: Array, overwrite: bool) -> CompositeGram:
+        parts = [p._rescale(row_scale[k], overwrite) for p, k in zip(self.parts, self.kernels, strict=True)]
         return CompositeGram(parts, self.kernels)
 
-    def center(self, probability: Array) -> CompositeGram:
-        return CompositeGram([part.center(probability) for part in self.parts], self.kernels)
+    def _center(self, probability: Array, overwrite: bool) -> CompositeGram:
+        return CompositeGram([part._center(probability, overwrite) for part in self.parts], self.kernels)
 
     @cached_property
     def residual_trace(self) -> Array:

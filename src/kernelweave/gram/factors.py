@@ -7,8 +7,12 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import blas
 
+from kernelweave._checks import InputError
 from kernelweave._loops import core
 from kernelweave.gram.base import Array, Gram, Index, as_index
+
+#: Numbers that are changed at a time, where a temporary is needed.
+PIECE = 2**17
 
 
 class FactorGram(Gram):
@@ -28,6 +32,20 @@ class FactorGram(Gram):
     def __init__(self, rows: Array, offsets: Index, residual_trace: Array | None = None) -> None:
         self.rows = np.ascontiguousarray(rows, dtype=np.float64)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        if self.rows.ndim != 2 or self.offsets.ndim != 1 or not len(self.offsets):
+            raise InputError(
+                "Factors must be rows (sum of ranks, n_samples) with offsets (n_kernels + 1,), got shapes "
+                f"{self.rows.shape} and {self.offsets.shape}."
+            )
+        if (
+            self.offsets[0] < 0
+            or self.offsets[-1] > len(self.rows)
+            or (self.offsets[1:] < self.offsets[:-1]).any()
+        ):
+            raise InputError(
+                f"`offsets` of factors must rise from 0 to the number of rows, {len(self.rows)}, got numbers from "
+                f"{self.offsets.min()} to {self.offsets.max()}."
+            )
         self.n_kernels = len(self.offsets) - 1
         self.n_samples = self.rows.shape[1]
         if residual_trace is not None:
@@ -72,17 +90,16 @@ class FactorGram(Gram):
     def trace(self) -> Array:
         return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
 
-    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        C = np.atleast_2d(C)
-        rows = self.rows if kernels is None else self.rows[self._owned(as_index(kernels, self.n_kernels))]
+    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
+        rows = self.rows if kernels is None else self.rows[self._owned(kernels)]
         if len(C) == 1:
             scores = rows @ C[0]
             scores *= scores
         else:
             scores = np.square(rows @ C.T).sum(axis=1)
-        return self._sums(scores, None if kernels is None else as_index(kernels, self.n_kernels))
+        return self._sums(scores, kernels)
 
-    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         owned = self._owned(idx)
         scores = np.zeros((len(C), len(self.rows)))
@@ -91,20 +108,20 @@ class FactorGram(Gram):
         core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
         return out
 
-    def inner(self, H: Array) -> Array:
+    def _inner(self, H: Array) -> Array:
         # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
         products = blas.dsymm(1.0, np.ascontiguousarray(H).T, self.rows.T, lower=1)
         return self._sums(np.einsum("nr,rn->r", products, self.rows))
 
-    def factor(self, weights: Array) -> Array:
+    def _factor(self, weights: Array) -> Array:
         idx = np.flatnonzero(weights)
         owned = self._owned(idx)
         roots = np.sqrt(weights[idx])
         scale = roots if self._one_row_each else np.repeat(roots, self.ranks[idx])
         return self.rows[owned] * scale[:, None]
 
-    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
-        rows = self.factor(weights)
+    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        rows = self._factor(weights)
         if not len(rows):
             if empty:
                 out[:] = 0.0
@@ -114,7 +131,7 @@ class FactorGram(Gram):
         if not np.shares_memory(done, out):
             out[:] = done.T
 
-    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+    def _panel(self, rows: slice, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
@@ -122,21 +139,26 @@ class FactorGram(Gram):
             np.matmul(own[:, : out.shape[1]].T, own, out=out[k])
         return out
 
-    def take(self, kernels: Index) -> FactorGram:
-        idx = as_index(kernels, self.n_kernels)
-        offsets = np.r_[0, np.cumsum(self.ranks[idx])]
-        return FactorGram(self.rows[self._owned(idx)], offsets, self.residual_trace[idx])
+    def _take(self, kernels: Index) -> FactorGram:
+        offsets = np.r_[0, np.cumsum(self.ranks[kernels])]
+        return FactorGram(self.rows[self._owned(kernels)], offsets, self.residual_trace[kernels])
 
-    def restrict(self, rows: Index) -> FactorGram:
+    def _restrict(self, rows: Index) -> FactorGram:
         return FactorGram(self.rows[:, rows], self.offsets, self.residual_trace)
 
-    def rescale(self, row_scale: Array) -> FactorGram:
+    def _rescale(self, row_scale: Array, overwrite: bool) -> FactorGram:
         owner = np.repeat(np.arange(self.n_kernels), self.ranks)
         residual = self.residual_trace * np.square(row_scale).max(axis=1)
-        return FactorGram(self.rows * row_scale[owner], self.offsets, residual)
+        rows = self.rows if overwrite else self.rows.copy()
+        # a few at a time: all scales of all rows would be a second copy
+        step = max(1, PIECE // self.n_samples)
+        for first in range(0, len(rows), step):
+            rows[first : first + step] *= row_scale[owner[first : first + step]]
+        return FactorGram(rows, self.offsets, residual)
 
-    def center(self, probability: Array) -> FactorGram:
-        centred = self.rows - (self.rows @ probability)[:, None]
+    def _center(self, probability: Array, overwrite: bool) -> FactorGram:
+        centred = self.rows if overwrite else self.rows.copy()
+        centred -= (centred @ probability)[:, None]
         # trace((I - 1p') E (I - p1')) <= ||I - 1p'||^2 trace(E) <= (1 + n |p|^2) trace(E) for PSD E
         factor = 1.0 + self.n_samples * float(probability @ probability)
         return FactorGram(centred, self.offsets, self.residual_trace * factor)

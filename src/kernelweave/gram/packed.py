@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows
 from kernelweave._threads import threads_for
 from kernelweave.gram.base import Array, Gram, Index, as_index
@@ -22,9 +23,10 @@ class PackedGram(Gram):
     """
 
     def __init__(self, packed: Array, n_samples: int) -> None:
-        if packed.shape[1] != packed_length(n_samples):
-            raise ValueError(
-                f"a packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries"
+        if packed.ndim != 2 or packed.shape[1] != packed_length(n_samples):
+            raise InputError(
+                f"A packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries, got an array of "
+                f"shape {packed.shape}."
             )
         self.packed = np.ascontiguousarray(packed, dtype=np.float64)
         self.n_kernels = len(packed)
@@ -33,35 +35,34 @@ class PackedGram(Gram):
     def diagonal(self) -> Array:
         return self.packed[:, packed_rows(self.n_samples)[:-1]]
 
-    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        C = np.atleast_2d(C)
-        idx = as_index(kernels, self.n_kernels)
+    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
+        idx = np.arange(self.n_kernels) if kernels is None else kernels
         out = np.empty(len(idx))
-        core.quadratic_forms(self.packed, idx, np.ascontiguousarray(C), out, threads_for(self.n_samples))
+        core.quadratic_forms(self.packed, idx, C, out, threads_for(self.n_samples))
         return out
 
-    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
+        idx = np.arange(self.n_kernels) if kernels is None else kernels
         out = np.empty((len(idx), *C.shape))
-        core.matvecs(self.packed, idx, np.ascontiguousarray(C), out, threads_for(self.n_samples))
+        core.matvecs(self.packed, idx, C, out, threads_for(self.n_samples))
         return out
 
-    def inner(self, H: Array) -> Array:
+    def _inner(self, H: Array) -> Array:
         out = np.empty(self.n_kernels)
         threads = threads_for(self.n_samples)
         core.inner(self.packed, np.arange(self.n_kernels), np.ascontiguousarray(H), out, threads)
         return out
 
-    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         idx = np.flatnonzero(weights)
         # zeros, because below the diagonal nothing is written and everything is added
         target = out if empty else np.zeros_like(out)
         threads = threads_for(self.n_samples)
-        core.combine(self.packed, idx, np.ascontiguousarray(weights[idx]), target, threads)
+        core.combine(self.packed, idx, weights[idx], target, threads)
         if not empty:
             out += target
 
-    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+    def _panel(self, rows: slice, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         first, n_rows = rows.start, rows.stop - rows.start
         out = np.empty((len(idx), n_rows, self.n_samples - first))
@@ -72,11 +73,10 @@ class PackedGram(Gram):
             out[:, k + 1 :, k] = out[:, k, k + 1 : n_rows]
         return out
 
-    def take(self, kernels: Index) -> PackedGram:
+    def _take(self, kernels: Index) -> PackedGram:
         return PackedGram(self.packed[kernels], self.n_samples)
 
-    def restrict(self, rows: Index) -> PackedGram:
-        rows = np.asarray(rows, dtype=np.int64)
+    def _restrict(self, rows: Index) -> PackedGram:
         upper = np.triu_indices(len(rows))
         low = np.minimum(rows[upper[0]], rows[upper[1]])
         where = packed_rows(self.n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
@@ -86,8 +86,8 @@ class PackedGram(Gram):
             own.take(where, out=out[m], mode="clip")
         return PackedGram(out, len(rows))
 
-    def rescale(self, row_scale: Array) -> PackedGram:
-        packed = self.packed.copy()
+    def _rescale(self, row_scale: Array, overwrite: bool) -> PackedGram:
+        packed = self.packed if overwrite else self.packed.copy()
         start = packed_rows(self.n_samples)
         for i in range(self.n_samples):
             row = packed[:, start[i] : start[i + 1]]
@@ -95,13 +95,14 @@ class PackedGram(Gram):
             row *= row_scale[:, i:]
         return PackedGram(packed, self.n_samples)
 
-    def center(self, probability: Array) -> PackedGram:
+    def _center(self, probability: Array, overwrite: bool) -> PackedGram:
         means = self.matvecs(probability[None])[:, 0]
         total = means @ probability
-        packed = self.packed + total[:, None]
+        packed = self.packed if overwrite else self.packed.copy()
         start = packed_rows(self.n_samples)
         for i in range(self.n_samples):
             row = packed[:, start[i] : start[i + 1]]
+            row += total[:, None]
             row -= means[:, i, None]
             row -= means[:, i:]
         return PackedGram(packed, self.n_samples)

@@ -43,7 +43,7 @@ class TileGram(Gram):
     def diagonal(self) -> Array:
         return self._diagonals
 
-    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.zeros((len(idx), *C.shape))
         for rows, columns in self._tiles():
@@ -54,8 +54,7 @@ class TileGram(Gram):
                 out[k][:, rows.stop :] += C[:, rows] @ tile[:, width:]
         return out
 
-    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
-        C = np.atleast_2d(C)
+    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.zeros(len(idx))
         for rows, columns in self._tiles():
@@ -67,7 +66,7 @@ class TileGram(Gram):
                 out[k] += float(np.sum((C[:, rows] @ self.block(int(m), rows, columns)) * right))
         return out
 
-    def inner(self, H: Array) -> Array:
+    def _inner(self, H: Array) -> Array:
         out = np.zeros(self.n_kernels)
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -79,28 +78,28 @@ class TileGram(Gram):
                 out[m] += float(np.vdot(part, self.block(m, rows, columns)))
         return out
 
-    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         for rows, columns in self._tiles():
             if empty:
                 out[rows, columns] = 0.0
             for m in np.flatnonzero(weights):
                 out[rows, columns] += weights[m] * self.block(int(m), rows, columns)
 
-    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+    def _panel(self, rows: slice, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
             out[k] = self.block(int(m), rows, slice(rows.start, self.n_samples))
         return out
 
-    def take(self, kernels: Index) -> TileGram:
-        idx = as_index(kernels, self.n_kernels)
+    def _take(self, kernels: Index) -> TileGram:
         block = self.block
-        return TileGram(lambda m, r, c: block(int(idx[m]), r, c), self._diagonals[idx], self.tile_rows)
+        return TileGram(
+            lambda m, r, c: block(int(kernels[m]), r, c), self._diagonals[kernels], self.tile_rows
+        )
 
-    def restrict(self, rows: Index) -> TileGram:
+    def _restrict(self, rows: Index) -> TileGram:
         block = self.block
-        rows = np.asarray(rows, dtype=np.int64)
 
         def chosen(m: int, left: slice, right: slice) -> Array:
             # blocks are given for slices: the smallest ones that hold what is wanted
@@ -110,7 +109,7 @@ class TileGram(Gram):
 
         return TileGram(chosen, self._diagonals[:, rows], self.tile_rows)
 
-    def rescale(self, row_scale: Array) -> TileGram:
+    def _rescale(self, row_scale: Array, overwrite: bool) -> TileGram:
         block = self.block
 
         def changed(m: int, rows: slice, columns: slice) -> Array:
@@ -118,7 +117,7 @@ class TileGram(Gram):
 
         return TileGram(changed, self._diagonals * np.square(row_scale), self.tile_rows)
 
-    def center(self, probability: Array) -> TileGram:
+    def _center(self, probability: Array, overwrite: bool) -> TileGram:
         block = self.block
         means = self.matvecs(probability[None])[:, 0]
         total = means @ probability

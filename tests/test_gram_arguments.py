@@ -1,0 +1,368 @@
+"""What Gram representations and the loops under them say to wrong indices, lengths and shapes: an error, always."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave import _loops
+from kernelweave._loops import numpy_core, packed_length
+from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
+
+N, M = 9, 5
+
+
+def packed(rng):
+    return PackedGram(rng.normal(size=(M, packed_length(N))), N)
+
+
+def factors(rng):
+    return FactorGram(rng.normal(size=(8, N)), np.array([0, 1, 3, 3, 6, 8]))
+
+
+def features(rng):
+    return FactorGram.from_columns(rng.normal(size=(N, M)))
+
+
+def tiles(rng):
+    stack = rng.normal(size=(N, N, M))
+    return TileGram(lambda m, r, c: stack[r, c, m], np.einsum("iim->mi", stack).copy(), tile_rows=4)
+
+
+def composite(rng):
+    return CompositeGram(
+        [packed(rng).take(np.arange(2)), factors(rng).take(np.arange(3))],
+        [np.array([4, 1]), np.array([0, 3, 2])],
+    )
+
+
+FORMS = [packed, factors, features, tiles, composite]
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+# values that a parameter must refuse, by its name
+INDICES = {
+    "beyond": np.array([0, M]),
+    "far beyond": np.array([2**62]),
+    "negative": np.array([1, -1]),
+    "most negative": np.array([np.iinfo(np.int64).min]),
+    "a table": np.zeros((2, 2), dtype=np.int64),
+    "one number": np.int64(1),
+    "a mask": np.ones(M, dtype=bool),
+    "floats": np.array([0.0, 1.0]),
+    "text": np.array(["0"]),
+}
+VECTORS = {
+    "short": np.ones((2, N - 1)),
+    "long": np.ones((1, N + 1)),
+    "one long row": np.ones(N + 1),
+    "turned": np.ones((N, 2)),
+    "three axes": np.ones((1, 1, N)),
+    "a number": np.float64(1.0),
+    "text": np.array([["a"] * N]),
+    "complex": np.ones((1, N), dtype=complex),
+    "empty": np.empty((0, 0)),
+    "nothing": None,
+}
+WEIGHTS = {
+    "too many": np.ones(M + 1),
+    "too few": np.ones(M - 1),
+    "a row": np.ones((1, M)),
+    "none": np.empty(0),
+    "text": np.array(["a"] * M),
+    "complex": np.ones(M, dtype=complex),
+}
+TARGETS = {
+    "small": np.empty((N - 1, N - 1)),
+    "flat": np.empty(N * N),
+    "long": np.empty((N, N + 1)),
+    "float32": np.empty((N, N), dtype=np.float32),
+    "integers": np.empty((N, N), dtype=np.int64),
+    "turned": np.empty((N, N)).T,
+    "every other": np.empty((2 * N, 2 * N))[::2, ::2],
+    "read-only": read_only(np.empty((N, N))),
+    "a list": [[0.0] * N] * N,
+}
+SLICES = {
+    "backwards": slice(5, 2),
+    "empty": slice(3, 3),
+    "beyond": slice(0, N + 1),
+    "negative": slice(-2, N),
+    "open": slice(None),
+    "steps": slice(0, 4, 2),
+    "a number": 3,
+    "floats": slice(0.0, 2.0),
+}
+ROWS = {**INDICES, "beyond": np.array([0, N]), "none": np.array([], dtype=np.int64)}
+SQUARES = {"small": np.ones((N - 1, N - 1)), "flat": np.ones(N), "long": np.ones((N, N + 1)), "text": [["a"]]}
+PROBABILITIES = {"short": np.ones(N - 1), "a table": np.ones((1, N)), "text": ["a"] * N}
+SCALES = {
+    "short": np.ones((M, N - 1)),
+    "few": np.ones((M - 1, N)),
+    "turned": np.ones((N, M)),
+    "a row": np.ones(N),
+}
+
+C, W = np.ones((2, N)), np.ones(M)
+
+#: method -> (good arguments by name, which of them are replaced by what)
+PROTOCOL = {
+    "quadratic_forms": ({"C": C, "kernels": None}, {"C": VECTORS, "kernels": INDICES}),
+    "matvecs": ({"C": C, "kernels": None}, {"C": {**VECTORS, "one row": np.ones(N)}, "kernels": INDICES}),
+    "matvec": ({"weights": W, "C": C}, {"weights": WEIGHTS, "C": VECTORS}),
+    "inner": ({"H": np.ones((N, N))}, {"H": SQUARES}),
+    "combine": ({"weights": W, "out": None}, {"weights": WEIGHTS, "out": TARGETS}),
+    "combine_upper": ({"weights": W, "out": None}, {"weights": WEIGHTS, "out": TARGETS}),
+    "add_combination": (
+        {"weights": W, "out": np.zeros((N, N)), "empty": False},
+        {"weights": WEIGHTS, "out": {**TARGETS, "nothing": None}},
+    ),
+    "panel": ({"rows": slice(0, 3), "kernels": None}, {"rows": SLICES, "kernels": INDICES}),
+    "factor": ({"weights": W}, {"weights": WEIGHTS}),
+    "take": ({"kernels": np.arange(2)}, {"kernels": {**INDICES, "none": ROWS["none"]}}),
+    "restrict": ({"rows": np.arange(4)}, {"rows": ROWS}),
+    "rescale": ({"row_scale": np.ones((M, N))}, {"row_scale": SCALES}),
+    "center": ({"probability": np.full(N, 1 / N)}, {"probability": PROBABILITIES}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("method", PROTOCOL)
+def test_wrong_arguments_are_named(form, method, rng):
+    good, wrong = PROTOCOL[method]
+    gram = form(rng)
+    for name, values in wrong.items():
+        for value in values.values():
+            with pytest.raises(kw.InputError, match=f"^`{name}` must "):
+                getattr(gram, method)(**{**good, name: value})
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_the_table_of_wrong_arguments_is_complete(form, rng):
+    gram = form(rng)
+    public = {
+        name
+        for name, member in inspect.getmembers(type(gram), callable)
+        if not name.startswith("_") and set(inspect.signature(member).parameters) - {"self"}
+    }
+    assert public - {"from_columns", "trace"} == set(PROTOCOL)
+    for method, (good, _) in PROTOCOL.items():
+        getattr(gram, method)(**good)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_what_can_be_read_is_read(form, rng):
+    # other number types, lists and strides are fine
+    gram = form(rng)
+    C = rng.integers(-3, 4, size=(2, N))
+    wide = np.zeros((2, 2 * N))
+    wide[:, ::2] = C
+    expected = gram.matvecs(C.astype(np.float64))
+    for same in (C, C.tolist(), wide[:, ::2], np.asfortranarray(C, dtype=np.float32)):
+        np.testing.assert_allclose(gram.matvecs(same), expected, rtol=1e-12, atol=1e-12)
+    for chosen in ([4, 0], np.array([4, 0], dtype=np.uint8), np.array([4, 9, 0])[::2]):
+        np.testing.assert_allclose(gram.matvecs(C, chosen), expected[[4, 0]], rtol=1e-12, atol=1e-12)
+    assert gram.matvecs(C, []).shape == (0, 2, N)
+    weights = rng.random(M)
+    np.testing.assert_allclose(gram.combine(weights.tolist()), gram.combine(weights))
+
+
+def test_parts_that_do_not_fit_are_refused(rng):
+    part = packed(rng)
+    with pytest.raises(kw.InputError, match="over the same samples"):
+        CompositeGram([part, part.restrict(np.arange(4))], [np.arange(M), np.arange(M, 2 * M)])
+    for places in (
+        [np.array([0, 1, 2, 3, 3])],
+        [np.arange(1, M + 1)],
+        [np.arange(M - 1)],
+        [np.arange(-1, M - 1)],
+    ):
+        with pytest.raises(kw.InputError, match="one position from 0 to 4"):
+            CompositeGram([part], places)
+    for offsets in ([0, 4, 2], [0, 4], [-1, 2], [0, 1, -(2**63)], [], [[0, 1]]):
+        with pytest.raises(kw.InputError, match="offsets"):
+            FactorGram(np.ones((3, N)), np.array(offsets, dtype=np.int64))
+    with pytest.raises(kw.InputError, match="rows"):
+        FactorGram(np.ones(3), np.array([0, 1]))
+
+
+# ---- the loops -----------------------------------------------------------------------------------------------------
+
+n, k, T, R = 6, 3, 2, 4
+L = packed_length(n)
+
+
+def floats(*shape):
+    return np.zeros(shape)
+
+
+def integers(*values):
+    return np.array(values, dtype=np.int64)
+
+
+LAYER = {"kinds": integers(0, 2, 1), "params": floats(k, 2), "weights": floats(k), "roots": floats(k, n)}
+
+#: every function of the core, with arguments that fit
+LOOPS = {
+    "quadratic_forms": {
+        "packed": floats(5, L),
+        "idx": integers(0, 4, 2),
+        "C": floats(T, n),
+        "out": floats(k),
+    },
+    "matvecs": {"packed": floats(5, L), "idx": integers(0, 4, 2), "C": floats(T, n), "out": floats(k, T, n)},
+    "combine": {"packed": floats(5, L), "idx": integers(0, 4, 2), "w": floats(k), "out": floats(n, n)},
+    "inner": {"packed": floats(5, L), "idx": integers(0, 4, 2), "H": floats(n, n), "out": floats(k)},
+    "pack": {
+        "stack": floats(n, n, k),
+        "packed": floats(k, L),
+        "asym": floats(k),
+        "size": floats(k),
+        "bad": floats(k),
+    },
+    "pivoted_cholesky": {"packed": floats(L), "bound": 0.0, "Z": floats(2, n)},
+    "factor_matvecs": {
+        "Zt": floats(R, n),
+        "offsets": integers(0, 1, 1, 4),
+        "idx": integers(2, 0),
+        "scores": floats(T, R),
+        "out": floats(2, T, n),
+    },
+    "simplex_qp": {"H": np.eye(k), "g": np.ones(k), "x": np.full(k, 1 / k), "tol": 1e-9, "max_iter": 5},
+    "simplex_smo": {
+        "G": np.eye(k),
+        "b": np.ones(k),
+        "d": np.full(k, 1 / k),
+        "tol": 1e-9,
+        "max_inner": 5,
+        "max_outer": 5,
+    },
+    "inspect": {"K": floats(n, n)},
+    "mirror": {"K": floats(n, n)},
+    "add_rows": {"K": floats(n, n), "w": floats(n), "g": floats(n)},
+    "box_smo": {
+        "K": np.eye(n),
+        "ridge": floats(n),
+        "lo": -np.ones(n),
+        "hi": np.ones(n),
+        "kink": 0.0,
+        "b": floats(n),
+        "g": np.arange(float(n)),
+        "eps": 1e-9,
+        "max_steps": 9,
+        "shrink": True,
+    },
+    "layer_forward": {"K": floats(n, n), "kappa": floats(n), **LAYER, "out": floats(n, n)},
+    "layer_backward": {
+        "K": floats(n, n),
+        "kappa": floats(n),
+        **LAYER,
+        "H": floats(n, n),
+        "grad": floats(k),
+        "along": floats(k, n),
+        "across": floats(n),
+    },
+}
+
+
+#: lengths that one array alone decides: its axis may be longer or shorter
+FREE = {
+    ("quadratic_forms", "packed", "axis 0 longer"),
+    ("quadratic_forms", "C", "axis 0 longer"),
+    ("quadratic_forms", "C", "axis 0 shorter"),
+    ("matvecs", "packed", "axis 0 longer"),
+    ("combine", "packed", "axis 0 longer"),
+    ("inner", "packed", "axis 0 longer"),
+    ("pivoted_cholesky", "Z", "axis 0 longer"),
+    ("pivoted_cholesky", "Z", "axis 0 shorter"),
+    ("factor_matvecs", "offsets", "axis 0 longer"),
+}
+
+
+def misfits(array):
+    """The array longer or shorter by one along each axis; an index also with an entry out of range."""
+    for axis in range(array.ndim):
+        yield f"axis {axis} shorter", np.ascontiguousarray(np.delete(array, 0, axis))
+        yield (
+            f"axis {axis} longer",
+            np.ascontiguousarray(np.concatenate([array, array.take([-1], axis)], axis)),
+        )
+    if array.dtype == np.int64:
+        for wrong in (-1, 10**6, 2**62, np.iinfo(np.int64).min):
+            yield f"entry {wrong}", np.r_[array[:-1], wrong]
+
+
+CORES = [pytest.param(numpy_core, id="numpy")]
+if _loops.HAS_EXTENSION:
+    CORES.append(pytest.param(_loops.core, id="compiled"))
+
+
+def copies(arguments):
+    return [value.copy() if isinstance(value, np.ndarray) else value for value in arguments.values()]
+
+
+@pytest.mark.parametrize(
+    ("core", "function"),
+    # the twins of the two layer functions are in solvers/layers.py
+    [
+        pytest.param(*core.values, function, id=f"{core.id}-{function}")
+        for core in CORES
+        for function in LOOPS
+        if hasattr(*core.values, function)
+    ],
+)
+def test_sizes_are_checked_in_the_loops(core, function):
+    call, good = getattr(core, function), LOOPS[function]
+    call(*copies(good))
+    for position, (name, value) in enumerate(good.items()):
+        for what, wrong in misfits(value) if isinstance(value, np.ndarray) else ():
+            arguments = copies(good)
+            arguments[position] = wrong
+            if (function, name, what) in FREE:
+                call(*arguments)
+                continue
+            with pytest.raises(ValueError, match=r"must (have shape|hold|rise)"):
+                call(*arguments)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_what_lies_inside(core):
+    assert core.inside(integers(), 0)
+    assert core.inside(integers(3, 0), 4)
+    for wrong in (
+        integers(0, 4),
+        integers(-1),
+        integers(1, np.iinfo(np.int64).min),
+        integers(np.iinfo(np.int64).max),
+    ):
+        assert not core.inside(wrong, 4)
+
+
+def test_the_list_of_loops_is_complete():
+    compiled = (
+        {name for name in dir(_loops.core) if not name.startswith("_")} if _loops.HAS_EXTENSION else set()
+    )
+    named = set(vars(numpy_core)) | compiled - {"version"} | {"layer_forward", "layer_backward"}
+    assert named == set(LOOPS) | {"inside"}
+
+
+def test_no_call_ends_the_process():
+    """Some thousands of random calls in a process of their own, which must live to tell."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("gram_fuzz.py")), "1500", "0"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    accepted, refused = map(int, done.stdout.split())
+    # both kinds must be there, or nothing was tried
+    assert accepted > 100
+    assert refused > 500
