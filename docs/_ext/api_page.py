@@ -52,6 +52,7 @@ SECTIONS = [
             "solve_rkl",
             "solve_radius",
             "Gaussians",
+            "KernelFamily",
             "MKLResult",
             "RadiusResult",
         ],

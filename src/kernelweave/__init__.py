@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
     from kernelweave.persistence import load, save
     from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
+    from kernelweave.solvers.families import KernelFamily
     from kernelweave.solvers.meb import solve_meb
     from kernelweave.solvers.path import rls2_path
     from kernelweave.solvers.radius import solve_radius, solve_rkl
@@ -43,6 +44,7 @@ _NAMES = {
     "CappedSimplex": "solvers.weight_sets",
     "EasyMKLResult": "solvers.result",
     "Gaussians": "solvers.radius_criteria",
+    "KernelFamily": "solvers.families",
     "InputError": "_checks",
     "KernelBank": "assembly",
     "LpBall": "solvers.weight_sets",
@@ -84,6 +86,7 @@ __all__ = [
     "Gaussians",
     "InputError",
     "KernelBank",
+    "KernelFamily",
     "LpBall",
     "MEBResult",
     "MKLClassifier",

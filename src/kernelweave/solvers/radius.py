@@ -12,6 +12,7 @@ from kernelweave._checks import InputError, check_known, check_positive, check_s
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.do_radius import DoJoint
+from kernelweave.solvers.families import KernelFamily
 from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.radius_criteria import (
@@ -37,7 +38,7 @@ Array = NDArray[np.float64]
 
 NORMS: dict[int | None, WeightSet] = {1: Simplex(), 2: Sphere(), None: Orthant()}
 #: Families with parameters instead of weights.
-FAMILIES = (Gaussians, GaussianOfSum)
+FAMILIES = (Gaussians, GaussianOfSum, KernelFamily)
 KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
 STEPS = ("auto", "newton", "spectral", "armijo")
 
@@ -76,7 +77,8 @@ def solve_radius(
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
-        Kernels, kernels last; or a family of kernels such as `Gaussians`, whose parameters >= 0 are learnt.
+        Kernels, kernels last; or a family of kernels whose parameters >= 0 are learnt: `Gaussians`, or a
+        `KernelFamily` of one's own.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" and "margin" only).
     C : float
@@ -104,7 +106,7 @@ def solve_radius(
         Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral".
     max_iter : int, default=200
     start : array of shape (n_parameters,), optional
-        Default: equal weights; for Gaussians a mean exponent of 1.
+        Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
     callback : callable, optional
         ``callback(iteration, value, stationarity)``; a true value stops.
 
@@ -218,7 +220,7 @@ def solve_radius(
 
 
 def _first(family: Family, sample_weight: Array | None) -> Array:
-    if isinstance(family, GaussianOfSum | Gaussians):
+    if isinstance(family, FAMILIES):
         return family.start(sample_weight)
     return np.full(family.n_parameters, 1.0 / family.n_parameters)
 
