@@ -355,6 +355,9 @@ def rkl_value(p: Problem, t: np.ndarray, a: np.ndarray, radius2: float, intercep
     diagonals = np.einsum("iim->im", stack)
     tight, loose = (v @ diagonals - _forms(stack, v)[0] for v in (beta, equal))
     tight = np.maximum(tight, EXACT(0))
+    # a constant kernel adds nothing to coefficients that sum to zero, and needs no room in the ball
+    constant = (stack == stack[:1, :1]).all(axis=(0, 1))
+    tight[constant] = loose[constant] = 1
     dual = 0.0
     for share in [0.0, *(10.0 ** np.arange(-13.0, 1.0))]:
         rho = (1 - EXACT(share)) * tight + EXACT(share) * loose
