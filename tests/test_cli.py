@@ -1,8 +1,15 @@
 """The command line: every command on real input, every bad input with its one line."""
 
+import datetime
+import errno
+import gzip
 import os
+import shutil
+import signal
 import subprocess
 import sys
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +21,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.cli import main
+from kernelweave.runs import folders
 from kernelweave.runs.joining import Layout, join_new, match_tables
 from kernelweave.runs.tables import find_separator, read_table
 
@@ -364,7 +372,33 @@ BAD = {
     "no such file": (lambda t, w: ["fit", str(t / "no.csv"), "--target", "y"], "There is no file"),
     "a folder": (lambda t, w: ["fit", str(t), "--target", "y"], "is a folder"),
     "not a table": (lambda t, w: ["fit", write(t / "x.parquet", "text"), "--target", "y"], "cannot be read"),
-    "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "cannot be read"),
+    "binary": (lambda t, w: ["fit", _binary(t / "x.csv"), "--target", "y"], "byte 0 is zero"),
+    "a block of zeros": (lambda t, w: ["fit", _zeroed(t / "x.csv"), "--target", "y"], "byte 40 is zero"),
+    "a block of zeros, packed": (
+        lambda t, w: ["fit", _zeroed(t / "x.csv.gz"), "--target", "y"],
+        "byte 40 is zero",
+    ),
+    "no archive": (
+        lambda t, w: ["fit", write(t / "x.csv.xz", "a,y"), "--target", "y"],
+        "cannot be read as a table",
+    ),
+    "lists in cells": (lambda t, w: _parquet(t, a=[[k, k] for k in range(20)]), "'a' holds ndarray"),
+    "lists as a target": (lambda t, w: _parquet(t, y=[[k] for k in range(20)]), "'y' holds ndarray"),
+    "bytes in cells": (lambda t, w: _parquet(t, a=[b"\xff"] * 20), "'a' holds bytes"),
+    "dates in cells": (lambda t, w: _parquet(t, a=[datetime.date(2020, 1, 2)] * 20), "'a' holds date"),
+    "dates as a target": (lambda t, w: _parquet(t, y=pd.date_range("2020", periods=20)), "days since"),
+    "a structure": (
+        lambda t, w: ["fit", _structure(t / "x.npz"), "--target", "y"],
+        "array 'a' holds [('f', '<f8')]",
+    ),
+    "huge targets": (
+        lambda t, w: _parquet(t, y=np.linspace(0.0, 1.7e308, 20)),
+        "column 'y' holds numbers beyond",
+    ),
+    "huge features": (
+        lambda t, w: _parquet(t, a=np.linspace(1e200, 2e200, 20)),
+        "column 'a' holds numbers beyond",
+    ),
     "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
     "more fields than names": (
         lambda t, w: ["fit", write(t / "x.csv", "a,b,y\n1,2,x,9\n2,3,z,9\n"), "--target", "y"],
@@ -669,6 +703,25 @@ def _binary(path):
     return str(path)
 
 
+def _zeroed(path):
+    """A table of which a disk has lost a part."""
+    text = bytearray(b"a,y\n" + b"1.25,2.5\n2.75,3.5\n" * 9)
+    text[40:60] = bytes(20)
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return str(path)
+
+
+def _parquet(folder, **columns):
+    frame = pd.DataFrame({"a": np.arange(20.0), "y": np.arange(20.0) ** 2})
+    frame.assign(**columns).to_parquet(folder / "x.parquet", index=False)
+    return ["fit", str(folder / "x.parquet"), "--target", "y"]
+
+
+def _structure(path):
+    np.savez(path, a=np.zeros(20, dtype=[("f", "f8")]), y=np.arange(20.0))
+    return str(path)
+
+
 def _arrays(path):
     np.savez(path, **{"X": np.eye(3), "X.0": np.ones(3), "y": np.arange(3)})
     return str(path)
@@ -713,7 +766,52 @@ def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     assert lines[0].startswith("kernelweave: ")
     assert words in lines[0]
     assert "Traceback" not in captured.out + captured.err
-    assert not (tmp_path / "run" / "model.skops").exists()
+    assert not (tmp_path / "run").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("kind", ["regression", "classes"])
+@pytest.mark.parametrize("command", ["fit", "path"])
+def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):
+    """All weights are arbitrary, no kernel contributes, and scores of folds may have no finite value."""
+    y = np.random.default_rng(0).normal(size=30)
+    frame = pd.DataFrame({"a": 1, "y": y if kind == "regression" else np.where(y > 0, "u", "v")})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    arguments = ["--target", "y", "--out", str(out), "--cv", "2", "--alphas", "3"]
+    assert main([command, str(tmp_path / "t.csv"), *arguments]) == 0
+    names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
+    assert {p.name for p in out.iterdir()} == (names if command == "fit" else {"path.csv", "path.svg"})
+
+
+def test_numbers_of_other_types_are_numbers(tmp_path):
+    whole = [Decimal(k) / 8 for k in range(20)]
+    frame = pd.DataFrame({"d": whole, "k": [None, *whole[1:]], "b": [None, True] * 10, "t": ["x", None] * 10})
+    frame.to_parquet(tmp_path / "x.parquet", index=False)
+    table = read_table(tmp_path / "x.parquet")
+    assert [table[c].dtype.kind for c in ("d", "k")] == ["f", "f"]
+    np.testing.assert_array_equal(table["d"], np.arange(20) / 8)
+    assert table["b"].dtype == object
+    assert pd.isna(table["k"][0])
+    np.savez(tmp_path / "x.npz", t=np.array([b"x", b"y"]), y=[1.0, 2.0])
+    assert list(read_table(tmp_path / "x.npz")["t"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
+    """By the checksums of pages, or because zeros lie outside the range that was noted."""
+    path = tmp_path / "x.parquet"
+    frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(1.0, 2.0, size=4000)})
+    more = {"compression": None, "use_dictionary": False, "write_page_checksum": checked}
+    frame.to_parquet(path, index=False, **more)
+    pd.testing.assert_frame_equal(read_table(path), frame)
+    content = bytearray(path.read_bytes())
+    content[8000:8512] = bytes(512)
+    path.write_bytes(content)
+    with pytest.raises(
+        kw.InputError, match="cannot be read as a table" if checked else "is damaged: column 'a'"
+    ):
+        read_table(path)
 
 
 @pytest.mark.parametrize("labels", [("yes", "no"), (1, 2), (0, 1)])
@@ -773,17 +871,128 @@ def test_a_folder_that_cannot_be_written(wine, tmp_path, capsys):
     assert "Cannot write" in capsys.readouterr().err
 
 
-def test_a_full_disk_leaves_nothing_behind(wine, tmp_path, capsys, monkeypatch):
-    import errno
+FAILURES = {
+    "full disk": OSError(errno.ENOSPC, "No space left on device", "x"),
+    "Ctrl-C": KeyboardInterrupt(),
+    "mistake": RuntimeError("a mistake"),
+}
 
+
+def _content(folder):
+    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier run"])
+@pytest.mark.parametrize("why", FAILURES)
+@pytest.mark.parametrize("moves", range(5))
+def test_a_folder_is_there_whole_or_not_at_all(moves, why, before, tmp_path, monkeypatch):
+    """Whatever fails, and after however many files are in their place."""
+    out = tmp_path / "new" / "run"
+    names = ("model.skops", "part-*.txt", "more.txt")
+    if before != "nothing":
+        out.mkdir(parents=True)
+    if before == "an earlier run":
+        for name in ("model.skops", "part-1.txt", "part-2.txt", "notes.txt"):
+            (out / name).write_text("earlier")
+    held, plain, calls = _content(tmp_path), os.rename, []
+
+    def rename(source, target):
+        calls.append(source)
+        if len(calls) == moves:
+            raise FAILURES[why]
+        # at no time are there parts of two results
+        seen = (
+            {p.read_text() for p in out.glob("*.*") if p.is_file() and p.name != "notes.txt"}
+            if out.exists()
+            else set()
+        )
+        assert (out / "model.skops").exists() <= (len(seen) < 2)
+        plain(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    made = 0
+    expected = kw.InputError if why == "full disk" and moves else type(FAILURES[why])
+    try:
+        with folders.whole_folder(str(out), overwrite=True, files=names) as folder:
+            assert _content(tmp_path) | _content(folder) == _content(tmp_path)
+            for name in ("model.skops", "part-1.txt", "more.txt"):
+                (folder / name).write_text("new")
+            if not moves:
+                raise FAILURES[why]
+        made = 1
+    except expected:
+        pass
+    if not made:
+        assert _content(tmp_path) == held
+        return
+    assert 0 < len(calls) < moves
+    new = {"new": False, "new/run": False}
+    new |= {f"new/run/{name}": b"new" for name in ("model.skops", "part-1.txt", "more.txt")}
+    new |= {"new/run/notes.txt": b"earlier"} if before == "an earlier run" else {}
+    assert _content(tmp_path) == new
+
+
+@pytest.mark.parametrize("step", ["save", "write_text", "make_report"])
+@pytest.mark.parametrize("why", FAILURES)
+def test_a_run_that_fails_leaves_nothing(step, why, tiny_run, tmp_path, monkeypatch, capsys):
+    from kernelweave import persistence, reports
     from kernelweave.runs import writing
 
-    def full(path, text):
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+    def fail(*arguments, **more):
+        raise FAILURES[why]
 
-    monkeypatch.setattr(writing, "write_text", full)
-    assert main(["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]) == 2
-    assert "disk is full" in capsys.readouterr().err
+    owner = {"save": persistence, "write_text": writing, "make_report": reports}[step]
+    monkeypatch.setattr(owner, step, fail)
+    fit = [*TINY, str(tiny_run[0]), "--out", str(tmp_path / "new" / "run")]
+    if why == "mistake":
+        with pytest.raises(RuntimeError, match="a mistake"):
+            main(fit)
+    else:
+        assert main(fit) == (2 if why == "full disk" else 130)
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+TINY = ["fit", "--target", "y", "--kernels", "linear", "--alphas", "1", "--cv", "2"]
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=20), "y": rng.normal(size=20)})
+    frame.to_csv(folder / "t.csv", index=False)
+    assert main([*TINY, str(folder / "t.csv"), "--out", str(folder / "run")]) == 0
+    return folder / "t.csv", folder / "run"
+
+
+def test_a_new_run_replaces_all_of_an_earlier_one_and_nothing_else(tiny_run, tmp_path, monkeypatch):
+    table, earlier = tiny_run
+    out = tmp_path / "run"
+    shutil.copytree(earlier, out)
+    (out / "notes.txt").write_text("mine")
+    monkeypatch.chdir(out)
+    fit = [*TINY, str(table), "--test-size", "0", "--out", "."]
+    assert main(fit) == 2
+    assert main([*fit, "--overwrite"]) == 0
+    left = {"model.skops", "report.html", "spec.toml", "script.py", "notes.txt"}
+    assert {p.name for p in Path.cwd().iterdir()} == left
+
+
+def test_a_killed_run_leaves_no_folder(tiny_run, tmp_path):
+    table, _ = tiny_run
+    text = (
+        "import os, signal, sys; from kernelweave import reports; from kernelweave.cli import main\n"
+        "reports.make_report = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(sys.argv[1:])"
+    )
+    out = tmp_path / "run"
+    command = [sys.executable, "-c", text, *TINY, str(table), "--out", str(out)]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == -signal.SIGKILL
+    assert not out.exists()
+    [hidden] = tmp_path.iterdir()
+    assert hidden.name.startswith(".run.")
+    assert (hidden / "model.skops").exists()
 
 
 def test_help_is_quick_and_has_examples():

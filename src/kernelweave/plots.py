@@ -58,6 +58,19 @@ def _plain(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def _falling_alphas(ax: Any, alphas: Array) -> None:
+    """An axis of strengths on which the strongest is on the left; an infinite one has no place on it."""
+    if np.isfinite(alphas).any():
+        ax.set_xscale("log")
+    ax.invert_xaxis()
+
+
+def _legend(ax: Any, **options: Any) -> None:
+    """A legend of what has a label; none where nothing was drawn."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, **options)
+
+
 def _short(name: str, most: int = 44) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
@@ -89,7 +102,7 @@ class _Bars:
         -------
         self
         """
-        values = self.values.reshape(len(self.values), -1)
+        values = self.values.reshape(len(self.values), len(self.outputs))
         shown = min(most, len(values))
         self.figure_, self.ax_ = _axes(
             ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1]))
@@ -112,7 +125,8 @@ class _Bars:
         self.ax_.set_xlabel(self._label)
         title = name or ""
         if len(values) > shown:
-            share = values[shown:].sum() / values.sum()
+            total = values.sum()
+            share = values[shown:].sum() / total if total > 0 else 0.0
             title = f"{title}  ({len(values) - shown} more kernels hold {share:.0%})".strip()
         self.ax_.set_title(title, loc="left", fontsize="medium")
         if len(self.outputs) > 1:
@@ -285,12 +299,11 @@ class RegularizationPathDisplay:
             style = {"color": "0.3", "linestyle": ":", "label": "chosen"}
             self.chosen_line_ = self.ax_.axvline(where[self.chosen], **style)
         if x == "alpha":
-            self.ax_.set_xscale("log")
-            self.ax_.invert_xaxis()
+            _falling_alphas(self.ax_, self.alphas)
         self.ax_.set_xlabel("alpha" if x == "alpha" else "degrees of freedom")
         self.ax_.set_ylabel(self.ylabel)
         self.ax_.set_title(name or "", loc="left", fontsize="medium")
-        self.ax_.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        _legend(self.ax_, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
         _plain(self.ax_)
         return self
 
@@ -402,8 +415,7 @@ class CVCurveDisplay:
         self.chosen_line_ = self.ax_.axvline(
             self.alphas[self.chosen], color="0.3", linestyle=":", label="chosen"
         )
-        self.ax_.set_xscale("log")
-        self.ax_.invert_xaxis()
+        _falling_alphas(self.ax_, self.alphas)
         self.ax_.set_xlabel("alpha")
         self.ax_.set_ylabel(self.ylabel)
         self.ax_.set_title(name or "", loc="left", fontsize="medium")
@@ -1032,7 +1044,8 @@ class LayerSpectraDisplay:
                     np.arange(1, len(e) + 1), np.where(e > self.floor, e, np.nan), **{**drawn, **line_kwargs}
                 )
         self.ax_.set_xscale("log")
-        self.ax_.set_yscale("log")
+        if any((e > self.floor).any() for e in (*self.before, *self.after)):
+            self.ax_.set_yscale("log")
         self.ax_.set_xlabel("number of the eigenvalue")
         self.ax_.set_ylabel("share of the trace")
         self.ax_.set_title(name or "", loc="left", fontsize="medium")

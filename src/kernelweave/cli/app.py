@@ -16,6 +16,8 @@ app = App(
     help="Multiple kernel learning: which sources and which shapes of similarity matter, and how well can I predict?",
     version=lambda: __import__("kernelweave").__version__,
     result_action="return_value",
+    # `run` says what Ctrl-C has left
+    suppress_keyboard_interrupt=False,
 )
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from kernelweave.cli.console import FitProgress, make_console
 from kernelweave.cli.runs import summarize
 from kernelweave.runs.fitting import default_views, predictions, scores
-from kernelweave.runs.folders import make_folder, write_text, writing
+from kernelweave.runs.folders import whole_folder, write_text, writing
 
 VIEWS = ("mean", "error", "worst")
 
@@ -48,6 +49,12 @@ def average_kernel(bank: list[Any], X: Any) -> Any:
 
 def run_demo(out: str, *, seed: int, cv: int, n_alphas: int) -> None:
     """The `demo` command."""
+    with whole_folder(out, overwrite=True, files=("model.skops", "report.html")) as folder:
+        _write_demo(folder, seed=seed, cv=cv, n_alphas=n_alphas)
+    make_console().print(f"Wrote {out}: model.skops, report.html")
+
+
+def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     from rich.table import Table
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -57,7 +64,6 @@ def run_demo(out: str, *, seed: int, cv: int, n_alphas: int) -> None:
     from kernelweave.reports import Held, make_report
 
     console = make_console()
-    folder = make_folder(out, overwrite=True, holds="model.skops")
     bunch = load_breast_cancer(as_frame=True)
     X, y = bunch.data, np.asarray(bunch.target_names)[bunch.target]
     views = {view: [c for c in X.columns if view in c] for view in VIEWS}
@@ -112,4 +118,3 @@ def run_demo(out: str, *, seed: int, cv: int, n_alphas: int) -> None:
             comparison=comparison,
         )
         write_text(folder / "report.html", report)
-    console.print(f"Wrote {folder}: model.skops, report.html")

@@ -26,7 +26,7 @@ from kernelweave.runs.fitting import (
     split,
     unused_settings,
 )
-from kernelweave.runs.folders import csv_text, make_folder, write_text, writing
+from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
 from kernelweave.runs.spec import FitSpec, names_in
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
@@ -95,34 +95,47 @@ def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
     from kernelweave.runs.nested import nested_scores, say_nested
-    from kernelweave.runs.writing import FILES, score_held, write_run
+    from kernelweave.runs.writing import FILES, score_held, write_report, write_run
 
     console = make_console()
     data, paths = read_data(path, spec)
     prepared = prepare(data, spec)
     train, test = split(prepared, spec)
     model = make_model(spec, prepared, test)
-    folder = make_folder(out, overwrite=overwrite, holds="model.skops")
-    say_found(console, data, prepared, path, spec)
-    console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
-    fit_model(model, prepared, train, FitProgress("path x folds"))
-    calibrate_model(model, spec, prepared, train)
-    if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
-        console.print("The fit was stopped: no probabilities were learnt.")
-    summarize(console, model)
-    held = score_held(model, prepared, test)
-    if held is not None:
-        console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
-    outer = nested_scores(spec, prepared, train, FitProgress("path x folds, outer fold"))
-    nested = say_nested(outer) if outer else ""
-    if nested:
-        console.print(nested)
-    write_run(folder, model, spec, data, prepared, paths, (train, test), held, nested)
-    console.print(f"Wrote {folder}: {', '.join(name for name in FILES if (folder / name).exists())}")
+    with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
+        say_found(console, data, prepared, path, spec)
+        console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+        fit_model(model, prepared, train, FitProgress("path x folds"))
+        calibrate_model(model, spec, prepared, train)
+        if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
+            console.print("The fit was stopped: no probabilities were learnt.")
+        summarize(console, model)
+        held = score_held(model, prepared, test)
+        if held is not None:
+            console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
+        outer = nested_scores(spec, prepared, train, FitProgress("path x folds, outer fold"))
+        nested = say_nested(outer) if outer else ""
+        if nested:
+            console.print(nested)
+        write_run(folder, model, spec, data, prepared, paths, held)
+        write_report(folder, model, spec, data, prepared, paths, (train, test), held, nested)
+        made = [name for name in FILES if (folder / name).exists()]
+    console.print(f"Wrote {out}: {', '.join(made)}")
 
 
 def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `path` command."""
+    console = make_console()
+    data, _ = read_data(path, spec)
+    prepared = prepare(data, spec)
+    with whole_folder(out, overwrite=overwrite, files=("path.csv", "path.svg", "path-*.svg")) as folder:
+        say_found(console, data, prepared, path, spec)
+        n_outputs = _write_path(console, spec, prepared, folder)
+    console.print(f"Wrote {out}: path.csv and {'a picture for each class' if n_outputs > 1 else 'path.svg'}")
+
+
+def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
+    """Solve the paths of all outputs and write them; return how many there are."""
     import pandas as pd
 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
@@ -131,14 +144,8 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.reports import close, svg
 
-    console = make_console()
-    data, _ = read_data(path, spec)
-    prepared = prepare(data, spec)
-    normalize = make_normalizer(spec, prepared, ())
-    folder = make_folder(out, overwrite=overwrite, holds="path.csv")
-    say_found(console, data, prepared, path, spec)
     options: dict[str, Any] = {
-        "normalize": normalize,
+        "normalize": make_normalizer(spec, prepared, ()),
         "standardize": spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
@@ -194,9 +201,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console.print(f"alpha from {first:.3g} to {last:.3g}: up to {most} kernels.")
     if done < wanted:
         console.print(f"Interrupted: {done} of {wanted} strengths are done and written.")
-    console.print(
-        f"Wrote {folder}: path.csv and {'a picture for each class' if len(outputs) > 1 else 'path.svg'}"
-    )
+    return len(outputs)
 
 
 def _plain(text: str) -> str:

@@ -16,7 +16,7 @@ from kernelweave import banks, kernels, learners, normalizers
 from kernelweave._checks import InputError, check_known
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
-from kernelweave.runs.tables import check_target, detect_task, need_column
+from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
 from kernelweave.solvers.path import check_alphas
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
@@ -30,6 +30,8 @@ MOST_FOLDS = 200
 FIELDS = {"kernels": "layer_kernels", "n_folds": "criterion_folds"}
 #: Fields whose default stands for that of the learner.
 USUAL = ("tol", "solver", "step", "max_iter", "device")
+#: Numbers whose squares can be added up.
+LARGEST = 1e140
 #: What a column of held-out rows says about them.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
@@ -98,12 +100,14 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         table = table.dropna(subset=needed_columns(spec, columns))
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
+    check_cells(table, [spec.target, *columns])
     _check_infinite(table, [spec.target], "The target must be finite")
     task, reason = detect_task(table[spec.target], spec.task)
     y = check_target(table[spec.target], task)
     if task == "classification" and len(set(y.tolist())) < 2:
         raise InputError(
-            f"Column {spec.target!r} holds one class only, {y[0]!r}: there is nothing to learn. Choose another target."
+            f"Column {spec.target!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose "
+            "another target."
         )
     _check_cells(table, columns)
     weights = _read_weights(table[spec.weights]) if spec.weights else None
@@ -137,7 +141,15 @@ def _check_cells(table: Any, columns: list[str]) -> None:
 
 def _check_infinite(table: Any, columns: list[str], what: str) -> None:
     values = table[columns].select_dtypes(include=["floating"])
-    count = np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).sum(axis=0)
+    numbers = values.to_numpy(dtype=float, na_value=np.nan)
+    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST)
+    if large.any():
+        j = int(np.argmax(large.any(axis=0)))
+        raise InputError(
+            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond {LARGEST:g}. "
+            "Write it in another unit, or leave it out."
+        )
+    count = np.isinf(numbers).sum(axis=0)
     if count.any():
         j = int(np.argmax(count > 0))
         raise InputError(
@@ -673,4 +685,5 @@ def features_of(model: Any, table: Any) -> Any:
     missing = [n for n in names if n not in table.columns]
     if missing:
         need_column(table, missing[0], f"the model, which lacks {len(missing)} of its {len(names)} columns")
+    check_cells(table, names)
     return table[names]

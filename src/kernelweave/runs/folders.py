@@ -1,11 +1,13 @@
-"""Writing results: under a temporary name first, so that a killed run leaves nothing half-written."""
+"""Writing results: beside their place first, so that what fails or is killed leaves nothing half-written."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,19 +29,94 @@ def writing() -> Iterator[None]:
         raise InputError(f"Cannot write{where}: {error.strerror or error}.") from error
 
 
-def make_folder(path: str, *, overwrite: bool, holds: str) -> Path:
-    """Make an output folder; one that holds a result is only reused with `overwrite`."""
-    folder = Path(path)
+@contextmanager
+def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterator[Path]:
+    """A folder to write results into, which takes its place when all of them are there.
+
+    Parameters
+    ----------
+    path : str
+        The place. Whether it can be written is tried at once, before anything is computed.
+    overwrite : bool
+        Whether it may hold an earlier result.
+    files : sequence of str
+        Names, or patterns, of all files that a result may have, the one that makes it a result first. In a folder that
+        exists they replace those of an earlier result; other files stay.
+
+    Yields
+    ------
+    Path
+        A hidden folder; after an exception it is gone, and `path` is what it was.
+
+    Notes
+    -----
+    A folder that does not exist appears by one renaming. One that exists may be mounted, shared or somebody's working
+    directory, so it stays and the files move into it one after another: the first of `files` leaves before and comes
+    after all others, so that whoever looks for it finds one whole result or none.
+    """
+    folder = Path(os.path.realpath(path))
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; --out needs a folder.")
-    if (folder / holds).exists() and not overwrite:
-        raise InputError(f"{folder} already holds {holds}. Name another folder, or pass --overwrite.")
-    with writing():
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
-        os.close(handle)
-        os.unlink(name)
-    return folder
+        raise InputError(f"{path} is a file; --out needs a folder.")
+    _check_free(folder, overwrite, files[0])
+    new = [parent for parent in folder.parents if not parent.exists()]
+    name = f".{folder.name}.{uuid.uuid4().hex}.part"
+    part = folder / name if folder.exists() else folder.with_name(name)
+    try:
+        with writing():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            part.mkdir()
+        yield part
+        with writing():
+            if not _appears(part, folder):
+                _check_free(folder, overwrite, files[0])
+                _move_in(part, folder, files)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        for parent in new:
+            try:
+                parent.rmdir()
+            except OSError:
+                break  # not made, or others have put something there
+        raise
+
+
+def _check_free(folder: Path, overwrite: bool, first: str) -> None:
+    if (folder / first).exists() and not overwrite:
+        raise InputError(f"{folder} already holds {first}. Name another folder, or pass --overwrite.")
+
+
+def _appears(part: Path, folder: Path) -> bool:
+    """Rename a folder to its place, unless something has come to be there."""
+    if not folder.exists():
+        try:
+            os.rename(part, folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+        else:
+            return True
+    return False
+
+
+def _move_in(part: Path, folder: Path, files: Sequence[str]) -> None:
+    """Put files into a folder, in place of those of an earlier result; an exception brings those back."""
+    olds = sorted(
+        {old for pattern in files for old in folder.glob(pattern)}, key=lambda p: p.name != files[0]
+    )
+    news = sorted(part.iterdir(), key=lambda p: p.name == files[0])
+    aside = part / "earlier"
+    aside.mkdir()
+    moves = [*((old, aside / old.name) for old in olds), *((new, folder / new.name) for new in news)]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, target in moves:
+            os.rename(source, target)
+            done.append((source, target))
+    except BaseException:
+        for source, target in reversed(done):
+            os.rename(target, source)
+        raise
+    shutil.rmtree(part, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

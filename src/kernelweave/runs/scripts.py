@@ -178,6 +178,7 @@ def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[st
         return [
             "columns = {}",
             f"for name, values in np.load({path!r}).items():",
+            "    values = values.astype(str) if values.dtype.kind == 'S' else values",
             "    several = {f'{name}.{j}': column for j, column in enumerate(values.T)}",
             "    columns |= {name: values} if values.ndim == 1 else several",
             f"{variable} = pd.DataFrame(columns)",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import difflib
+import gzip
+import lzma
+import numbers
 import re
 import zipfile
+import zlib
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,10 @@ CLASSES_AT_MOST = 10
 SEPARATORS = (",", ";", "\t")
 #: Lines that tell how a text table is written.
 LOOKED_AT = 50
+#: What damaged archives raise.
+BROKEN = (lzma.LZMAError, zlib.error)
+#: What unpacks a table of text, by the last suffix of its name.
+UNPACKERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 #: A number with a decimal comma, one with a decimal point, and any of them.
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
@@ -25,8 +35,6 @@ _EITHER = r"\s*[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?\s*"
 
 def read_table(path: str | Path) -> Any:
     """Read a table as a pandas DataFrame; every failure is an `InputError` of one line."""
-    import pandas as pd
-
     source = Path(path)
     if not source.exists():
         raise InputError(f"There is no file {source}.")
@@ -40,20 +48,43 @@ def read_table(path: str | Path) -> Any:
         elif ".npz" in _suffixes(source):
             table = read_arrays(source)
         else:
-            table = pd.read_parquet(source)
-    except ImportError as error:
-        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from error
+            table = read_parquet(source)
     except InputError:
         raise
-    except (OSError, EOFError, ValueError, csv.Error, zipfile.BadZipFile) as error:
+    except ImportError as error:
+        raise InputError(f"{source} cannot be read: {str(error).strip()}") from error
+    except (OSError, EOFError, ValueError, TypeError, csv.Error, zipfile.BadZipFile, *BROKEN) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{source} cannot be read as a table: {reason}.") from error
+        raise InputError(f"{source} cannot be read as a table: {reason.rstrip('.')}.") from error
     if table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"{source} holds no rows or no columns, got {table.shape[0]} x {table.shape[1]}.")
     table.columns = [str(c) for c in table.columns]
     if len(set(table.columns)) < len(table.columns):
         raise _same_name(source, list(table.columns))
+    for name in table.columns:
+        column = table[name]
+        if column.dtype == object and _are(column, numbers.Real | Decimal) and not _are(column, bool):
+            # numbers beyond 64 bits, and decimal ones
+            table[name] = column.astype(float)
     return table
+
+
+def check_cells(table: Any, names: list[str]) -> None:
+    """Raise if cells of some columns are neither numbers nor text, such as the lists of a Parquet file."""
+    for name in names:
+        if table[name].dtype == object and not _are(table[name], str | numbers.Real):
+            kinds = sorted({type(cell).__name__ for cell in table[name]})
+            raise InputError(
+                f"Cells must be numbers or text, but column {name!r} holds {', '.join(kinds[:3])}. Leave it out, or "
+                "write what it says into columns of numbers or text."
+            )
+
+
+def _are(column: Any, kinds: Any) -> bool:
+    import pandas as pd
+
+    known = (cell for cell in column if not (pd.api.types.is_scalar(cell) and pd.isna(cell)))
+    return all(isinstance(cell, kinds) for cell in known)
 
 
 def is_text(path: str | Path) -> bool:
@@ -65,6 +96,74 @@ def _same_name(source: Path, names: list[str]) -> InputError:
     again = [name for name, count in Counter(names).items() if count > 1]
     few = ", ".join(map(repr, again[:5])) + (", ..." if len(again) > 5 else "")
     return InputError(f"{source} has columns of the same name: {few}. Rename them.")
+
+
+def check_text(path: Path) -> None:
+    """Raise if a table of text holds NUL bytes: a damaged disk leaves them, and pandas reads on as if they were none.
+
+    Parameters
+    ----------
+    path : Path
+    """
+    place = 0
+    unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
+    with unpack(path, "rb") as file:
+        while chunk := file.read(2**20):
+            if (found := chunk.find(b"\0")) >= 0:
+                raise InputError(
+                    f"{path} is no text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16. "
+                    "Take it from its source again, or save it as UTF-8."
+                )
+            place += len(chunk)
+
+
+def read_parquet(path: Path) -> Any:
+    """A Parquet file whose checksums and statistics, where it has some, agree with its numbers.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    DataFrame
+    """
+    import pandas as pd
+
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    table = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
+    with pq.ParquetFile(path) as file:
+        _check_ranges(path, table, file.metadata)
+    return table
+
+
+def _check_ranges(path: Path, table: Any, about: Any) -> None:
+    """Raise if numbers lie outside the range that was noted when they were written."""
+    ranges: dict[str, list[Any]] = {}
+    for g in range(about.num_row_groups):
+        for j in range(about.num_columns):
+            chunk = about.row_group(g).column(j)
+            noted = chunk.statistics if chunk.is_stats_set else None
+            known: tuple[Any, Any] | None = None
+            if noted is not None and noted.has_min_max and noted.logical_type.type in ("NONE", "INT"):
+                known = (noted.min, noted.max)
+            if chunk.physical_type not in ("INT32", "INT64", "FLOAT", "DOUBLE"):
+                known = None
+            ranges.setdefault(chunk.path_in_schema, []).append(known)
+    for name, ends in ranges.items():
+        if None in ends or name not in table.columns or table[name].dtype.kind not in "iuf":
+            continue
+        least, most = min(end[0] for end in ends), max(end[1] for end in ends)
+        low, high = table[name].min(), table[name].max()
+        # comparisons with NaN, where there are no numbers, are false
+        if low < least or high > most:
+            raise InputError(
+                f"{path} is damaged: column {name!r} has numbers from {low:g} to {high:g}, but was written with "
+                f"{least:g} to {most:g}. Take it from its source again."
+            )
 
 
 def read_text(path: Path) -> Any:
@@ -80,6 +179,7 @@ def read_text(path: Path) -> Any:
     """
     import pandas as pd
 
+    check_text(path)
     options, header, first = look_at_text(path)
     surplus = len(first) - len(header)
     if surplus > 0:
@@ -204,6 +304,10 @@ def read_arrays(path: Path) -> Any:
     with np.load(path, allow_pickle=False) as arrays:
         for name in arrays.files:
             values = arrays[name]
+            if values.dtype.kind not in "biufUSmMc":
+                raise InputError(f"{path}: array {name!r} holds {values.dtype}, no numbers or text.")
+            if values.dtype.kind == "S":
+                values = values.astype(str)
             if values.ndim not in (1, 2):
                 raise InputError(
                     f"{path}: array {name!r} has {values.ndim} dimensions; a table is made of vectors and matrices."
@@ -235,6 +339,11 @@ def detect_task(target: Any, task: str) -> tuple[str, str]:
     """Return the task and the reason for it."""
     import pandas as pd
 
+    if target.dtype.kind in "mMc":
+        raise InputError(
+            f"Column {target.name!r} holds {target.dtype}, but a target is made of numbers or classes. Convert it, for "
+            "example to days since a reference date."
+        )
     if task != "auto":
         return task, "as asked"
     distinct = target.nunique()

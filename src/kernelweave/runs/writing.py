@@ -13,7 +13,8 @@ from kernelweave.runs.scripts import script
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
 
-#: What `write_run` makes; predictions only where rows are held out, tables only where a key names them.
+#: What `write_run` and `write_report` make, the model first; predictions only where rows are held out, tables only
+#: where a key names them.
 FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT)
 
 
@@ -35,13 +36,9 @@ def write_run(
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
-    rows: tuple[Any, Any],
     held: Any,
-    nested: str = "",
-    title: str = "",
-    pictures: Any = None,
 ) -> None:
-    """Write everything a run leaves behind.
+    """Write what a run leaves behind, the model first; only the report is left to `write_report`.
 
     Parameters
     ----------
@@ -54,6 +51,42 @@ def write_run(
         What was learnt from.
     paths : mapping of str to str
         The table files by name.
+    held : Held or None
+        Of `score_held`.
+    """
+    import tomli_w
+
+    from kernelweave.persistence import save
+
+    with writing():
+        save(model, folder / "model.skops")
+        if spec.key:
+            write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
+        if held is not None:
+            write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
+        write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
+        write_text(folder / "script.py", script(spec, data, prepared, paths, stopped_at(model, spec)))
+
+
+def write_report(
+    folder: Path,
+    model: Any,
+    spec: FitSpec,
+    data: Joined,
+    prepared: Prepared,
+    paths: Mapping[str, str],
+    rows: tuple[Any, Any],
+    held: Any,
+    nested: str = "",
+    title: str = "",
+    pictures: Any = None,
+) -> None:
+    """Write the report of a run.
+
+    Parameters
+    ----------
+    folder, model, spec, data, prepared, paths
+        As for `write_run`.
     rows : pair of arrays
         Training and held-out rows.
     held : Held or None
@@ -63,15 +96,11 @@ def write_run(
     title : str
         Of the report; default the first file and the target.
     pictures : list of Picture, optional
-        For the report, where they have been drawn already.
+        Where they have been drawn already.
     """
-    import tomli_w
-
-    from kernelweave.persistence import save
     from kernelweave.reports import make_report
 
     train, test = rows
-    first = next(iter(paths.values()))
     about = [
         describe(data.table),
         f"{len(train)} rows to learn from, {len(test)} held out",
@@ -84,24 +113,21 @@ def write_run(
     ]
     about += [nested] if nested else []
     with writing():
-        save(model, folder / "model.skops")
-        if spec.key:
-            write_text(folder / LAYOUT, layout_text(data, spec.key, Path(first).name))
-        else:
-            # of an earlier run
-            (folder / LAYOUT).unlink(missing_ok=True)
-        if held is not None:
-            write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
-        settings = {"table": Path(first).name, **spec.model_dump()}
-        write_text(folder / "spec.toml", tomli_w.dumps(settings))
-        write_text(folder / "script.py", script(spec, data, prepared, paths, stopped_at(model, spec)))
         report = make_report(
             model,
-            title=title or f"{Path(first).name}: {spec.target}",
+            title=title or f"{_first(paths)}: {spec.target}",
             data=about,
-            settings=settings,
+            settings=_settings(spec, paths),
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,
         )
         write_text(folder / "report.html", report)
+
+
+def _first(paths: Mapping[str, str]) -> str:
+    return Path(next(iter(paths.values()))).name
+
+
+def _settings(spec: FitSpec, paths: Mapping[str, str]) -> dict[str, Any]:
+    return {"table": _first(paths), **spec.model_dump()}

@@ -18,7 +18,7 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave.studio.places import Places
-from kernelweave.studio.store import ACTIVE, FINAL, Store
+from kernelweave.studio.store import ACTIVE, FINAL, KEPT, Store
 
 #: Seconds between two looks at the processes.
 EVERY = 0.2
@@ -135,7 +135,8 @@ class Queue:
         if self.store.run(run_id)["state"] in FINAL:
             return False
         if row["cancelled"] is not None:
-            self.store.finish(run_id, "cancelled", "Stopped; nothing could be kept.")
+            kept = self.store.artifacts(run_id)
+            self.store.finish(run_id, "cancelled", KEPT if kept else "Stopped; nothing could be kept.")
         else:
             self.store.finish(run_id, "failed", _last_words(self.places.run(run_id) / LOG))
         return False

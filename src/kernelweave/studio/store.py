@@ -36,6 +36,8 @@ CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 
 #: States of a run that will not change any more.
 FINAL = ("done", "cancelled", "failed")
+#: Why a run has no pages whose files are there.
+KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
 #: States of a run that has a process, or is about to have one.
 ACTIVE = ("starting", "running")
 

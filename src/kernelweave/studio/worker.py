@@ -20,7 +20,7 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave.studio.places import Places
-from kernelweave.studio.store import Store
+from kernelweave.studio.store import KEPT, Store
 
 #: File in a run's folder with everything that the pages show.
 RESULTS = "results.json"
@@ -45,7 +45,8 @@ def main(folder: str, run_id: str) -> int:
     try:
         _Run(places, store, run_id).do()
     except KeyboardInterrupt:
-        store.finish(run_id, "cancelled", "Stopped before a model was complete; nothing could be kept.")
+        reason = "Stopped before a model was complete; nothing could be kept."
+        store.finish(run_id, "cancelled", KEPT if store.artifacts(run_id) else reason)
         return 0
     except InputError as error:
         print(error, flush=True)
@@ -83,7 +84,7 @@ class _Run:
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.spec import FitSpec
         from kernelweave.runs.tables import describe
-        from kernelweave.runs.writing import score_held, write_run
+        from kernelweave.runs.writing import score_held, write_report, write_run
         from kernelweave.studio.progress import Progress
         from kernelweave.studio.results import describe_model
 
@@ -112,6 +113,10 @@ class _Run:
         self.store.wait_for(self.run_id)
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)
+        # the files first: nothing that is shown about a model is worth losing it
+        portable = self._portable(spec, paths)
+        write_run(self.folder, model, portable, data, prepared, paths, held)
+        self._list_files()
         found = [] if kept else self._paths(model, progress)
         outer: list[dict[str, float]] = []
         if not progress.stopped and spec.nested:
@@ -125,11 +130,9 @@ class _Run:
         self.store.wait_for(self.run_id)
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        # the files first: nothing that is shown about a model is worth losing it
-        write_run(
-            self.folder, model, self._portable(spec, paths), data, prepared, paths, rows, held, about, row["name"],
-            pictures,
-        )  # fmt: skip
+        write_report(
+            self.folder, model, portable, data, prepared, paths, rows, held, about, row["name"], pictures
+        )
         self._list_files()
         results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
