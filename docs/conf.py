@@ -20,6 +20,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "api_page",
+    "convex_page",
     "experiment_page",
     "mathml",
 ]

@@ -525,6 +525,28 @@ def test_table_1_of_rkl_in_small(tmp_path):
     assert [name for name, _ in experiment.figures(tables)] == ["rkl_against_mkl"]
 
 
+def test_machines_of_rkl_are_counted_until_the_value_is_near(data_dir):
+    experiment = experiments.get("rkl-convergence")
+    options = experiment.defaults.with_values(datasets=("sonar",), max_iter=40)
+    cells = experiment.cells(options)
+    tables = experiment.tables([(cell, experiment.run(cell, options)) for cell in cells], options)
+    counts = tables["counts"].set_index("step")
+    assert list(counts.index) == ["newton", "armijo", "spectral"]
+    # measured: 4, 20 and 11 machines to within 1 %, with 3, 8 and 2 kernels
+    assert (
+        counts.loc["newton", "machines 0.01"]
+        < counts.loc["armijo", "machines 0.01"]
+        <= counts.loc["armijo", "machines"]
+    )
+    assert counts.loc["newton", "excess"] <= 1e-8
+    curves = tables["curves"]
+    for step, part in curves.groupby("step"):
+        assert (np.diff(part["machines"]) > 0).all()
+        assert part["excess"].iloc[-1] <= part["excess"].iloc[0]
+        assert (part["kernels"] >= 1).all(), step
+    assert [name for name, _ in experiment.figures(tables)] == ["convergence"]
+
+
 def test_printed_table_of_rkl_is_the_one_of_the_paper():
     """Column means as audited: 74.05, 82.47, 77.95, 85.59, 83.42, 76.17, 85.67, 85.69."""
     from kernelweave.experiments.rkl import PRINTED

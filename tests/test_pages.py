@@ -7,7 +7,7 @@ import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 #: Pages whose Python blocks are run in order, in one scope.
-RUN = ["user_guide/two_layers.md"]
+RUN = ["user_guide/two_layers.md", "papers/rkl_convex.md"]
 
 
 @pytest.mark.parametrize("page", RUN)

@@ -4,7 +4,16 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from kernelweave import InputError, KernelFamily, solve_meb, solve_radius, solve_rkl, solve_svc, solve_svm_mkl
+from kernelweave import (
+    InputError,
+    KernelFamily,
+    Status,
+    solve_meb,
+    solve_radius,
+    solve_rkl,
+    solve_svc,
+    solve_svm_mkl,
+)
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.radius_criteria import (
@@ -404,6 +413,21 @@ def test_few_machines(problem):
     for C in (0.1, 1.0, 10.0):
         # the paper: one or two dozen; measured: 5 to 9
         assert solve_rkl(stack, y, C, tol=1e-6).n_machines <= 24
+
+
+def test_descents_count_their_machines(problem):
+    """Every step of Armijo's rule costs a machine or more; both ends meet, Newton's sooner."""
+    stack, y = problem
+    newton = solve_rkl(stack, y, 10.0, tol=1e-8)
+    for found in (newton, solve_rkl(stack, y, 10.0, step="armijo", tol=1e-4)):
+        machines, active = found.history["n_machines"], found.history["n_active"]
+        assert machines[-1] <= found.n_machines
+        assert (np.diff(machines) >= 1).all()
+        assert len(machines) == len(active) == len(found.history["objective"])
+        assert active[0] == stack.shape[2] or found is newton
+        assert (active >= 1).all()
+    far = found.history["objective"] > newton.dual * (1 + 1e-3)
+    assert machines[far][-1] > newton.n_machines
 
 
 def test_rkl_for_regression(rng):

@@ -461,12 +461,35 @@ def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
     return {"copies": markdown(["literal protocol", *(NAMES[m] for m in columns), "tuned RBF"], rows)}
 
 
+def rkl_convergence(tables: Tables) -> dict[str, str]:
+    from kernelweave.experiments.rkl_convergence import LABELS
+
+    shown = (0.01, 0.001, 0.0001)
+    counts = tables["counts"].set_index(["dataset", "step"])
+    steps = [step for step in LABELS if step in counts.index.get_level_values("step")]
+    rows = []
+    for name in counts.index.get_level_values("dataset").unique():
+        cells = []
+        for step in steps:
+            row = counts.loc[(name, step)]
+            cells += [
+                "–"
+                if pd.isna(row[f"machines {v:g}"])
+                else f"{row[f'machines {v:g}']:.0f} / {row[f'kernels {v:g}']:.0f}"
+                for v in shown
+            ]
+        rows.append([name, int(counts.loc[(name, steps[0]), "rows"]), *cells])
+    header = ["machines / kernels", "rows", *(f"{LABELS[step]}, {v:g}" for step in steps for v in shown)]
+    return {"counts": markdown(header, rows)}
+
+
 MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-uci": uci,
     "rls2-strings": strings,
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
     "rkl": rkl,
+    "rkl-convergence": rkl_convergence,
     "mlmkl": mlmkl,
 }
 

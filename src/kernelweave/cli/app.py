@@ -257,7 +257,7 @@ def reproduce(
     Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume goes on. Without
     options everything is as in the paper. An option that an experiment does not have is an error.
 
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rkl, mlmkl.
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rkl, rkl-convergence, mlmkl.
 
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
 

@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "rls2-uci": ("rls2_uci", "UCI"),
     "rls2-microarray": ("rls2_microarray", "Microarray"),
     "rkl": ("rkl", "RKLTable"),
+    "rkl-convergence": ("rkl_convergence", "RKLConvergence"),
     "mlmkl": ("mlmkl", "MLMKLTables"),
 }
 

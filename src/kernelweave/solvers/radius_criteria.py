@@ -444,6 +444,8 @@ def descend(
     history: dict[str, list[float]] = {
         "objective": [here.value],
         "stationarity": [stationarity(here)],
+        "n_machines": [criterion.n_machines],
+        "n_active": [float(np.count_nonzero(here.t))],
     }
 
     def metric() -> Array:
@@ -479,6 +481,8 @@ def descend(
         here = there
         history["objective"].append(here.value)
         history["stationarity"].append(stationarity(here))
+        history["n_machines"].append(criterion.n_machines)
+        history["n_active"].append(float(np.count_nonzero(here.t)))
         idle = idle + 1 if fell <= 1e-3 * tol * abs(here.value) else 0
         if idle >= 5:
             # five steps together brought less than what the tolerance can see

@@ -332,6 +332,9 @@ class RadiusResult(MKLResult):
         Squared radius of the minimum enclosing ball of the learnt kernel; NaN where the criterion uses none.
     stationarity : float
         What the linear model of the criterion still promises over the simplex, as a share of `value`.
+    history : mapping of str to array
+        After every accepted step: ``objective``, ``rel_gap`` or ``stationarity``, ``n_active`` (kernels with a weight)
+        and ``n_machines`` (solved until then).
     """
 
     value: float = float("nan")

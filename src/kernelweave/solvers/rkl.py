@@ -148,7 +148,7 @@ def solve_rkl_newton(
     max_iter : int
     callback : callable, optional
     """
-    history: dict[str, list[float]] = {"objective": [], "rel_gap": []}
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_machines": [], "n_active": []}
     here = best = problem.at(start, LOOSEST)
     if np.count_nonzero(start) > FIRST:
         # many small weights make many columns of the model; the kernels that promise most share the weight instead
@@ -184,6 +184,8 @@ def solve_rkl_newton(
         accepted = here
         history["objective"].append(here.primal)
         history["rel_gap"].append(here.rel_gap)
+        history["n_machines"].append(problem.n_machines)
+        history["n_active"].append(float(np.count_nonzero(here.t)))
         better = here.gap < 0.9 * best.gap or here.primal < lowest - 1e-9 * abs(lowest)
         idle = 0 if better else idle + 1
         lowest = min(lowest, here.primal)
