@@ -4,6 +4,7 @@
 #   make demo     a model, its path and a report on a real table, under a minute after installation
 #   make studio   the studio in the browser
 #   make test     the test suite
+#   make quick    what to run before every commit: lint, layers, types, and the tests of arrays
 #   make setup    everything for development
 #
 # Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), ARGS (passed on to pytest or to the demo),
@@ -25,10 +26,14 @@ BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
 # One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
-test test-noext bench: export OPENBLAS_NUM_THREADS := 1
-test test-noext bench: export OMP_NUM_THREADS := 1
-test test-noext: export SCIPY_ARRAY_API := 1
+test test-noext quick bench: export OPENBLAS_NUM_THREADS := 1
+test test-noext quick bench: export OMP_NUM_THREADS := 1
+test test-noext quick: export SCIPY_ARRAY_API := 1
 test test-noext docs: export MPLBACKEND := Agg
+
+# Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
+ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops gram layers weight_sets smo svm meb rls2 path certificates \
+  svm_mkl radius alignment))
 
 # The real data sets, where they lie beside the repository. Tests that need them are skipped elsewhere.
 ifneq ($(wildcard ../shared/data/.),)
@@ -36,7 +41,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext lint format types layers docs wheel bench stress clean
+.PHONY: help setup demo studio test test-noext quick lint format types layers docs wheel bench stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -85,9 +90,12 @@ studio: $(STAMPS)/group-studio
 test: $(STAMPS)/group-test
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
-# The same suite on the NumPy twins of the compiled functions.
+# On the NumPy twins of the compiled functions. Everything else sees these functions through the solvers alone.
 test-noext: $(STAMPS)/group-test
-	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARRAYS) $(ARGS)
+
+quick: lint layers types $(STAMPS)/group-test
+	$(BIN)/python -m pytest -q -n $(JOBS) $(ARRAYS) tests/test_kernels.py $(ARGS)
 
 # ---- quality ---------------------------------------------------------------------------------------------------
 

@@ -78,14 +78,15 @@ def _conic(problem):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        for tol in (1e-12, 1e-10):
+        for tol in (1e-12, 1e-10, 1e-8):
             try:
                 problem.solve(
                     solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol, max_iter=500
                 )
-                break
-            except cp.error.SolverError:  # the tighter tolerance is sometimes out of its reach
+            except cp.error.SolverError:  # tight tolerances are sometimes out of its reach
                 continue
+            if problem.value is not None and np.isfinite(problem.value):
+                break
     return float(problem.value)
 
 
@@ -223,3 +224,52 @@ def _dual_point(factors, n_kernels, y, lower, upper, ridge, kind, value, epsilon
     reward = y @ a - epsilon * cp.norm1(a) - 0.5 * unit * cp.sum_squares(cp.multiply(np.sqrt(ridge), a))
     _conic(cp.Problem(cp.Maximize(reward - 0.5 * unit * size**2 * support), limits))
     return unit * np.asarray(a.value)
+
+
+# ---- the same for every learner: primal programs, which know no coefficients and no support function ----------------
+
+
+def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0, intercept=True, radii=None):
+    """Optimal value of kernel learning over a set of weights, from its joint primal, by CVXPY with Clarabel.
+
+    ``min_{d, w} alpha/2 sum_m ||w_m||^2 / d_m + sum_i costs_i loss_i(y_i, sum_m F_m'w_m + t)`` with the constraints
+    ``limits(d)``, or with weights 1 without limits. With `radii` the costs are divided by ``<radii, d>`` (Do et al.).
+    """
+    import cvxpy as cp
+
+    rows = costs > 0
+    gram, y, costs = gram[np.ix_(rows, rows)], y[rows], costs[rows]
+    d = cp.Variable(gram.shape[2])
+    t = cp.Variable() if intercept else 0.0
+    f, norms = t, 0.0
+    for m in range(gram.shape[2]):
+        if gram[:, :, m].any():
+            F = factor_of(gram[:, :, m])
+            w = cp.Variable(len(F))
+            f, norms = f + F.T @ w, norms + (cp.quad_over_lin(w, d[m]) if limits else cp.sum_squares(w))
+    if loss == "hinge":
+        error = costs @ cp.pos(1 - cp.multiply(y, f))
+    elif loss == "squared-hinge":
+        slack = cp.multiply(np.sqrt(costs), cp.pos(1 - cp.multiply(y, f)))
+        error = 0.5 * (cp.sum_squares(slack) if radii is None else cp.quad_over_lin(slack, radii @ d))
+    elif loss == "epsilon-insensitive":
+        error = costs @ cp.pos(cp.abs(y - f) - epsilon)
+    else:
+        error = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs), y - f))
+    return _conic(cp.Problem(cp.Minimize(0.5 * alpha * norms + error), limits(d) if limits else []))
+
+
+def rkl_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
+    """Optimal value of RKL from its dual: signed coefficients of the machine, and s times those of the ball."""
+    import cvxpy as cp
+
+    tube = loss == "epsilon-insensitive"
+    stack = gram / np.einsum("iim->m", gram) * len(y)  # RKL does not see scales, the cone solver does
+    b, B, s = cp.Variable(len(y)), cp.Variable(len(y), nonneg=True), cp.Variable()
+    lower = -costs if tube else np.where(y > 0, 0.0, -costs)
+    upper = costs if tube else np.where(y > 0, costs, 0.0)
+    limits = [b >= lower, b <= upper, cp.sum(b) == 0, cp.sum(B) == s, B[costs == 0] == 0]
+    for m in range(stack.shape[2]):
+        F = factor_of(stack[:, :, m])
+        limits.append(cp.sum_squares(F @ b) + cp.quad_over_lin(F @ B, s) <= np.diag(stack[:, :, m]) @ B)
+    return _conic(cp.Problem(cp.Maximize(y @ b - epsilon * tube * cp.norm1(b) - 0.5 * s), limits))

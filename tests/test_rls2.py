@@ -109,7 +109,7 @@ def test_gradient_of_problem_6_is_minus_half_alpha_q():
     np.testing.assert_allclose(numeric, gradient, rtol=1e-6)
 
 
-# ---- invariances, with the reason in words ---------------------------------------------------------
+# ---- invariances beside those of test_every_learner.py, with the reason in words -----------------------
 
 
 @pytest.fixture
@@ -124,9 +124,10 @@ def fitted(gram, result):
 
 def test_scaling_kernels_and_alpha_together_changes_nothing(solved):
     gram, y, base = solved
-    r = kw.solve_rls2(1e5 * gram, y, 1e5 * 0.03, tol=1e-11)
+    a = 2.0**17  # rounds nothing, whatever the processor
+    r = kw.solve_rls2(a * gram, y, a * 0.03, tol=1e-11)
     # K -> cK, alpha -> c alpha: the same f, the objective scales only through the penalty, which is alpha f'K^-1 f
-    np.testing.assert_allclose(fitted(1e5 * gram, r), fitted(gram, base), atol=1e-6)
+    np.testing.assert_allclose(fitted(a * gram, r), fitted(gram, base), atol=1e-6)
     assert r.primal == pytest.approx(base.primal, rel=1e-9)
     # tol is relative: the work does not depend on units
     assert r.n_iter == base.n_iter
@@ -134,26 +135,9 @@ def test_scaling_kernels_and_alpha_together_changes_nothing(solved):
 
 def test_scaling_y_scales_everything(solved):
     gram, y, base = solved
-    r = kw.solve_rls2(gram, 1e6 * y, 0.03, tol=1e-11)
-    assert r.primal == pytest.approx(1e12 * base.primal, rel=1e-9)
+    r = kw.solve_rls2(gram, 2.0**20 * y, 0.03, tol=1e-11)
+    assert r.primal == pytest.approx(2.0**40 * base.primal, rel=1e-9)
     assert r.n_iter == base.n_iter
-
-
-def test_scale_argument_is_scaling_the_kernels(solved):
-    gram, y, _ = solved
-    s = np.random.default_rng(0).uniform(0.5, 3.0, gram.shape[2])
-    one = kw.solve_rls2(gram, y, 0.03, tol=1e-11, scale=s)
-    two = kw.solve_rls2(gram * s, y, 0.03, tol=1e-11)
-    np.testing.assert_allclose(one.weights, two.weights, atol=1e-7)
-
-
-def test_order_of_kernels_and_samples_does_not_matter(solved):
-    gram, y, base = solved
-    rng = np.random.default_rng(0)
-    kernels, rows = rng.permutation(gram.shape[2]), rng.permutation(len(y))
-    r = kw.solve_rls2(gram[np.ix_(rows, rows, kernels)], y[rows], 0.03, tol=1e-11)
-    np.testing.assert_allclose(r.weights, base.weights[kernels], atol=1e-6)
-    np.testing.assert_allclose(r.dual_coef, base.dual_coef[rows], rtol=1e-5, atol=1e-6)
 
 
 def test_a_duplicated_kernel_shares_one_weight(solved):
@@ -165,16 +149,6 @@ def test_a_duplicated_kernel_shares_one_weight(solved):
     # the objective and f are unique, the weights are not: only the twins' sum is
     assert r.primal == pytest.approx(base.primal, rel=1e-9)
     assert r.weights[strongest] + r.weights[-1] == pytest.approx(base.weights[strongest], abs=1e-6)
-
-
-def test_a_weight_is_a_repetition(solved):
-    gram, y, _ = solved
-    times = np.random.default_rng(1).integers(1, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), times)
-    weighted = kw.solve_rls2(gram, y, 0.03, tol=1e-11, sample_weight=times)
-    repeated = kw.solve_rls2(gram[np.ix_(rows, rows)], y[rows], 0.03, tol=1e-11)
-    assert weighted.primal == pytest.approx(repeated.primal, rel=1e-9)
-    np.testing.assert_allclose(weighted.weights, repeated.weights, atol=1e-6)
 
 
 def test_a_zero_kernel_changes_nothing(solved):

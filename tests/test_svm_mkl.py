@@ -216,7 +216,7 @@ def test_the_gap_is_never_below_the_error(weight_set, method, loss, rng):
             # both sides of the optimum, which lies in [best.dual, best.primal]
             assert result.dual <= best.primal * (1 + 1e-12)
             assert result.primal >= best.dual * (1 - 1e-12)
-            assert result.gap >= (result.primal - best.primal) * (1 - 1e-12)
+            assert result.gap >= result.primal - best.primal - 1e-13 * best.primal  # the last is rounding
             if "max_iter" not in options:
                 assert result.status is kw.Status.CONVERGED
                 assert result.rel_gap <= options["tol"]
@@ -412,53 +412,7 @@ def test_one_kernel_is_the_machine_of_scikit_learn(rng):
         np.testing.assert_allclose(K @ result.dual_coef + result.intercept, theirs, atol=1e-3)
 
 
-#: What the methods reach quickly.
-TOLS = {
-    "newton": 1e-7,
-    "interior-point": 1e-7,
-    "cutting-plane": 1e-6,
-    "reduced-gradient": 1e-4,
-    "closed-form": 1e-5,
-}
-#: The reduced gradient takes hundreds of machines: with one loss only, and so do all without the compiled core.
-EVERY = [
-    pytest.param(*case.values, loss, id=f"{case.id}-{loss}")
-    for case, loss in itertools.product(ALL, LOSSES)
-    if loss == HINGE or ("reduced" not in case.id and HAS_EXTENSION)
-]
-
-
-# ---- invariances -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
-def test_permutations(weight_set, method, loss, rng):
-    gram, y, t = make_data("dense", rng)
-    y, n, n_kernels = pick(loss, y, t), *gram.shape[1:]
-    tol = TOLS[method]
-    options = {"loss": loss, "method": method, "tol": tol}
-    result = solve(gram, y, 1.0, weight_set, **options)
-    rows, kernels = rng.permutation(n), rng.permutation(n_kernels)
-    moved = solve(gram[np.ix_(rows, rows, kernels)], y[rows], 1.0, weight_set, **options)
-    assert moved.primal == pytest.approx(result.primal, rel=tol)
-    # measured: 2e-3 for tol = 1e-5 and 5e-4 for tol = 1e-7
-    np.testing.assert_allclose(moved.weights, result.weights[kernels], atol=10 * np.sqrt(tol))
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_duplicated_kernels_change_nothing_on_the_simplex(loss, rng):
-    gram, y, t = make_data("dense", rng)
-    y = pick(loss, y, t)
-    once = solve(gram, y, 1.0, loss=loss, tol=1e-8)
-    more = np.concatenate([gram, gram[:, :, ::2], gram[:, :, ::2]], axis=2)
-    twice = solve(more, y, 1.0, loss=loss, tol=1e-8)
-    check(twice, more, y, 1.0, loss=loss, tol=1e-8)
-    assert twice.primal == pytest.approx(once.primal, rel=2e-8)
-    together = twice.weights[: gram.shape[2]].copy()
-    for k in range(2):
-        part = slice(gram.shape[2] + 8 * k, gram.shape[2] + 8 * (k + 1))
-        together[::2] += twice.weights[part]
-    np.testing.assert_allclose(together, once.weights, atol=1e-3)
+# ---- invariances, beside those of test_every_learner.py -----------------------------------------------------------
 
 
 def test_duplicated_kernels_count_twice_on_a_ball(rng):
@@ -470,26 +424,6 @@ def test_duplicated_kernels_count_twice_on_a_ball(rng):
     scaled = solve(gram, y, 1.0, LpBall(p), scale=factor, tol=1e-8)
     assert pairs.primal == pytest.approx(scaled.primal, rel=2e-8)
     np.testing.assert_allclose(pairs.weights[:4], pairs.weights[-4:], rtol=1e-6)
-
-
-@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
-def test_a_weight_is_a_repetition_and_zero_is_removal(weight_set, method, loss, rng):
-    gram, y, t = make_data("mixed", rng)
-    y = pick(loss, y, t)
-    weights = rng.integers(0, 4, size=len(y))
-    tol = TOLS[method]
-    options = {"loss": loss, "method": method, "tol": tol}
-    result = solve(gram, y, 2.0, weight_set, sample_weight=weights, **options)
-    check(result, gram, y, 2.0 * weights, weight_set, loss=loss, tol=tol)
-    rows = np.repeat(np.arange(len(y)), weights)
-    again = solve(gram[np.ix_(rows, rows)], y[rows], 2.0, weight_set, **options)
-    assert result.primal == pytest.approx(again.primal, rel=tol)
-    np.testing.assert_allclose(result.weights, again.weights, atol=10 * np.sqrt(tol))
-    kept = np.flatnonzero(weights)
-    without = solve(
-        gram[np.ix_(kept, kept)], y[kept], 2.0, weight_set, sample_weight=weights[kept], **options
-    )
-    assert result.primal == pytest.approx(without.primal, rel=tol)
 
 
 @pytest.mark.parametrize("method", ON_SIMPLEX)
@@ -504,44 +438,6 @@ def test_a_kernel_of_zeros_gets_no_weight(method, loss, rng):
     # exactly, but for the cutting planes: the gap bounds half of the weight times the largest form
     np.testing.assert_array_less(result.weights[[0, 5, 6]], 1e-15 if method == "newton" else 10 * tol)
     assert result.primal == pytest.approx(plain.primal, rel=tol)
-
-
-@pytest.mark.parametrize(("weight_set", "method"), ALL)
-def test_scales_are_factors_of_the_kernels(weight_set, method, rng):
-    gram, y, _ = make_data("dense", rng)
-    s = 10.0 ** rng.uniform(-1, 1, size=gram.shape[2])
-    tol = TOLS[method]
-    inside = solve(gram, y, 1.0, weight_set, scale=s, method=method, tol=tol)
-    check(inside, gram, y, 1.0, weight_set, scale=s, tol=tol)
-    outside = solve(gram * s, y, 1.0, weight_set, method=method, tol=tol)
-    assert inside.primal == pytest.approx(outside.primal, rel=tol)
-    np.testing.assert_allclose(inside.weights, outside.weights, atol=10 * np.sqrt(tol))
-
-
-@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
-def test_flipped_labels(weight_set, method, loss, rng):
-    gram, y, t = make_data("mixed", rng)
-    y = pick(loss, y, t)
-    tol = TOLS[method]
-    result = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=tol)
-    flipped = solve(gram, -y, 1.0, weight_set, loss=loss, method=method, tol=tol)
-    assert flipped.primal == pytest.approx(result.primal, rel=tol)
-    np.testing.assert_allclose(flipped.weights, result.weights, atol=10 * np.sqrt(tol))
-    f, g = (gram @ r.weights @ r.dual_coef + r.intercept for r in (result, flipped))
-    np.testing.assert_allclose(f, -g, atol=0.05)
-
-
-@pytest.mark.parametrize(("weight_set", "method", "loss"), EVERY)
-def test_kernels_times_a_and_costs_over_a(weight_set, method, loss, rng):
-    gram, y, t = make_data("dense", rng)
-    y = pick(loss, y, t)
-    tol = TOLS[method]
-    result = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=tol)
-    for a in (1e-6,) if loss == TUBE else (1e6,):
-        scaled = solve(a * gram, y, 1.0 / a, weight_set, loss=loss, method=method, tol=tol)
-        check(scaled, a * gram, y, 1.0 / a, weight_set, loss=loss, tol=tol)
-        assert a * scaled.primal == pytest.approx(result.primal, rel=tol)
-        np.testing.assert_allclose(scaled.weights, result.weights, atol=10 * np.sqrt(tol))
 
 
 def test_the_scales_of_kernels_matter(rng):

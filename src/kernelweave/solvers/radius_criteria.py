@@ -451,7 +451,11 @@ def descend(
     def metric() -> Array:
         return here.t + LEAST * float(here.t.mean()) if scaled else np.ones_like(here.t)
 
-    size = max(float(np.abs(here.t).max()), 1e-3) / max(float(np.abs(metric() * here.gradient).max()), 1e-300)
+    # parameters have units, those of their kernels: no least length for them
+    least = 0.0 if scaled else 1e-3
+    size = max(float(np.abs(here.t).max()), least) / max(
+        float(np.abs(metric() * here.gradient).max()), 1e-300
+    )
     status = Status.UNFINISHED
     idle = 0
     for n in range(1, max_iter + 1):
