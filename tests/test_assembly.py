@@ -1,5 +1,8 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -149,6 +152,33 @@ def test_every_representation_is_the_direct_call(table, memory, standardize):
     np.testing.assert_allclose(matrices(rows.gram()), expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(rows.gram().diagonal(), np.einsum("iim->mi", expected), rtol=1e-12, atol=1e-12)
     assert len(parts_of(rows.gram())) == 2
+
+
+@pytest.mark.parametrize("panel", [8 * N * 7, 8], ids=["seven rows", "one row"])
+def test_triangles_are_filled_a_few_rows_at_a_time(table, panel, monkeypatch):
+    whole = matrices(source(table).gram())
+    monkeypatch.setattr("kernelweave.assembly.PANEL_BYTES", panel)
+    np.testing.assert_allclose(matrices(source(table).gram()), whole, rtol=1e-12, atol=1e-12)
+    gram = source(table).gram()
+    ones = [
+        m for m in range(len(KERNELS)) if KERNELS[m] in (RBF(gamma=0.2), RBF(gamma=3.0), ArcCosine(degree=0))
+    ]
+    assert (gram.diagonal()[ones] == 1.0).all()
+
+
+def test_a_function_that_is_not_symmetric_is_found_across_panels(rng, monkeypatch):
+    monkeypatch.setattr("kernelweave.assembly.PANEL_BYTES", 8 * N * 7)
+    X = rng.normal(size=(N, 1))
+    X[:, 0] += np.arange(N)
+
+    def crooked(a, b):
+        # two rows alone that are far apart: no panel of seven rows holds both
+        return np.exp(-np.abs(a - b.T)) + 1e-3 * ((a < 2.0) & (b.T > N - 2.0))
+
+    with pytest.raises(kw.InputError, match="must be symmetric, got max"):
+        source(Table(X), [Custom(crooked)]).gram()
+    with np.errstate(all="ignore"), pytest.raises(kw.InputError, match="NaN or infinity"):
+        source(Table(X * 1e200), [Laplacian() + Polynomial(degree=3)]).gram()
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -318,6 +348,51 @@ def test_the_automatic_budget_is_a_share_of_the_physical_memory():
 
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert memory_budget("auto") == memory_budget(None) == MEMORY_SHARE * physical
+
+
+PEAK = """
+import resource, sys
+import numpy as np
+from kernelweave import banks, training
+from kernelweave.assembly import TableSource
+from kernelweave.kernels import RBF, Linear
+from kernelweave.normalizers import resolve
+from kernelweave.views import Table
+
+what, normalize, budget = sys.argv[1], sys.argv[2], float(sys.argv[3])
+X = np.random.default_rng(0).normal(size=(1200, 8))
+if what == "features":
+    X = np.repeat(X, 20, axis=1)
+    bank = [Linear().on(list(range(k, k + 100))) for k in range(60)]
+else:
+    bank = [RBF(gamma=g) for g in np.geomspace(0.01, 1.0, 24)]
+task = training.Task(
+    TableSource(bank, Table(X), max_memory=budget), (X[:, :1],), None, resolve(normalize), None, fit_intercept=True
+)
+np.linalg.cholesky(X.T @ X + np.eye(X.shape[1]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+setups = training.set_up(task)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, setups[0].gram.describe())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")
+@pytest.mark.parametrize(
+    ("what", "normalize", "budget", "form"),
+    [
+        ("gaussians", "cosine", 150, "24 packed triangles"),
+        ("gaussians", "center", 150, "24 packed triangles"),
+        ("gaussians", "center", 40, "24 kernels recomputed in tiles"),
+        ("features", "center", 70, "60 factors of rank 100"),
+    ],
+)
+def test_the_budget_bounds_the_peak(what, normalize, budget, form):
+    argv = [sys.executable, "-c", PEAK, what, normalize, str(budget * 2**20)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    growth, held = done.stdout.split(maxsplit=1)
+    assert form in held
+    # promised are 64 MiB beyond the budget; measured were 3 at most
+    assert int(growth) / 1024 <= budget + 32
 
 
 @pytest.mark.parametrize("text", ["lots", "", "GB", "-3GB", 0, -1, float("nan"), "nan", [1], "2XB"])

@@ -15,21 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_names, check_finite, check_known
-from kernelweave._loops import core, packed_length, pivoted_columns
-from kernelweave.gram import (
-    FactorGram,
-    Gram,
-    PackedGram,
-    TileGram,
-    check_semidefinite,
-    compress,
-    concatenate,
-    gram_from_stack,
-    repair_gram,
-)
+from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
+from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite, gram_from_stack, repair_gram
+from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.gram.repair import REMEDIES
-from kernelweave.gram.stack import COMPRESSION, MAX_RANK_SHARE
-from kernelweave.kernels import Kernel, Linear, pairwise_statistic
+from kernelweave.kernels import Kernel, Linear, pairwise_statistic, statistic_panels
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -39,6 +29,12 @@ Rows = NDArray[np.intp]
 MEMORY_SHARE = 0.25
 #: Rows of new data that are compared with the training rows at a time.
 CHUNK_BYTES = 64 * 2**20
+#: What is computed at a time while triangles are filled. It stays in the cache while all kernels of a group read it.
+PANEL_BYTES = 2**20
+#: A block of a kernel that is recomputed.
+TILE_BYTES = 4 * 2**20
+#: What a stack may always take, whatever the budget: no memory worth recomputing for.
+SMALL_CHANGE = 16 * 2**20
 
 
 def memory_budget(max_memory: float | str | None) -> float:
@@ -197,12 +193,8 @@ class TableSource(Source):
     # ---- training ---------------------------------------------------------------------------------
 
     def gram(self) -> Gram:
-        parts: list[Gram] = []
-        places: list[Rows] = []
-        rest: list[int] = []
-        columns, single = [], []
-        factors, owners = [], []
-        cap = max(1, int(self.n_samples * MAX_RANK_SHARE))
+        n = self.n_samples
+        single, columns, others = [], [], []
         for m, kernel in enumerate(self.kernels):
             chosen = self._columns[m]
             if (
@@ -211,82 +203,82 @@ class TableSource(Source):
                 and kernel.base == Linear()
                 and not self.table.levels[chosen[0]]
             ):
-                columns.append(int(chosen[0]))
                 single.append(m)
-                continue
-            phi = kernel.features(self.table)
-            if phi is not None and phi.shape[1] <= max(cap, 4):
-                factors.append(np.ascontiguousarray(phi.T))
-                owners.append(m)
+                columns.append(int(chosen[0]))
+            else:
+                others.append(m)
+        factors = Builder(n, 0)
+        room = max(self.max_memory, SMALL_CHANGE)
+        # columns first: nothing else takes so little
+        held = int(min(len(single), room // (8 * n)))
+        if held:
+            rows = factors.factors(single[:held], [1] * held)
+            for first in range(0, held, 64):
+                some = columns[first : min(first + 64, held)]
+                rows[first : first + 64] = self.table.values[:, some].T
+        rest = single[held:]
+        cap = max(1, int(n * MAX_RANK_SHARE))
+        for m in others:
+            phi = self.kernels[m].features(self.table)
+            if phi is not None and phi.shape[1] <= max(cap, 4) and factors.nbytes + 8 * phi.size <= room:
+                factors.factors([m], [phi.shape[1]])[:] = phi.T
             else:
                 rest.append(m)
-        if single:
-            # one Fortran-ordered copy: rows of its transpose are the features
-            rows = np.ascontiguousarray(self.table.values[:, columns].T)
-            parts.append(FactorGram(rows, np.arange(len(single) + 1)))
-            places.append(np.array(single))
-        if factors:
-            offsets = np.r_[0, np.cumsum([len(f) for f in factors])]
-            parts.append(FactorGram(np.concatenate(factors), offsets))
-            places.append(np.array(owners))
-        if rest:
-            held, where = self._hold(np.array(rest))
-            parts.extend(held)
-            places.extend(where)
-        return concatenate(parts, places)
+        return self._hold(np.sort(np.array(rest, dtype=np.intp)), factors)
 
-    def _hold(self, kernels: Rows) -> tuple[list[Gram], list[Rows]]:
-        """Representations of kernels without an exact feature map."""
+    def _hold(self, rest: Rows, builder: Builder) -> Gram:
+        """Add the kernels without an exact feature map to what is held."""
         n = self.n_samples
-        triangle = 8.0 * packed_length(n)
-        parts: list[Gram] = []
-        places: list[Rows] = []
-        if len(kernels) * triangle <= self.max_memory:
-            for group in self._groups(kernels):
-                packed = np.empty((len(group), packed_length(n)))
+        # besides the triangles, room to look for factors, and for a matrix where one must be checked
+        scratch = 8.0 * n * int(n * MAX_RANK_SHARE)
+        if any(self.kernels[m].needs_psd_check for m in rest):
+            scratch += 8.0 * n * n
+        needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
+        if builder.nbytes + needed <= self.max_memory or not len(rest):
+            builder.packed = np.empty((len(rest), packed_length(n)))
+            for group in self._groups(rest):
+                packed = builder.triangles(len(group))
                 self._fill(group, packed)
-                unsure = np.array([self.kernels[m].needs_psd_check for m in group])
-                if unsure.any():
-                    names = [self.names[m] for m in group[unsure]]
-                    check_semidefinite(PackedGram(packed[unsure], n), names)
-                held = compress(PackedGram(packed, n), tol=self.rank_tol)
-                parts.append(held)
-                places.append(group)
-            return _flatten(parts, places)
+                for k, m in enumerate(group):
+                    if self.kernels[m].needs_psd_check:
+                        check_semidefinite(PackedGram(packed[k : k + 1], n), [repr(self.names[m])])
+                builder.keep_triangles(group.tolist(), tol=self.rank_tol)
+            return builder.finish()
         # over the budget: factors from single columns of the kernel, tiles for what has no low rank
         tiles = []
-        cap = max(1, int(n * MAX_RANK_SHARE))
-        for m in kernels:
+        for m in rest:
             kernel = self.kernels[m]
+            room = max(self.max_memory, SMALL_CHANGE) - builder.nbytes
+            cap = min(max(1, int(n * MAX_RANK_SHARE)), int(room // (8 * n)))
+            if cap < 1:
+                tiles.append(int(m))
+                continue
             diagonal = kernel.diag(self.table)
 
             def column(i: int, kernel: Kernel = kernel) -> Array:
-                return kernel(self.table.rows(np.array([i])), self.table)[0]
+                return kernel(self.table.rows(slice(i, i + 1)), self.table)[0]
 
-            work = np.empty((cap, n))
+            work = builder.factors([int(m)], [cap])
             rank, residual = pivoted_columns(column, diagonal, self.rank_tol * float(diagonal.sum()), work)
+            del work
+            builder.keep_rank(rank, residual)
             if rank < 0:
                 tiles.append(int(m))
-            else:
-                parts.append(FactorGram(work[:rank].copy(), np.array([0, rank]), np.array([residual])))
-                places.append(np.array([m]))
-        if tiles:
-            chosen = np.array(tiles)
-            diagonals = np.stack([self.kernels[m].diag(self.table) for m in tiles])
+        return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
 
-            def block(k: int, rows: slice, cols: slice) -> Array:
-                index = np.arange(n)
-                K = self.kernels[chosen[k]](self.table.rows(index[rows]), self.table.rows(index[cols]))
-                # angles between a row and itself are only exactly zero in `diag`
-                same = np.arange(max(rows.start, cols.start), min(rows.stop, cols.stop))
-                if (K[same - rows.start, same - cols.start] != diagonals[k, same]).any():
-                    K = K.copy()
-                    K[same - rows.start, same - cols.start] = diagonals[k, same]
-                return K
+    def _tiles(self, kernels: list[int]) -> TileGram:
+        diagonals = np.stack([self.kernels[m].diag(self.table) for m in kernels])
 
-            parts.append(TileGram(block, diagonals, tile_rows=max(1, int(CHUNK_BYTES / (8.0 * n)))))
-            places.append(chosen)
-        return parts, places
+        def block(k: int, rows: slice, cols: slice) -> Array:
+            K = self.kernels[kernels[k]](self.table.rows(rows), self.table.rows(cols))
+            # angles between a row and itself are only exactly zero in `diag`
+            same = np.arange(max(rows.start, cols.start), min(rows.stop, cols.stop))
+            if (K[same - rows.start, same - cols.start] != diagonals[k, same]).any():
+                K = K.copy()
+                K[same - rows.start, same - cols.start] = diagonals[k, same]
+            return K
+
+        return TileGram(block, diagonals, tile_rows=max(1, TILE_BYTES // (8 * self.n_samples)))
 
     def _groups(self, kernels: Rows) -> list[Rows]:
         """Kernels that share a pairwise statistic of the same columns."""
@@ -307,33 +299,57 @@ class TableSource(Source):
         return table.take(self._columns[m], True)
 
     def _fill(self, group: Rows, packed: Array) -> None:
-        """Fill packed triangles of kernels that share a statistic, computing it once."""
-        n = self.n_samples
-        base = self.kernels[group[0]].base
-        scratch = np.empty((3, 1))
-        if getattr(base, "statistic", None) is None:
-            for k, m in enumerate(group):
-                K = self.kernels[m](self.table)
-                core.pack(K[:, :, None], packed[k : k + 1], scratch[0], scratch[1], scratch[2])
-                _check_kernel_values(self.names[m], scratch)
+        """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
+        n, start = self.n_samples, packed_rows(self.n_samples)
+        kernels = [self.kernels[m].base for m in group]
+        if getattr(kernels[0], "statistic", None) is None:
+            for k, alone in enumerate(group):
+                self._fill_alone(int(alone), packed[k])
             return
         A = self._statistic(int(group[0]), self.table)
-        S = pairwise_statistic(base.statistic, A)
-        shared = np.empty((1, packed_length(n)))
-        core.pack(S[:, :, None], shared, scratch[0], scratch[1], scratch[2])
-        squares = (
-            S.diagonal()
-        )  # norms from the same products, so that angles on the diagonal are exactly zero
-        upper = None
-        for k, m in enumerate(group):
-            kernel = self.kernels[m].base
-            if getattr(kernel, "needs_norms", False):
-                upper = np.triu_indices(n) if upper is None else upper
-                left, right = squares[upper[0]], squares[upper[1]]
-                packed[k] = kernel.from_statistic(shared[0], left, right)
-            else:
-                packed[k] = shared[0]
-                kernel.from_statistic(packed[k], out=packed[k])
+        # squared norms of both rows of a pair, for kernels that look at angles
+        norms = np.einsum("ij,ij->i", A, A) if any(kernel.needs_norms for kernel in kernels) else None
+        left = right = None
+        for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
+            piece = slice(start[rows.start], start[rows.stop])
+            if norms is not None:
+                lengths = n - np.arange(rows.start, rows.stop)
+                left = np.repeat(norms[rows], lengths)
+                right = np.concatenate([norms[i:] for i in range(rows.start, rows.stop)])
+            values = np.concatenate([S[k, k:] for k in range(len(S))])
+            for kernel, triangle in zip(kernels, packed, strict=True):
+                kernel.from_statistic(values, left, right, out=triangle[piece])
+
+    def _fill_alone(self, m: int, triangle: Array) -> None:
+        """Fill the packed triangle of a kernel that is asked for its values."""
+        n, start = self.n_samples, packed_rows(self.n_samples)
+        kernel, table = self.kernels[m], self.table
+        if 8 * n * n <= PANEL_BYTES:
+            scratch = np.empty((3, 1))
+            core.pack(kernel(table)[:, :, None], triangle[None], scratch[0], scratch[1], scratch[2])
+            _check_kernel_values(self.names[m], *scratch[:, 0])
+            return
+        diagonal = kernel.diag(table)
+        asymmetry = size = 0.0
+        top = 0
+        while top < n:
+            # whole rows of a function of one's own, to see whether it is symmetric
+            first = 0 if kernel.needs_psd_check else top
+            rows = slice(top, min(n, top + max(1, PANEL_BYTES // (8 * (n - first)))))
+            K = np.array(kernel(table.rows(rows), table.rows(slice(first, n))))
+            K[np.arange(len(K)), np.arange(top - first, rows.stop - first)] = diagonal[rows]
+            if not np.isfinite(K).all():
+                _check_kernel_values(self.names[m], 0.0, 0.0, 1.0)
+            for k, row in enumerate(range(rows.start, rows.stop)):
+                triangle[start[row] : start[row + 1]] = K[k, row - first :]
+            if kernel.needs_psd_check:
+                i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(rows.stop)
+                apart = np.abs(K[:, : rows.stop] - triangle[start[j] + i - j])
+                # of pairs above the diagonal the place is that of another pair
+                asymmetry = max(asymmetry, float(apart[j <= i].max()))
+                size = max(size, float(np.abs(K).max()))
+            top = rows.stop
+        _check_kernel_values(self.names[m], asymmetry, size, 0.0)
 
     def linear_layout(self) -> tuple[NDArray[np.intp], Array, NDArray[np.intp]]:
         """Columns, factors and owning kernels of all linear terms.
@@ -380,34 +396,15 @@ class TableSource(Source):
                     yield where, int(m), self.kernels[m].base.from_statistic(S, left, right)
 
 
-def _check_kernel_values(name: str, scratch: Array) -> None:
-    asym, size, bad = scratch[:, 0]
+def _check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:
     if bad:
         raise InputError(
             f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns."
         )
-    if asym > 1e-8 * size:
+    if asymmetry > 1e-8 * size:
         raise InputError(
-            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asym:.3g} with entries up to {size:.3g}."
+            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}."
         )
-
-
-def _flatten(parts: list[Gram], places: list[Rows]) -> tuple[list[Gram], list[Rows]]:
-    """Merge packed parts into one and pull composites apart."""
-    from kernelweave.gram import CompositeGram
-
-    flat: list[tuple[Gram, Rows]] = []
-    for part, place in zip(parts, places, strict=True):
-        if isinstance(part, CompositeGram):
-            flat.extend((p, place[k]) for p, k in zip(part.parts, part.kernels, strict=True))
-        else:
-            flat.append((part, place))
-    packed = [(p, k) for p, k in flat if isinstance(p, PackedGram)]
-    others = [(p, k) for p, k in flat if not isinstance(p, PackedGram)]
-    if packed:
-        joined = PackedGram(np.concatenate([p.packed for p, _ in packed]), packed[0][0].n_samples)
-        others.append((joined, np.concatenate([k for _, k in packed])))
-    return [p for p, _ in others], [k for _, k in others]
 
 
 def column_statistics(table: Table, sample_weight: Array | None) -> tuple[Array, Array]:

@@ -568,7 +568,8 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
     fit_intercept : bool, default=True
         Use the weighted mean of y as intercept b (it is fixed beforehand, as in the paper); otherwise 0.
     max_memory : float, str or "auto", default="auto"
-        Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles.
+        Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles. The
+        user guide says what this covers ("How Gram matrices are held").
         "auto" is a quarter of the physical memory.
     rank_tol : float, default=0.0
         Kernels are held as low-rank factors (pivoted Cholesky) when these leave out at most this share of the trace.
@@ -766,7 +767,7 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         """Posterior standard deviations (n_rows, n_outputs); one factorisation for each set of weights."""
         source = self._source
         fitted = self.normalizers_[0]
-        gram = fitted.prepare(source.gram())
+        gram = fitted.prepare(source.gram(), overwrite=True)
         noise = np.ones(source.n_samples) if self._noise is None else self._noise
         groups = (
             [slice(0, len(self._effective))]

@@ -55,6 +55,7 @@ __all__ = [
     "from_dict",
     "pairwise_statistic",
     "parse",
+    "statistic_panels",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -124,6 +125,45 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
     if symmetric:
         np.fill_diagonal(S, 0.0)
     return _mirror(S) if symmetric else S
+
+
+def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    """The upper triangle of `pairwise_statistic(kind, A)` without the whole matrix.
+
+    Parameters
+    ----------
+    kind, A : see `pairwise_statistic`
+    entries : int
+        Numbers that are computed at a time; a row is the least.
+
+    Yields
+    ------
+    rows : slice
+        Some rows, in order.
+    S : array of shape (n_rows, n - rows.start)
+        Their values with all rows from their own first one on. Inner products of rows with themselves are those that
+        `_sq_norms` gives, and their distances exactly 0.
+    """
+    n = len(A)
+    by_columns = kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)
+    if kind == "sqdist" and not by_columns:
+        A = A - A.mean(axis=0)
+    squares = None if by_columns else _sq_norms(A)
+    start = 0
+    while start < n:
+        rows = slice(start, min(n, start + max(1, entries // (n - start))))
+        if squares is None:
+            S = _by_columns(A[rows], A[start:], np.abs if kind == "l1" else np.square, False)
+        else:
+            S = A[rows] @ A[start:].T
+            if kind == "sqdist":
+                S *= -2.0
+                S += squares[rows, None]
+                S += squares[start:]
+                np.maximum(S, 0.0, out=S)
+            np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        yield rows, S
+        start = rows.stop
 
 
 def _by_columns(A: FloatArray, B: FloatArray, fold: np.ufunc, symmetric: bool) -> FloatArray:

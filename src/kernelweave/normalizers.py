@@ -63,14 +63,18 @@ class FittedNormalizer:
         """Whether more than a factor is applied."""
         return self.cosine_scale is not None or self.center_means is not None
 
-    def prepare(self, gram: Gram) -> Gram:
-        """The training stack after cosine normalisation and centring, without the factors."""
+    def prepare(self, gram: Gram, *, overwrite: bool = False) -> Gram:
+        """The training stack after cosine normalisation and centring, without the factors.
+
+        With `overwrite` it takes the place of `gram`, which must not be used any more, and there is no second copy.
+        """
         if self.cosine_scale is not None:
-            gram = gram.rescale(self.cosine_scale)
+            gram, overwrite = gram.rescale(self.cosine_scale, overwrite=overwrite), True
         if self.probability is not None:
-            gram = gram.center(self.probability)
+            gram, overwrite = gram.center(self.probability, overwrite=overwrite), True
         if self.constant is not None and self.constant.any():
-            gram = gram.rescale(np.repeat(np.where(self.constant, 0.0, 1.0)[:, None], gram.n_samples, axis=1))
+            kept = np.where(self.constant, 0.0, 1.0)[:, None]
+            gram = gram.rescale(np.broadcast_to(kept, (len(kept), gram.n_samples)), overwrite=overwrite)
         return gram
 
     def cross(self, m: int, K: Array, diagonal: Callable[[], Array]) -> Array:
@@ -105,8 +109,9 @@ class FittedNormalizer:
 
 
 def _inverse_root(diagonal: Array) -> Array:
-    positive = diagonal > 0
-    return np.where(positive, 1.0 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
+    root = np.fmax(diagonal, 0.0)
+    np.sqrt(root, out=root)
+    return np.divide(1.0, root, out=root, where=root > 0)
 
 
 def _inverse(values: Array) -> Array:
@@ -176,11 +181,8 @@ class NoNormalizer(Normalizer):
 
 def _diagonal_sum(gram: Gram, sample_weight: Array | None, extra: Array | None) -> tuple[Array, float]:
     """Weighted sum of each kernel's diagonal and the sum of the weights, further inputs counting once each."""
-    diagonal = gram.diagonal()
-    if sample_weight is None:
-        total, count = diagonal.sum(axis=1), float(gram.n_samples)
-    else:
-        total, count = diagonal @ sample_weight, float(sample_weight.sum())
+    total = gram.trace(sample_weight)
+    count = float(gram.n_samples if sample_weight is None else sample_weight.sum())
     if extra is not None:
         total, count = total + extra.sum(axis=1), count + extra.shape[1]
     return total, count
@@ -262,15 +264,14 @@ class WithinClass(Normalizer):
                 "Use 'mean-diagonal' or 'trace'."
             )
         weights = np.ones(gram.n_samples) if sample_weight is None else sample_weight
-        diagonal = gram.diagonal()
         positive = target > np.median([target.min(), target.max()])
         total = np.zeros(gram.n_kernels)
         for member in (positive, ~positive):
             own = np.where(member, weights, 0.0)
             count = float(own.sum())
-            variance = diagonal @ own / count - gram.quadratic_forms((own / count)[None])
+            variance = gram.trace(own) / count - gram.quadratic_forms((own / count)[None])
             total += np.maximum(variance, 0.0) * count / max(count - self.ddof, 1e-12)
-        least = self.floor * (diagonal @ weights) / float(weights.sum())
+        least = self.floor * gram.trace(weights) / float(weights.sum())
         return FittedNormalizer(_inverse(np.maximum(total, least)))
 
 
@@ -295,7 +296,7 @@ class Center(Normalizer):
         p = weights / weights.sum()
         means = gram.matvecs(p[None])[:, 0]
         total = means @ p
-        raw = gram.diagonal() @ p
+        raw = gram.trace(p)
         centred = raw - total
         constant = centred <= 1e-12 * raw
         if extra_diagonal is not None and extra_means is not None:

@@ -188,7 +188,8 @@ def set_up(task: Task) -> list[Setup]:
                     f"Kernel {task.source.names[m]!r} overflows on these rows. Rescale the columns, for example with "
                     "standardize=True."
                 )
-            shared = fitted, fitted.prepare(raw)
+            # where each problem has a normaliser of its own, the raw kernels are needed again
+            shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
         if task.fit_intercept:
             intercept = np.average(target, axis=0, weights=task.sample_weight)
         else:

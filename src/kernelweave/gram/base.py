@@ -147,9 +147,11 @@ class Gram(ABC):
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()
 
-    def trace(self) -> Array:
-        """Traces, shape (n_kernels,)."""
-        return self.diagonal().sum(axis=1)
+    def trace(self, sample_weight: Array | None = None) -> Array:
+        """Traces, shape (n_kernels,): sums over the diagonals, with a weight for every sample where it is given."""
+        if sample_weight is not None:
+            sample_weight = as_floats(sample_weight, "sample_weight", (self.n_samples,))
+        return self._trace(sample_weight)
 
     # ---- what representations implement -----------------------------------------------------------
 
@@ -176,6 +178,10 @@ class Gram(ABC):
 
     @abstractmethod
     def _center(self, probability: Array, overwrite: bool) -> Gram: ...
+
+    def _trace(self, sample_weight: Array | None) -> Array:
+        diagonal = self.diagonal()
+        return diagonal.sum(axis=1) if sample_weight is None else diagonal @ sample_weight
 
     def _factor(self, weights: Array) -> Array | None:
         return None

@@ -61,10 +61,10 @@ class CompositeGram(Gram):
             out[members] = part.diagonal()
         return out
 
-    def trace(self) -> Array:
+    def _trace(self, sample_weight: Array | None) -> Array:
         out = np.empty(self.n_kernels)
         for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.trace()
+            out[members] = part._trace(sample_weight)
         return out
 
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
@@ -79,9 +79,13 @@ class CompositeGram(Gram):
         return out
 
     def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
-        out = np.empty((len(idx), *C.shape))
-        for part, inside, here in self._split(idx):
+        if kernels is None:
+            out = np.empty((self.n_kernels, *C.shape))
+            for part, members in zip(self.parts, self.kernels, strict=True):
+                out[members] = part._matvecs(C, None)
+            return out
+        out = np.empty((len(kernels), *C.shape))
+        for part, inside, here in self._split(kernels):
             out[here] = part._matvecs(C, inside)
         return out
 

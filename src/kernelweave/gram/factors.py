@@ -85,25 +85,41 @@ class FactorGram(Gram):
         return out
 
     def diagonal(self) -> Array:
-        return self._sums(np.square(self.rows))
+        if self._one_row_each:
+            return np.square(self.rows)
+        out = np.empty((self.n_kernels, self.n_samples))
+        for m, own in enumerate(out):
+            rows = self.rows[self.offsets[m] : self.offsets[m + 1]]
+            np.einsum("rn,rn->n", rows, rows, out=own)
+        return out
 
-    def trace(self) -> Array:
-        return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
+    def _trace(self, sample_weight: Array | None) -> Array:
+        if sample_weight is None:
+            return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
+        out = np.empty(len(self.rows))
+        for first in range(0, len(out), step := max(1, PIECE // self.n_samples)):
+            out[first : first + step] = np.square(self.rows[first : first + step]) @ sample_weight
+        return self._sums(out)
+
+    def _scores(self, C: Array, kernels: Index | None) -> Array:
+        """Products of the factor rows of some kernels with vectors, shape (rows, n_vectors)."""
+        if kernels is None:
+            return self.rows @ C.T
+        owned = self._owned(kernels)
+        # a few rows at a time: all of them together would be a copy
+        step = max(1, PIECE // self.n_samples)
+        products = [self.rows[owned[first : first + step]] @ C.T for first in range(0, len(owned), step)]
+        return np.concatenate(products) if products else np.empty((0, len(C)))
 
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
-        rows = self.rows if kernels is None else self.rows[self._owned(kernels)]
-        if len(C) == 1:
-            scores = rows @ C[0]
-            scores *= scores
-        else:
-            scores = np.square(rows @ C.T).sum(axis=1)
+        scores = self._scores(C, kernels)
+        scores = np.square(scores[:, 0]) if len(C) == 1 else np.square(scores).sum(axis=1)
         return self._sums(scores, kernels)
 
     def _matvecs(self, C: Array, kernels: Index | None) -> Array:
         idx = as_index(kernels, self.n_kernels)
-        owned = self._owned(idx)
         scores = np.zeros((len(C), len(self.rows)))
-        scores[:, owned] = C @ self.rows[owned].T
+        scores[:, self._owned(idx)] = self._scores(C, kernels).T
         out = np.empty((len(idx), *C.shape))
         core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
         return out

@@ -9,18 +9,14 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd
-from kernelweave._loops import core, packed_length
+from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram.base import Array, Gram
-from kernelweave.gram.composite import concatenate
-from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.gram.packed import PackedGram
 
-#: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
-#: the matrix to two units in the last place.
-COMPRESSION = 0.0
-#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
-MAX_RANK_SHARE = 1 / 12
+#: Kernels of a stack that are packed at a time.
+TOGETHER = 32
 
 
 def gram_from_stack(
@@ -49,36 +45,47 @@ def gram_from_stack(
     """
     stack = check_gram_stack(gram)
     n, _, n_kernels = stack.shape
-    packed = np.empty((n_kernels, packed_length(n)))
-    asym, size, bad = np.empty((3, n_kernels))
-    core.pack(stack, packed, asym, size, bad)
+    builder = Builder(n, n_kernels)
+    for first in range(0, n_kernels, TOGETHER):
+        members = range(first, min(first + TOGETHER, n_kernels))
+        packed = builder.triangles(len(members))
+        asym, size, bad = np.empty((3, len(members)))
+        core.pack(stack[:, :, first : members.stop], packed, asym, size, bad)
+        dense = PackedGram(packed, n)
+        _check_packed(dense, first, asym, size, bad, symmetry_tol)
+        if psd:
+            check_semidefinite(dense, [str(m) for m in members])
+        builder.keep_triangles(list(members), max_rank=None if reduce else 0)
+    return builder.finish()
+
+
+def _check_packed(
+    dense: PackedGram, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: float
+) -> None:
+    """Raise for what `pack` met in kernels from number `first` on."""
     if bad.any():
         raise InputError(
-            f"`gram` must be finite, kernel {int(np.argmax(bad > 0))} holds NaN or infinity. "
+            f"`gram` must be finite, kernel {first + int(np.argmax(bad > 0))} holds NaN or infinity. "
             "Check the features it was computed from."
         )
     crooked = asym > symmetry_tol * np.maximum(size, np.finfo(float).tiny)
     if crooked.any():
         m = int(np.argmax(crooked))
         raise InputError(
-            f"Kernel {m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to {size[m]:.3g}. "
-            "A cross-Gram belongs into predict; for training pass K(X_train, X_train)."
+            f"Kernel {first + m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to "
+            f"{size[m]:.3g}. A cross-Gram belongs into predict; for training pass K(X_train, X_train)."
         )
-    dense = PackedGram(packed, n)
     largest = dense.diagonal().max(axis=1)
     impossible = size > largest * (1 + 1e-6) + np.finfo(float).tiny
     if impossible.any():
         m = int(np.argmax(impossible))
         raise NotPSDError(
-            f"Kernel {m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so it "
-            "is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
+            f"Kernel {first + m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so "
+            "it is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
         )
-    if psd:
-        check_semidefinite(dense)
-    return compress(dense) if reduce else dense
 
 
-def check_semidefinite(gram: PackedGram, names: Sequence[str] | None = None) -> None:
+def check_semidefinite(gram: PackedGram, names: Sequence[str]) -> None:
     """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one."""
     n = gram.n_samples
     work = np.empty((n, n))
@@ -90,12 +97,14 @@ def check_semidefinite(gram: PackedGram, names: Sequence[str] | None = None) -> 
             upper.reshape(-1)[:: n + 1] += 1e-8 * bound
             _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
             if info != 0 and bound > 0:
-                check_psd(gram.combine(weights), f"Kernel {m}" if names is None else f"Kernel {names[m]!r}")
+                check_psd(gram.combine(weights), f"Kernel {names[m]}")
             weights[m] = 0.0
 
 
 def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:
     """Replace numerically low-rank kernels by pivoted Cholesky factors with a certified residual trace.
+
+    The triangles that remain are a copy; `Builder` does the same without one.
 
     Parameters
     ----------
@@ -105,29 +114,10 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     max_rank : int, optional
         Default: a twelfth of the samples, above which triangles are cheaper.
     """
-    n = gram.n_samples
-    cap = int(n * MAX_RANK_SHARE) if max_rank is None else min(max_rank, n)
-    if cap < 1:
-        return gram
-    work = np.zeros((cap, n))
-    factors: list[Array] = []
-    residuals: list[float] = []
-    low: list[int] = []
-    traces = gram.trace()
-    for m in range(gram.n_kernels):
-        rank, residual = core.pivoted_cholesky(gram.packed[m], max(tol * traces[m], 0.0), work)
-        if rank >= 0:
-            factors.append(work[:rank].copy())
-            residuals.append(residual)
-            low.append(m)
-    if not low:
-        return gram
-    ranks = [len(z) for z in factors]
-    held = FactorGram(np.concatenate(factors), np.r_[0, np.cumsum(ranks)], np.array(residuals))
-    full = np.setdiff1d(np.arange(gram.n_kernels), low)
-    if not len(full):
-        return concatenate([held], [np.array(low)])
-    return concatenate([held, gram.take(full)], [np.array(low), full])
+    stack = Builder(gram.n_samples, gram.n_kernels)
+    stack.triangles(gram.n_kernels)[:] = gram.packed
+    stack.keep_triangles(list(range(gram.n_kernels)), tol=tol, max_rank=max_rank)
+    return stack.finish()
 
 
 def as_gram(gram: Gram | ArrayLike) -> Gram:

@@ -1,0 +1,120 @@
+"""Stacks under construction: every kernel is written once, to the place where it stays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelweave._loops import core, packed_length, packed_rows
+from kernelweave.gram.base import Array, Gram, Index
+from kernelweave.gram.composite import concatenate
+from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.packed import PackedGram
+
+#: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
+#: the matrix to two units in the last place.
+COMPRESSION = 0.0
+#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
+MAX_RANK_SHARE = 1 / 12
+
+
+def cut(array: Array, n_rows: int) -> Array:
+    """The first rows of an array, whose other rows give their memory back where the array owns it."""
+    if n_rows < len(array) and array.flags.owndata:
+        array.resize((n_rows, array.shape[1]), refcheck=False)
+    return array[:n_rows]
+
+
+class Builder:
+    """Triangles and factors of a stack, filled from the start.
+
+    Memory grows with what is written: pages of the triangles that nobody has written to take none, and the factors
+    grow in place, which the allocator does by moving pages.
+
+    Parameters
+    ----------
+    n_samples : int
+    n_triangles : int
+        How many kernels may become triangles.
+    """
+
+    def __init__(self, n_samples: int, n_triangles: int) -> None:
+        self.n_samples = n_samples
+        self.packed = np.empty((n_triangles, packed_length(n_samples)))
+        self.in_triangles: list[int] = []
+        self.rows = np.empty((0, n_samples))
+        self.in_factors: list[int] = []
+        self.ranks: list[int] = []
+        self.residuals: list[float] = []
+
+    def factors(self, kernels: list[int], ranks: list[int], residual: float = 0.0) -> Array:
+        """Room for factors of kernels, shape (sum of ranks, n_samples), to be filled before the next call."""
+        first = len(self.rows)
+        self.rows.resize((first + sum(ranks), self.n_samples), refcheck=False)
+        self.in_factors.extend(kernels)
+        self.ranks.extend(ranks)
+        self.residuals.extend([residual] * len(kernels))
+        return self.rows[first:]
+
+    def keep_rank(self, rank: int, residual: float) -> None:
+        """Of the factor that was added last, keep some rows; none when `rank` is negative."""
+        self.rows.resize((len(self.rows) - self.ranks.pop() + max(rank, 0), self.n_samples), refcheck=False)
+        self.residuals.pop()
+        if rank < 0:
+            self.in_factors.pop()
+        else:
+            self.ranks.append(rank)
+            self.residuals.append(residual)
+
+    def triangles(self, count: int) -> Array:
+        """Room for some triangles, to be filled and then handed to `keep_triangles`."""
+        first = len(self.in_triangles)
+        return self.packed[first : first + count]
+
+    def keep_triangles(
+        self, kernels: list[int], *, tol: float = COMPRESSION, max_rank: int | None = None
+    ) -> None:
+        """Take what `triangles` gave: kernels of low rank become factors, and the others close ranks.
+
+        Parameters
+        ----------
+        kernels : list of int
+            Which kernels they are.
+        tol : float
+            Largest residual trace of a factor as a share of the kernel's trace; what is left out enters certificates.
+        max_rank : int, optional
+            Default: a twelfth of the samples, above which triangles are cheaper. At 0 all stay triangles.
+        """
+        n = self.n_samples
+        cap = int(n * MAX_RANK_SHARE) if max_rank is None else min(max_rank, n)
+        first = len(self.in_triangles)
+        if cap < 1:
+            self.in_triangles.extend(kernels)
+            return
+        work, diagonal = np.empty((cap, n)), packed_rows(n)[:-1]
+        for k, m in enumerate(kernels):
+            triangle = self.packed[first + k]
+            rank, residual = core.pivoted_cholesky(triangle, max(tol * triangle[diagonal].sum(), 0.0), work)
+            if rank >= 0:
+                self.factors([m], [rank], residual)[:] = work[:rank]
+                continue
+            if first + k > len(self.in_triangles):
+                self.packed[len(self.in_triangles)] = triangle
+            self.in_triangles.append(m)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept so far."""
+        return self.rows.nbytes + len(self.in_triangles) * self.packed.strides[0]
+
+    def finish(self, others: list[tuple[Gram, Index]] | None = None) -> Gram:
+        """The stack, together with parts of other forms and their kernels; it takes the memory over."""
+        parts: list[tuple[Gram, Index]] = []
+        if self.in_factors:
+            offsets = np.r_[0, np.cumsum(self.ranks)]
+            factors = FactorGram(self.rows, offsets, np.array(self.residuals))
+            parts.append((factors, np.array(self.in_factors)))
+        if self.in_triangles:
+            packed = PackedGram(cut(self.packed, len(self.in_triangles)), self.n_samples)
+            parts.append((packed, np.array(self.in_triangles)))
+        parts.extend(others or [])
+        return concatenate([part for part, _ in parts], [kernels for _, kernels in parts])
