@@ -1,6 +1,10 @@
 """Model files: the same outputs after a round trip, and nothing that could run code."""
 
+import io
 import pickle
+import warnings
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -180,11 +184,192 @@ def test_files_that_are_no_models(content, tmp_path):
         kw.load(path)
 
 
+def test_a_folder_is_no_model(tmp_path):
+    with pytest.raises(kw.InputError, match="is a folder"):
+        kw.load(tmp_path)
+
+
 def test_a_broken_off_file_is_refused(tmp_path):
     path = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "model.skops")
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(kw.InputError, match="not a model file"):
         kw.load(path)
+
+
+# ---- damage ------------------------------------------------------------------------------------------------------
+
+
+def members(raw, change):
+    """A file of the same members after a change, its comment with the digest included."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive, zipfile.ZipFile(out, "w") as made:
+        content = {name: archive.read(name) for name in archive.namelist()}
+        change(content)
+        made.comment = archive.comment
+        for name, text in content.items():
+            made.writestr(name, text)
+    return out.getvalue()
+
+
+def arrays(content, wanted=lambda array: array.size > 1):
+    found = {n: np.load(io.BytesIO(text)) for n, text in content.items() if n.endswith(".npy")}
+    return {name: array for name, array in found.items() if wanted(array)}
+
+
+def replace(content, name, array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    content[name] = stream.getvalue()
+
+
+def one_bit(raw, rng):
+    raw = bytearray(raw)
+    raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
+    return bytes(raw)
+
+
+def zeros(raw, rng):
+    start = rng.integers(len(raw) - 64)
+    return raw[:start] + bytes(64) + raw[start + 64 :]
+
+
+def a_nan(raw, rng):
+    def change(content):
+        floats = arrays(content, lambda array: array.dtype.kind == "f" and array.size > 0)
+        name = rng.choice(list(floats))
+        floats[name].flat[0] = np.nan
+        replace(content, name, floats[name])
+
+    return members(raw, change)
+
+
+def a_shorter_array(raw, rng):
+    def change(content):
+        some = arrays(content, lambda array: array.ndim > 0 and len(array) > 1)
+        name = rng.choice(list(some))
+        replace(content, name, some[name][:-1])
+
+    return members(raw, change)
+
+
+def two_swapped(raw, rng):
+    def change(content):
+        one, two = rng.choice(list(arrays(content)), 2, replace=False)
+        content[one], content[two] = content[two], content[one]
+
+    return members(raw, change)
+
+
+DAMAGE = {
+    "a bit": one_bit,
+    "zeros": zeros,
+    "cut": lambda raw, rng: raw[: rng.integers(len(raw))],
+    "the end cut": lambda raw, rng: raw[: -rng.integers(1, 120)],
+    "bytes after it": lambda raw, rng: raw + b"more",
+    "bytes before it": lambda raw, rng: b"more" + raw,
+    "NaN": a_nan,
+    "a shorter array": a_shorter_array,
+    "arrays swapped": two_swapped,
+}
+
+
+@pytest.fixture(scope="module")
+def raws(tmp_path_factory):
+    """Files of several kinds of model, with what these predict."""
+    path, out = tmp_path_factory.mktemp("models") / "m.skops", []
+    for name in ("regression", "classes", "frame", "bank", "pipeline"):
+        model, rows, y = MODELS[name]
+        out.append((kw.save(model.fit(rows, y), path).read_bytes(), rows, model.predict(rows)))
+    return out
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_files_are_refused_or_predict_the_same(damage, raws, tmp_path, rng):
+    path = tmp_path / "m.skops"
+    refused = 0
+    for raw, rows, predicted in raws * 2:
+        path.write_bytes(DAMAGE[damage](raw, rng))
+        try:
+            model = kw.load(path)
+        except kw.InputError:
+            refused += 1
+        else:
+            np.testing.assert_array_equal(model.predict(rows), predicted)
+    assert refused >= 8
+
+
+def test_a_file_that_was_packed_again_with_another_number_is_damaged(raws, tmp_path):
+    """Whether or not its digest is left: it belongs to the file, not to one of its members."""
+    path = tmp_path / "m.skops"
+    for comment in (True, False):
+
+        def change(content):
+            for name, array in arrays(content, lambda array: array.dtype.kind == "f").items():
+                replace(content, name, array * 1.01)
+
+        content = members(raws[0][0], change)
+        if not comment:
+            with zipfile.ZipFile(io.BytesIO(content), "a") as archive:
+                archive.comment = b""
+        path.write_bytes(content)
+        with pytest.raises(kw.InputError, match="is damaged"):
+            kw.load(path)
+        if not comment:
+            # nor is it taken for an older one
+            path.write_bytes(zip_without_comment(content))
+            with pytest.raises(kw.InputError, match="its digest is missing"):
+                kw.load(path)
+
+
+def zip_without_comment(raw):
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive, zipfile.ZipFile(out, "w") as made:
+        for name in archive.namelist():
+            made.writestr(name, archive.read(name))
+    return out.getvalue()
+
+
+OLD = Path(__file__).parent / "data" / "model-0.1.skops"
+#: Made by version 0.1: RBF on age and a linear kernel, classes "ill" and "well", 12 rows.
+OLD_ROWS = pd.DataFrame({"age": [0.13, -0.7, 1.0], "bmi": [-0.13, 0.1, 0.5]})
+OLD_PREDICTED = ["well", "ill", "well"]
+OLD_VALUES = [0.439290681975, -1.12122895265, 1.2148639639]
+
+
+def old_model(path):
+    with warnings.catch_warnings():
+        # of other versions of scikit-learn
+        warnings.simplefilter("ignore", UserWarning)
+        return kw.load(path)
+
+
+def test_files_of_version_0_1_load():
+    model = old_model(OLD)
+    assert list(model.predict(OLD_ROWS)) == OLD_PREDICTED
+    np.testing.assert_allclose(model.decision_function(OLD_ROWS), OLD_VALUES, rtol=1e-9)
+
+
+@pytest.mark.parametrize("damage", ["NaN", "shorter"])
+def test_arrays_of_older_files_must_belong_together(damage, tmp_path):
+    """These have no digest: what is finite and of the right shape cannot be told from what was written."""
+    with zipfile.ZipFile(OLD) as archive:
+        found = arrays({name: archive.read(name) for name in archive.namelist()})
+    path, refused = tmp_path / "m.skops", 0
+    for name, array in found.items():
+        if array.dtype.kind != "f":
+            continue
+        bad = array[:-1].copy() if damage == "shorter" else array.copy()
+        if damage == "NaN":
+            bad.flat[0] = np.nan
+        path.write_bytes(members(OLD.read_bytes(), lambda content, n=name, b=bad: replace(content, n, b)))
+        try:
+            model = old_model(path)
+        except kw.InputError:
+            refused += 1
+        else:
+            # rows to learn from, of which predictions know nothing
+            np.testing.assert_allclose(model.decision_function(OLD_ROWS), OLD_VALUES, rtol=1e-9)
+    assert refused >= 3
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kernelweave._checks import InputError
 
 __all__ = ["load", "save"]
 
-FORMAT = "kernelweave model 1"
+FORMAT = "kernelweave model 2"
+#: The format of version 0.1, whose files end without a digest.
+FORMER = "kernelweave model 1"
+#: Before the digest of a whole file, in the comment at the end of the archive.
+SEAL = b"kernelweave sha256 "
+SEAL_LENGTH = len(SEAL) + 64
 
 #: The only types, beyond arrays and plain values, that a model file may hold. Everything else is refused by skops.
 TRUSTED = (
@@ -136,10 +142,27 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
                 f"This model cannot be stored without code: it holds {', '.join(strangers)}. "
                 "Kernels and scorers given as Python functions have to be replaced by named ones."
             )
+        _seal(name)
         os.replace(name, target)
     finally:
         name.unlink(missing_ok=True)
     return target
+
+
+def _seal(path: Path) -> None:
+    """Put the digest of everything before it at the end of a file, where archives have their comment."""
+    with path.open("r+b") as file:
+        file.seek(-2, os.SEEK_END)
+        if file.read(2) != bytes(2):
+            raise InputError(
+                f"{path} cannot be sealed: skops has left a comment in it. Use another version of skops."
+            )
+        # an archive says how long its comment is
+        file.seek(-2, os.SEEK_END)
+        file.write(SEAL_LENGTH.to_bytes(2, "little"))
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.write(SEAL + digest.encode())
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -156,24 +179,125 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     InputError
-        If the file is no model of this package, or holds types that it should not.
+        If the file is no model of this package, holds types that it should not, or is not what was written: its end
+        holds a digest of everything before. Files of version 0.1 have none; what can be seen in their numbers is
+        checked.
     FileNotFoundError
         If there is no such file.
     """
-    import zipfile
-
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
-
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {source}.")
+    if source.is_dir():
+        raise InputError(f"{source} is a folder. Name the model file in it.")
+    with source.open("rb") as file:
+        sealed = _is_sealed(file, source)
+        content = _read(file, source)
+    if not isinstance(content, dict) or content.get("format") not in (FORMAT, FORMER):
+        raise InputError(f"{source} is not a model file written by kernelweave.save.")
+    if content["format"] == FORMAT and not sealed:
+        raise InputError(f"{source} is damaged: its digest is missing. Take it from its source again.")
+    if "model" not in content:
+        raise InputError(f"{source} is not a model file written by kernelweave.save: it holds no model.")
+    if not sealed:
+        _check_former(content["model"], source)
+    return content["model"]
+
+
+def _is_sealed(file: IO[bytes], source: Path) -> bool:
+    """Whether a file ends with its digest; one of something else is an error."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - SEAL_LENGTH))
+    end = file.read()
+    if not end.startswith(SEAL):
+        return False
+    digest, left = hashlib.sha256(), size - SEAL_LENGTH
+    file.seek(0)
+    while left > 0 and (chunk := file.read(min(left, 2**20))):
+        digest.update(chunk)
+        left -= len(chunk)
+    if end[len(SEAL) :] != digest.hexdigest().encode():
+        raise InputError(
+            f"{source} is damaged: it is not what its digest says. Take it from its source again."
+        )
+    return True
+
+
+def _read(file: IO[bytes], source: Path) -> Any:
+    import skops.io
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    file.seek(0)
     try:
-        content = skops.io.load(source, trusted=list(TRUSTED))
+        return skops.io.load(file, trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
         raise InputError(f"{source} holds types that a model file must not hold: {error}") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
-        raise InputError(f"{source} is not a model file written by kernelweave.save ({error}).") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{source} is not a model file written by kernelweave.save.")
-    return content["model"]
+    except _broken() as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{source} is not a model file written by kernelweave.save ({reason}).") from error
+
+
+def _check_former(model: Any, source: Path) -> None:
+    """Raise if the arrays of a model without a digest hold NaN, or do not belong together."""
+    import numpy as np
+
+    for part in [step for _, step in getattr(model, "steps", ())] or [model]:
+        if not hasattr(part, "_dual"):
+            continue
+        try:
+            n_rows, n_kernels, n_outputs = (
+                part._source.n_samples,
+                len(part._source.names),
+                part._dual.shape[1],
+            )
+            table = getattr(part._source, "table", None)
+            scales = [n.scale for n in part.normalizers_ if getattr(n, "scale", None) is not None]
+            deep = any(part._uppers or ())
+            fits = [
+                part._dual.shape == (n_rows, n_outputs),
+                part.dual_coef_.size == part._dual.size,
+                part._intercepts.shape == (n_outputs,),
+                part._base_weights.shape[-1] == len(part.kernel_names_) == n_kernels,
+                deep or part._effective.shape == (n_outputs, n_kernels),
+                deep or part.weights_.shape == part._base_weights.shape,
+                deep or all(scale.shape == (n_kernels,) for scale in scales),
+                table is None or table.values.shape == (n_rows, part.n_features_in_),
+            ]
+            held = [part._dual, part._intercepts, part._effective, part._base_weights, part.dual_coef_]
+            held += [*scales, *([] if table is None else [table.values])]
+            # of deep kernels padded with NaN
+            held += [] if deep else [part.weights_]
+            fits += [bool(np.isfinite(array).all()) for array in held]
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise InputError(f"{source} is damaged: {error}. Take it from its source again.") from error
+        if not all(fits):
+            raise InputError(
+                f"{source} is damaged: its arrays hold NaN or do not belong together. Take it from its source again."
+            )
+
+
+def _broken() -> tuple[type[BaseException], ...]:
+    """What parsers of archives, of JSON and of arrays raise where these are damaged."""
+    import struct
+    import tokenize
+    import zipfile
+    import zlib
+
+    return (
+        ArithmeticError,
+        AttributeError,
+        EOFError,
+        ImportError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+        struct.error,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+        zlib.error,
+    )
