@@ -1,6 +1,7 @@
 """Independent answers: conic solutions, brute force, finite differences. Never imported by the package."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 
@@ -59,6 +60,28 @@ def rls2_value(gram, y, alpha, weights, *, scale=None, sample_weight=None):
     noise = np.ones(n) if sample_weight is None else 1.0 / np.asarray(sample_weight)
     K = gram @ (np.asarray(weights) * s)
     return 0.5 * alpha * float(y @ np.linalg.solve(K + alpha * np.diag(noise), y))
+
+
+def _fractions(values):
+    return np.array([Fraction(float(v)) for v in np.ravel(values)], dtype=object).reshape(np.shape(values))
+
+
+def rls2_exactly(gram, y, alpha, weights, coef, *, scale=None, sample_weight=None):
+    """Objective and dual value of RLS2 at a point, as fractions: no rounding at all.
+
+    The weights are divided by their sum, because only then are they on the simplex.
+    """
+    n, _, n_kernels = gram.shape
+    s = _fractions(np.ones(n_kernels) if scale is None else scale)
+    w = _fractions(np.ones(n) if sample_weight is None else sample_weight)
+    K, y, c, d = _fractions(gram), _fractions(y), _fractions(coef), _fractions(weights)
+    alpha, half = Fraction(float(alpha)), Fraction(1, 2)
+    products = [s[m] * K[:, :, m].dot(c) for m in range(n_kernels)]
+    f = sum(share * product for share, product in zip(d / d.sum(), products, strict=True))
+    primal = half * (w * (y - f) ** 2).sum() + half * alpha * c.dot(f)
+    largest = max(c.dot(product) for product in products)
+    dual = alpha * c.dot(y) - half * alpha**2 * (c**2 / w).sum() - half * alpha * largest
+    return primal, dual
 
 
 def central_difference(function, point, step):

@@ -128,6 +128,7 @@ PROTOCOL = {
     "panel": ({"rows": slice(0, 3), "kernels": None}, {"rows": SLICES, "kernels": INDICES}),
     "factor": ({"weights": W}, {"weights": WEIGHTS}),
     "trace": ({"sample_weight": None}, {"sample_weight": PROBABILITIES}),
+    "diagonal_of": ({"kernels": np.arange(2)}, {"kernels": INDICES}),
     "take": ({"kernels": np.arange(2)}, {"kernels": {**INDICES, "none": ROWS["none"]}}),
     "restrict": ({"rows": np.arange(4)}, {"rows": ROWS}),
     "rescale": ({"row_scale": np.ones((M, N))}, {"row_scale": SCALES}),

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -272,15 +273,17 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
 }
 
 // Pivoted Cholesky of one packed kernel. Z (max_rank, n) receives the factor's columns as rows, K ~ Z'Z.
-// Ends when the residual trace is at most `bound`, or when every residual diagonal entry is within two units in
-// the last place of the largest diagonal entry: then the factor is as exact as the matrix, and the residual is 0.
+// Ends when the residual trace is at most `bound`, or when every row's residual diagonal is within eight units in the
+// last place of its own diagonal entry: then rounding is all that is left, and the residual is 0. (With two units,
+// pivots on rounding errors make factors a third longer and no more exact.) Pivots are the largest residuals, for
+// bound 0 the largest shares of the row's own diagonal: then one huge row changes nothing for the others.
 // Returns (rank, residual trace); rank = -1 when max_rank is not enough.
 nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
     const size_t n = Z.shape(1), cap = Z.shape(0);
     expect("packed", packed, {triangle(n)});
     sizes::expect_rows("packed", packed);
-    std::vector<double> diag(n), column(n);
-    double trace = 0.0, start = 0.0, floor = 0.0;
+    std::vector<double> diag(n), column(n), floor(n), share(n, 1.0);
+    double trace = 0.0, size = 0.0, start = 0.0;
     size_t rank = 0;
     bool found = false;
     {
@@ -288,20 +291,24 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
         const double* P = packed.data();
         for (size_t i = 0; i < n; ++i) {
             diag[i] = P[row_start(i, n)];
-            start += std::max(diag[i], 0.0);
-            floor = std::max(floor, 4.440892098500626e-16 * diag[i]);
+            floor[i] = std::max(0.0, 1.7763568394002505e-15 * diag[i]);
+            if (bound <= 0.0) share[i] = 1.0 / std::max(diag[i], std::numeric_limits<double>::min());
+            start += share[i] * std::max(diag[i], 0.0);
         }
         for (;;) {
-            trace = 0.0;
+            trace = size = 0.0;
             size_t pivot = 0;
+            found = true;
             for (size_t i = 0; i < n; ++i) {
                 trace += std::max(diag[i], 0.0);
-                if (diag[i] > diag[pivot]) pivot = i;
+                size += share[i] * std::max(diag[i], 0.0);
+                if (diag[i] > floor[i]) found = false;
+                if (share[i] * diag[i] > share[pivot] * diag[pivot]) pivot = i;
             }
-            if (diag[pivot] <= floor) trace = 0.0, found = true;
+            if (found) trace = 0.0;
             if (found || trace <= bound) { found = true; break; }
             if (rank == cap) break;
-            if (rank == cap / 2 && trace > 1e-2 * start) break;  // the spectrum is too flat to make it
+            if (rank == cap / 2 && size > 1e-2 * start) break;  // the spectrum is too flat to make it
             for (size_t i = 0; i < pivot; ++i) column[i] = P[row_start(i, n) + (pivot - i)];
             std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column.begin() + pivot);
             for (size_t r = 0; r < rank; ++r) {

@@ -181,8 +181,9 @@ def pivoted_columns(
         ``column(i)`` returns column i of K, shape (n_samples,).
     diagonal : array of shape (n_samples,)
     bound : float
-        Largest residual trace. The factor is also accepted, with residual 0, when every residual diagonal entry is
-        within two units in the last place of the largest diagonal entry.
+        Largest residual trace. The factor is also accepted, with residual 0, when every row's residual diagonal is
+        within eight units in the last place of its own diagonal entry. Pivots are the largest residuals, for bound 0
+        the largest shares of the row's own diagonal: then one huge row changes nothing for the others.
     Z : array of shape (max_rank, n_samples)
         Receives the factor rows, ``K ~ Z'Z``.
 
@@ -193,19 +194,22 @@ def pivoted_columns(
     residual : float
     """
     diag = np.array(diagonal, dtype=np.float64)
-    total = float(np.maximum(diag, 0.0).sum())
-    floor = 2.0 * np.finfo(np.float64).eps * float(diag.max(initial=0.0))
+    limits = np.finfo(np.float64)
+    floor = 8.0 * limits.eps * np.maximum(diag, 0.0)
+    share = np.ones(len(diag)) if bound > 0 else 1.0 / np.maximum(diag, limits.tiny)
+    start = float(share @ np.maximum(diag, 0.0))
     rank = 0
     while True:
-        trace = float(np.maximum(diag, 0.0).sum())
-        pivot = int(np.argmax(diag))
-        if diag[pivot] <= floor:
+        rest = np.maximum(diag, 0.0)
+        trace = float(rest.sum())
+        if (diag <= floor).all():
             return rank, 0.0
         if trace <= bound:
             return rank, trace
-        if rank == len(Z) or (rank == len(Z) // 2 and trace > 1e-2 * total):
+        if rank == len(Z) or (rank == len(Z) // 2 and share @ rest > 1e-2 * start):
             # full, or the spectrum is too flat to make it
             return -1, trace
+        pivot = int(np.argmax(share * diag))
         row = column(pivot) - Z[:rank, pivot] @ Z[:rank]
         root = np.sqrt(diag[pivot])
         z = np.where(diag > 0.0, row / root, 0.0)

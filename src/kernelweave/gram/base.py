@@ -147,6 +147,10 @@ class Gram(ABC):
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()
 
+    def diagonal_of(self, kernels: Index) -> Array:
+        """Diagonals of some kernels, shape (len(kernels), n_samples)."""
+        return self._diagonal_of(as_index(kernels, self.n_kernels))
+
     def trace(self, sample_weight: Array | None = None) -> Array:
         """Traces, shape (n_kernels,): sums over the diagonals, with a weight for every sample where it is given."""
         if sample_weight is not None:
@@ -185,6 +189,9 @@ class Gram(ABC):
 
     def _factor(self, weights: Array) -> Array | None:
         return None
+
+    def _diagonal_of(self, kernels: Index) -> Array:
+        return self.diagonal()[kernels]
 
     def _panel(self, rows: slice, kernels: Index | None) -> Array:
         unit = np.zeros((rows.stop - rows.start, self.n_samples))

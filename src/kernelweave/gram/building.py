@@ -11,7 +11,7 @@ from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
 
 #: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
-#: the matrix to two units in the last place.
+#: the matrix to a few units in the last place.
 COMPRESSION = 0.0
 #: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
 MAX_RANK_SHARE = 1 / 12

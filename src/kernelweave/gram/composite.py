@@ -61,6 +61,12 @@ class CompositeGram(Gram):
             out[members] = part.diagonal()
         return out
 
+    def _diagonal_of(self, kernels: Index) -> Array:
+        out = np.empty((len(kernels), self.n_samples))
+        for part, inside, here in self._split(kernels):
+            out[here] = part._diagonal_of(inside)
+        return out
+
     def _trace(self, sample_weight: Array | None) -> Array:
         out = np.empty(self.n_kernels)
         for part, members in zip(self.parts, self.kernels, strict=True):

@@ -93,6 +93,9 @@ class FactorGram(Gram):
             np.einsum("rn,rn->n", rows, rows, out=own)
         return out
 
+    def _diagonal_of(self, kernels: Index) -> Array:
+        return self._sums(np.square(self.rows[self._owned(kernels)]), kernels)
+
     def _trace(self, sample_weight: Array | None) -> Array:
         if sample_weight is None:
             return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))

@@ -35,6 +35,9 @@ class PackedGram(Gram):
     def diagonal(self) -> Array:
         return self.packed[:, packed_rows(self.n_samples)[:-1]]
 
+    def _diagonal_of(self, kernels: Index) -> Array:
+        return self.packed[kernels[:, None], packed_rows(self.n_samples)[:-1]]
+
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
         idx = np.arange(self.n_kernels) if kernels is None else kernels
         out = np.empty(len(idx))

@@ -29,7 +29,7 @@ def gram_from_stack(
     gram : array of shape (n_samples, n_samples, n_kernels)
         Kernels last. A single (n, n) matrix counts as one kernel.
     reduce : bool, default=True
-        Hold kernels as factors that are of low rank to two units in the last place.
+        Hold kernels as factors that are of low rank to a few units in the last place.
     psd : bool, default=True
         Check that every matrix is positive semidefinite: a Cholesky factorisation each.
     symmetry_tol : float, default=1e-8

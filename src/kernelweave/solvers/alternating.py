@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
 from kernelweave.solvers.result import RLS2Result, Status, relative_gap
-from kernelweave.solvers.rls2 import Callback, Problem, infinite_alpha
+from kernelweave.solvers.ridge import NotPositiveDefinite
+from kernelweave.solvers.ridge_rounding import rounding_bound
+from kernelweave.solvers.rls2 import Callback, Problem, infinite_alpha, null_result
 
 Array = NDArray[np.float64]
 
@@ -97,8 +99,7 @@ def solve_alternating(
     if weights0 is None or np.isinf(alpha):
         weights, C = infinite_alpha(problem)
         if np.isinf(alpha) or norm == 0:
-            value = problem.null_value()
-            return RLS2Result(weights, C.T, value, value, 0.0, 0.0, Status.CONVERGED, 1, alpha)
+            return null_result(problem, alpha, weights, C, delta)
         if weights0 is not None:
             weights = weights0
     else:
@@ -111,7 +112,13 @@ def solve_alternating(
     while n_iter < max_iter:
         n_iter += 1
         if direct:
-            C = problem.system(weights, alpha).solve(Y.T).T
+            try:
+                C = problem.system(weights, alpha).solve(Y.T).T
+            except NotPositiveDefinite:
+                if n_iter == 1:
+                    raise problem.too_small(alpha) from None
+                status = Status.STALLED
+                break
         else:
             C = np.stack(
                 [conjugate_gradient(problem, weights, alpha, y, c, delta) for y, c in zip(Y, C, strict=True)]
@@ -144,7 +151,9 @@ def solve_alternating(
     # the certificate: the forms at the final pair (d, c)
     forms = problem.quadratic_forms(C)
     r = Y - fitted - alpha * noise * C
-    gap = max(0.0, 0.5 * float(np.sum(np.square(r) / noise)) + 0.5 * alpha * (float(forms.max()) - level))
+    left = 0.5 * float(np.sum(np.square(r) / noise))
+    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=objective, residual=left)
+    gap = max(0.0, left + 0.5 * alpha * (float(forms.max()) - level)) + rounding
     return RLS2Result(
         weights=weights,
         dual_coef=C.T,
@@ -155,5 +164,6 @@ def solve_alternating(
         status=status,
         n_iter=n_iter,
         alpha=alpha,
+        rounding=rounding,
         history={k: np.asarray(v) for k, v in history.items()},
     )

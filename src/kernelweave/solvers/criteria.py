@@ -79,7 +79,7 @@ def compute_criteria(
     system = problem.system(weights, alpha)
     residual = alpha * noise * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
-    df = n - alpha * float(noise @ system.inverse_diagonal())
+    df = max(0.0, n - alpha * float(noise @ system.inverse_diagonal()))
     extra = _learnt_df(problem, system, alpha, weights, C) if total else math.nan
     df_total = n_outputs * df + extra
     slack = n_eff - df

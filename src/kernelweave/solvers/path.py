@@ -158,7 +158,7 @@ def rls2_path(
     solver : {"newton", "alternating"}, default="newton"
         See `solve_rls2`. Alternating hands on only the weights, as the paper does.
     sample_weight : array of shape (n_samples,), optional
-        Positive weights of the squared errors.
+        Weights >= 0 of the squared errors; rows of weight 0 take no part.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     shared_weights : bool, default=True
@@ -205,9 +205,7 @@ def rls2_path(
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         groups = [problem]
         if not shared_weights and len(problem.targets) > 1:
-            groups = [
-                Problem(problem.gram, row[None], problem.noise, problem.scale) for row in problem.targets
-            ]
+            groups = problem.parts()
         path = _Path(groups, tol=check_tol(tol), solver=solver, max_iter=max_iter, delta=delta)
         try:
             for index, alpha in enumerate(values):
@@ -237,7 +235,7 @@ class _Path:
     def step(self, alpha: float) -> RLS2Result:
         results = [self._solve(p, alpha, warm) for p, warm in zip(self.groups, self.warm, strict=True)]
         self.done.append(results)
-        return results[0]
+        return self.groups[0].for_all_rows(results[0])
 
     def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> RLS2Result:
         if self.solver == "newton":
@@ -253,7 +251,8 @@ class _Path:
         primal = np.array([sum(r.primal for r in rs) for rs in self.done])
         gap = np.array([sum(r.gap for r in rs) for rs in self.done])
         weights = np.array([[r.weights for r in rs] for rs in self.done])
-        dual_coef = np.array([np.hstack([r.dual_coef for r in rs]) for rs in self.done])
+        coef = [[self.groups[0].for_all_rows(r).dual_coef for r in rs] for rs in self.done]
+        dual_coef = np.array([np.hstack(parts) for parts in coef])
         status = [next((r.status for r in rs if not r.status.ok), rs[0].status) for rs in self.done]
         if self.interrupted:
             status[-1] = Status.INTERRUPTED

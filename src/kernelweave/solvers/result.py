@@ -46,8 +46,8 @@ class Status(enum.Enum):
         "above tol. Lower rank_tol, or raise tol."
     )
     ROUNDING = (
-        "The solver's own gap is at or below tol, but rounding errors may be larger: numbers of 16 digits say no more "
-        "about this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
+        "Rounding errors may be larger than tol allows, though the solver can do no more: numbers of 16 digits tell no "
+        "more about this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
     )
     INTERRUPTED = "Interrupted; what was finished is returned."
 

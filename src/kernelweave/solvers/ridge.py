@@ -141,8 +141,8 @@ def ridge_system(
     ranks = gram.ranks[np.flatnonzero(weights)]
     total = int(ranks.sum())
     # flops: n r^2 + r^3/3 against n^3/3 and n^2 r to form the matrix. The identity loses trace/alpha in digits,
-    # so it is left to the dense factor when alpha is tiny
-    if (ranks >= 0).all() and 2 * total < n:
+    # so it is left to the dense factor when alpha is tiny, and when there is no row at all
+    if (ranks >= 0).all() and 0 < 2 * total < n:
         rows = gram.factor(weights)
         if rows is not None and alpha * noise.min() > LOW_RANK_FLOOR * float(
             np.einsum("rn,rn->", rows, rows)

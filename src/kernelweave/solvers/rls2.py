@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,16 +24,17 @@ from kernelweave._checks import (
     InputError,
     check_alpha,
     check_known,
+    check_row_weights,
     check_scale,
     check_targets,
     check_tol,
-    check_weights,
 )
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.result import RLS2Result, Status, relative_gap
 from kernelweave.solvers.ridge import NotPositiveDefinite, RidgeSystem, Workspace, ridge_system
+from kernelweave.solvers.ridge_rounding import rounding_bound
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -47,6 +49,8 @@ WATCH_SHARE = 0.6
 WATCH_MOST = 40
 #: How many of them may be held without a factor.
 WATCH_DENSE = 16
+#: Share of tol that is left to the solver when rounding takes the rest.
+LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,17 +66,49 @@ class Problem:
         Diagonal of N, the inverse of the sample weights.
     scale : array of shape (n_kernels,)
         s_m, all > 0.
+    rows : array of bool, shape (n_given,), or None
+        Which of the rows that were given are here; None for all. Rows of weight 0 are not.
     """
 
     gram: Gram
     targets: Array
     noise: Array
     scale: Array
+    rows: NDArray[np.bool_] | None = None
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.gram.n_kernels
+
+    @cached_property
+    def traces(self) -> Array:
+        """``s_m tr(K_m)``, shape (n_kernels,)."""
+        return self.scale * self.gram.trace()
+
+    def roots(self, kernels: Index) -> Array:
+        """Square roots of the diagonals of ``s_m K_m``, shape (len(kernels), n_samples)."""
+        diagonal = self.gram.diagonal_of(kernels)
+        return np.sqrt(np.maximum(diagonal, 0.0) * self.scale[kernels, None])
+
+    def parts(self) -> list[Problem]:
+        """One problem for each output."""
+        return [replace(self, targets=row[None]) for row in self.targets]
+
+    def for_all_rows(self, result: RLS2Result) -> RLS2Result:
+        """A result with coefficients for all rows that were given: zeros for those of weight 0."""
+        if self.rows is None:
+            return result
+        coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
+        coef[self.rows] = result.dual_coef
+        return replace(result, dual_coef=coef)
+
+    def too_small(self, alpha: float) -> InputError:
+        """The error for an alpha that is lost in the rounding errors of the kernels."""
+        return InputError(
+            f"`alpha`={alpha:.3g} is too small beside these kernels (trace up to {float(self.traces.max()):.3g}): "
+            "K + alpha I is not positive definite in floating point. Raise alpha, or normalise the kernels."
+        )
 
     def system(self, weights: Array, alpha: float, work: Workspace | None = None) -> RidgeSystem:
         """Factorise ``K(weights) + alpha N``."""
@@ -104,13 +140,16 @@ def make_problem(
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
 ) -> tuple[Problem, bool]:
-    """Check arrays and build a `Problem`; also tell whether y had one dimension."""
+    """Check arrays and build a `Problem` on the rows of positive weight; also tell whether y had one dimension."""
     stack = as_gram(gram)
     targets, single = check_targets(y, stack.n_samples)
-    weights = check_weights(sample_weight, stack.n_samples)
-    noise = np.ones(stack.n_samples) if weights is None else 1.0 / weights
+    weights = check_row_weights(sample_weight, stack.n_samples)
     factors = check_scale(scale, stack.n_kernels)
-    return Problem(stack, np.ascontiguousarray(targets.T), noise, factors), single
+    rows = None
+    if not weights.all():
+        rows = weights > 0
+        stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
+    return Problem(stack, np.ascontiguousarray(targets.T), 1.0 / weights, factors, rows), single
 
 
 @dataclass
@@ -172,6 +211,12 @@ class _Iterate:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
+    def rounding(self, problem: Problem, alpha: float, forms: Array) -> float:
+        """What rounding may hide in objective and gap, given the forms of all kernels."""
+        return rounding_bound(
+            problem, alpha, self.weights, self.C, forms, primal=self.primal, residual=self.residual
+        )
+
 
 def _evaluate(
     problem: Problem, alpha: float, weights: Array, watched: Index, work: Workspace | None
@@ -227,7 +272,9 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
     not interact, and takes longer steps far from it.
     """
     own = it.weights[it.watched]
-    q, level = np.maximum(it.forms, 0.0), max(it.level, np.finfo(float).tiny)
+    q = np.maximum(it.forms, 0.0)
+    # rounding may leave nothing, or less, of the level
+    level = max(it.level, np.finfo(float).eps * float(q.max()), np.finfo(float).tiny)
     drive = 0.5 * (q - level) if plain else q * (np.sqrt(q / level) - 1.0)
     H = B.copy()
     # proximal, centred at the current weights, so it does not move the solution; duplicated kernels need it
@@ -327,8 +374,11 @@ def solve_newton(
     warm: WarmStart,
     callback: Callback | None = None,
     screen: bool = True,
-) -> tuple[_Iterate, float, Status, int, dict[str, list[float]]]:
-    """Active-set Newton on Problem 6. Returns the last iterate, its gap, status, iterations and history."""
+) -> tuple[_Iterate, float, float, Status, int, dict[str, list[float]]]:
+    """Active-set Newton on Problem 6.
+
+    Returns the best iterate, its gap with what rounding may hide, that part of it, status, iterations and history.
+    """
     weights = warm.predict()
     if weights is None or warm.forms is None:
         start, scores = first_kernel(problem)
@@ -340,7 +390,9 @@ def solve_newton(
     watched = _watch(problem, weights, warm.forms, level)
 
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
-    status, gap = Status.MAX_ITER, math.inf
+    status, gap, rounding = Status.MAX_ITER, math.inf, 0.0
+    # what the gap must reach so that it stays within tol with its rounding
+    aim = tol
     best: _Iterate | None = None
     previous: tuple[_Iterate, Array] | None = None  # iterate and curvature that led to the current weights
     excluded = np.zeros(problem.n_kernels, dtype=bool)
@@ -357,7 +409,7 @@ def solve_newton(
             break
         gap = it.gap(alpha, float(it.forms.max()))
         slack = 1e-13 * abs(it.primal)
-        if previous is not None and it.primal > previous[0].primal + slack and gap > tol * it.primal:
+        if previous is not None and it.primal > previous[0].primal + slack and gap > aim * it.primal:
             # the step was too long: shorten it, then fall back to the plain Newton model
             halvings += 1
             old, B = previous
@@ -371,16 +423,20 @@ def solve_newton(
             continue
         halvings = 0
         # a lone watched kernel leaves nothing to improve, however far rounding keeps its gap from tol
-        settled = it.gap(alpha, it.held) <= tol * it.primal
+        settled = it.gap(alpha, it.held) <= aim * it.primal
         if settled or len(watched) == 1 or stalled == 3:
             forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
             warm.forms = forms
             gap = it.gap(alpha, largest)
-            if gap <= tol * it.primal and excluded.any():
+            if gap <= aim * it.primal and excluded.any():
                 # the gap of the kernels left certifies the solution; the one reported looks at every kernel
                 forms, largest = _all_forms(problem, it, warm, screen=screen)
                 warm.forms, gap = forms, it.gap(alpha, largest)
-            if gap > tol * it.primal:
+            if gap <= aim * it.primal:
+                rounding = it.rounding(problem, alpha, forms)
+                aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
+                settled = gap <= aim * it.primal
+            else:
                 if screen:
                     excluded |= gap_safe(problem, alpha, forms, gap)
                 grown = np.union1d(_watch(problem, it.weights, forms, it.level), it.watched)
@@ -394,7 +450,7 @@ def solve_newton(
         history["objective"].append(it.primal)
         history["rel_gap"].append(relative_gap(it.primal, gap))
         history["n_active"].append(float(np.count_nonzero(it.weights)))
-        if gap <= tol * it.primal:
+        if settled and gap <= aim * it.primal:
             status = Status.CONVERGED
             best, best_gap = it, gap
             break
@@ -406,7 +462,7 @@ def solve_newton(
             best, best_gap, stalled = it, gap, 0
         else:
             stalled += 1
-            if stalled > 15:
+            if stalled > (15 if aim == tol else 3):
                 status = Status.STALLED
                 break
         if callback is not None and callback(n_iter, it.primal, relative_gap(it.primal, gap)):
@@ -417,18 +473,20 @@ def solve_newton(
         weights = _newton_weights(it, B, plain=False)
     if best is None:
         if it is None:
-            raise InputError(
-                f"`alpha`={alpha:.3g} is too small beside these kernels (trace up to "
-                f"{float((problem.scale * problem.gram.trace()).max()):.3g}): K + alpha I is not positive "
-                "definite in floating point. Raise alpha, or normalise the kernels."
-            )
+            raise problem.too_small(alpha)
         best = it
     if status is not Status.CONVERGED:
         forms, largest = _all_forms(problem, best, warm, screen=False)
         warm.forms = forms
         best_gap = best.gap(alpha, largest)
+        rounding = best.rounding(problem, alpha, forms)
+    within = best_gap + rounding <= tol * best.primal
+    if status in (Status.CONVERGED, Status.STALLED):
+        # a solver that can do no better may have come to tol, or to where rounding is all that is left
+        lost = best_gap <= max(tol * best.primal, rounding)
+        status = Status.CONVERGED if within else Status.ROUNDING if lost else status
     warm.before, warm.weights = warm.weights, best.weights
-    return best, best_gap, status, n_iter, history
+    return best, best_gap + rounding, rounding, status, n_iter, history
 
 
 def solve_rls2(
@@ -466,7 +524,8 @@ def solve_rls2(
     solver : {"newton", "alternating"}, default="newton"
         Active-set Newton on Problem 6, or Algorithm 1 of the paper with its residual rule.
     sample_weight : array of shape (n_samples,), optional
-        Positive weights w: the loss becomes ``1/2 sum_i w_i (y_i - f_i)^2``. A weight equals a repetition.
+        Weights w >= 0: the loss becomes ``1/2 sum_i w_i (y_i - f_i)^2``. A weight equals a repetition; rows of
+        weight 0 take no part.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     shared_weights : bool, default=True
@@ -522,47 +581,36 @@ def solve_rls2(
     alpha = check_alpha(alpha)
     problem, single = make_problem(gram, y, sample_weight, scale)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-    if not shared_weights and len(problem.targets) > 1:
-        parts = [
-            solve_rls2(
-                problem.gram,
-                row,
+    tol = check_tol(tol)
+
+    def solve(part: Problem) -> RLS2Result:
+        if solver == "newton":
+            return newton_result(
+                part,
                 alpha,
                 tol=tol,
-                solver=solver,
-                sample_weight=sample_weight,
-                scale=scale,
-                weights0=start,
-                max_iter=max_iter,
-                delta=delta,
-                linear_solver=linear_solver,
-                callback=callback,
-            )
-            for row in problem.targets
-        ]
-        return _join_outputs(parts)
-    with blas_threads_for(problem.gram.n_samples):
-        if solver == "newton":
-            result = newton_result(
-                problem,
-                alpha,
-                tol=check_tol(tol),
                 max_iter=200 if max_iter is None else max_iter,
                 warm=WarmStart(weights=start),
                 callback=callback,
             )
-        else:
-            from kernelweave.solvers.alternating import solve_alternating
+        from kernelweave.solvers.alternating import solve_alternating
 
-            result = solve_alternating(
-                problem,
-                alpha,
-                delta=delta,
-                weights0=start,
-                max_iter=50_000 if max_iter is None else max_iter,
-                linear_solver=linear_solver,
-                callback=callback,
-            )
+        return solve_alternating(
+            part,
+            alpha,
+            delta=delta,
+            weights0=start,
+            max_iter=50_000 if max_iter is None else max_iter,
+            linear_solver=linear_solver,
+            callback=callback,
+        )
+
+    with blas_threads_for(problem.gram.n_samples):
+        if shared_weights or len(problem.targets) == 1:
+            result = solve(problem)
+        else:
+            result = _join_outputs([solve(part) for part in problem.parts()])
+    result = problem.for_all_rows(result)
     return _squeeze(result) if single else result
 
 
@@ -578,9 +626,8 @@ def newton_result(
     """Run `solve_newton` (or take the limit for infinite alpha) and wrap it up; dual_coef is (n, n_outputs)."""
     if math.isinf(alpha) or not problem.targets.any():
         weights, C = infinite_alpha(problem)
-        value = problem.null_value()
-        return RLS2Result(weights, C.T, value, value, 0.0, 0.0, Status.CONVERGED, 1, alpha)
-    it, gap, status, n_iter, history = solve_newton(
+        return null_result(problem, alpha, weights, C, tol)
+    it, gap, rounding, status, n_iter, history = solve_newton(
         problem, alpha, tol=tol, max_iter=max_iter, warm=warm, callback=callback
     )
     return RLS2Result(
@@ -593,8 +640,18 @@ def newton_result(
         status=status,
         n_iter=n_iter,
         alpha=alpha,
+        rounding=rounding,
         history={k: np.asarray(v) for k, v in history.items()},
     )
+
+
+def null_result(problem: Problem, alpha: float, weights: Array, C: Array, tol: float) -> RLS2Result:
+    """The result for f = 0: nothing is left to the solver but the rounding of one sum."""
+    value = problem.null_value()
+    rounding = np.finfo(np.float64).eps * math.sqrt(problem.targets.size + 8) * value
+    status = Status.CONVERGED if rounding <= tol * value else Status.ROUNDING
+    rel = relative_gap(value, rounding)
+    return RLS2Result(weights, C.T, value, value - rounding, rounding, rel, status, 1, alpha, rounding)
 
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
@@ -620,7 +677,7 @@ def _join_outputs(parts: list[RLS2Result]) -> RLS2Result:
     worst = next((part.status for part in parts if not part.status.ok), parts[0].status)
     return RLS2Result(
         weights=np.stack([part.weights for part in parts]),
-        dual_coef=np.column_stack([part.dual_coef for part in parts]),
+        dual_coef=np.hstack([part.dual_coef for part in parts]),
         primal=primal,
         dual=primal - gap,
         gap=gap,
@@ -628,4 +685,5 @@ def _join_outputs(parts: list[RLS2Result]) -> RLS2Result:
         status=worst,
         n_iter=sum(part.n_iter for part in parts),
         alpha=parts[0].alpha,
+        rounding=sum(part.rounding for part in parts),
     )
