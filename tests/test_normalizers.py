@@ -116,6 +116,16 @@ def test_within_class_of_any_kernel_is_the_variance_in_feature_space(rows, stack
     np.testing.assert_allclose(fitted.scale, 1 / by_matrix, rtol=1e-11)
 
 
+def test_within_class_scaling_gives_the_fisher_criterion_to_balanced_classes(rows):
+    # P1, after (17): A_i = (l^2 / 4) (m_+ - m_-)^2 / (var_+ + var_-)
+    target = np.where(np.arange(12) % 2 == 0, 1.0, -1.0)
+    gram = FactorGram.from_columns(rows)
+    A = WithinClass().fit(gram, target=target).scale * gram.quadratic_forms(target[None])
+    plus, minus = rows[::2], rows[1::2]
+    fisher = np.square(plus.mean(axis=0) - minus.mean(axis=0)) / (plus.var(axis=0) + minus.var(axis=0))
+    np.testing.assert_allclose(A, 36.0 * fisher, rtol=1e-11)
+
+
 def test_within_class_has_a_floor_for_features_that_are_constant_in_both_classes(rows):
     target = np.where(np.arange(12) < 5, 1.0, -1.0)
     X = np.column_stack([rows[:, 0], target])

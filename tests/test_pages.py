@@ -1,9 +1,13 @@
 """Pages of the documentation: their examples run, and the names on them exist."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+
+import kernelweave as kw
+from kernelweave.experiments import EXPERIMENTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 #: Pages whose Python blocks are run in order, in one scope.
@@ -18,3 +22,125 @@ def test_examples_of_pages_run(page, capsys):
     for block in blocks:
         exec(compile(block, page, "exec"), scope)
     capsys.readouterr()
+
+
+# ---- from paper to code ---------------------------------------------------------------------------
+
+PAPERS = {
+    "rls2": {"": 19, "Problem": 8, "Theorem": 2, "Lemma": 6, "Algorithm": 1, "Figure": 9, "Table": 5},
+    "rkl": {"": 23, "Proposition": 4, "Theorem": 1, "Table": 1},
+    "mlmkl": {"": 21, "Algorithm": 1, "Figure": 3, "Table": 3},
+}
+PAGES = [f"papers/{name}.md" for name in (*PAPERS, "rkl_convex", "index")]
+#: A name, and the arguments of a call.
+NAME = re.compile(r"`(kw(?:\.\w+)+)(?:\(([^`]*)\))?")
+
+
+def names_on(text: str) -> list[tuple[str, str]]:
+    """Public names in backticks, with the text between the brackets of a call."""
+    return [(name, arguments) for name, arguments in NAME.findall(text)]
+
+
+def resolve(name: str) -> object:
+    """The object of a dotted name; fields of results count although classes do not hold them."""
+    value: object = kw
+    for part in name.split(".")[1:]:
+        if inspect.isclass(value) and part in getattr(value, "__dataclass_fields__", {}):
+            return None
+        if value is kw and part in ("cli", "experiments"):
+            raise AttributeError(name)
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize("page", [*PAGES, "user_guide/two_layers.md", "user_guide/gaussian_process.md"])
+def test_public_names_on_pages_exist(page):
+    text = (DOCS / page).read_text()
+    found = names_on(text)
+    assert found or page in ("papers/index.md", "user_guide/gaussian_process.md")
+    for name, arguments in found:
+        value = resolve(name)
+        for parameter in re.findall(r"(\w+)=", arguments):
+            assert parameter in inspect.signature(value).parameters, f"{page}: {name}({parameter}=)"
+        if re.search(r"=[^,)]", arguments):  # with values: it can be made
+            made = eval(f"{name}({arguments})", {"kw": kw})
+            getattr(made, "check", lambda: None)()
+    about = f"{kw.MKLRegressor.__doc__} {kw.MKLClassifier.__doc__}"
+    for attribute in re.findall(r"`([a-z]\w*_)`", text):
+        assert re.search(rf"\b{attribute}\b", about), f"{page}: {attribute}"
+    for experiment in re.findall(r"kernelweave reproduce ([a-z0-9-]+)", text):
+        assert experiment in EXPERIMENTS, f"{page}: {experiment}"
+
+
+def test_names_that_do_not_exist_are_found():
+    for wrong in ("`kw.solve_nothing`", "`kw.learners.RLS3`", "`kw.RLS2Result.wheight`"):
+        [(name, _)] = names_on(wrong)
+        with pytest.raises(AttributeError):
+            resolve(name)
+    assert names_on("`kw.learners.RLS2(delta=)`") == [("kw.learners.RLS2", "delta=")]
+
+
+def numbers_after(kind: str, text: str) -> set[int]:
+    """Numbers of items: "(3), (4)" without a kind, "Figure 4" and "Figures 4, 5 and 6" with one."""
+    if not kind:
+        return {int(k) for k in re.findall(r"\((\d+)\)", text)}
+    lists = re.findall(rf"{kind}s? (\d+(?:(?:, | and )\d+)*)", text)
+    return {int(k) for found in lists for k in re.findall(r"\d+", found)}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_numbered_item_of_a_paper_is_missing(paper):
+    text = (DOCS / "papers" / f"{paper}.md").read_text()
+    for kind, last in PAPERS[paper].items():
+        missing = set(range(1, last + 1)) - numbers_after(kind, text)
+        assert not missing, f"{paper}: {kind} {sorted(missing)}"
+
+
+def test_claims_about_the_printed_tables_of_mlmkl():
+    """Layers, averages and ranks, recounted from the printed table."""
+    from kernelweave.experiments.mlmkl_tables import PRINTED
+
+    text = (DOCS / "papers" / "mlmkl.md").read_text()
+    table = {name: {m: v[0] for m, v in row.items()} for name, row in PRINTED.items()}
+
+    def gain(left, right):
+        differences = [round(row[left] - row[right], 2) for row in table.values()]
+        rises = [d for d in differences if d > 0]
+        falls = sum(d < 0 for d in differences)
+        return len(rises), falls, round(sum(rises) / len(rises), 2), max(rises), sum(differences) / 12
+
+    rises, _, mean, most, over_all = gain("mlmkl-3", "mlmkl-2")
+    assert (rises, mean, most) == (10, 0.89, 3.41)
+    assert round(over_all + 1e-9, 2) == 0.70
+    assert "ten sets, on average by 0.89, at most by 3.41; over all twelve sets 0.70" in text
+    rises, _, mean, most, over_all = gain("dmkl-3", "dmkl-2")
+    assert (rises, mean, most, round(over_all, 2)) == (10, 0.34, 1.36, 0.23)
+    assert "on average by **0.34**; over all twelve 0.23" in text
+    rises, falls, *_ = gain("mlmkl-2", "mlmkl-1")
+    assert (rises, falls) == (8, 4)
+    others = ("dmkl-1", "dmkl-2", "dmkl-3", "2lmkl")
+    behind = [name for name, row in table.items() if row["mlmkl-3"] < max(row[m] for m in others)]
+    assert behind == ["postoperative", "tictactoe", "sonar"]
+    weaker = [name for name, row in table.items() if row["sm1mkl"] < row["sksvm"]]
+    assert weaker == ["postoperative", "ilpd", "german_numeric"]
+    assert (round((3.5 + 3 + 1.67) / 3, 2), round((6 + 4.5 + 3.5) / 3, 2)) == (2.72, 4.67)
+
+
+def test_claims_about_the_printed_table_of_rkl():
+    from kernelweave.experiments.rkl import PRINTED
+
+    def compared(own, others):
+        values = [(row[own][0], max(row[m][0] for m in others)) for row in PRINTED.values()]
+        return sum(a > b for a, b in values), sum(a == b for a, b in values)
+
+    assert compared("rkl", ("uniform", "mkl-l1", "klc-l1")) == (8, 3)
+    assert compared("rkl-l2", ("mkl-l2", "klc-l2"))[0] == 10
+    assert compared("rkl-l2", ("uniform", "mkl-l2", "klc-l2"))[0] == 9
+    assert PRINTED["wpbc"]["rkl-l2"][0] == PRINTED["wpbc"]["uniform"][0] == 76.5
+    counts = [row["mkl-l1"][2] for row in PRINTED.values()]
+    assert (min(counts), max(counts)) == (1, 13)
+    assert {row["mkl-l2"][2] for row in PRINTED.values()} == {20}
+    many = {
+        name for name, row in PRINTED.items() if max(row[m][2] for m in ("rkl", "rkl-l2", "rkl-none")) > 10
+    }
+    assert many == {"wpbc"}

@@ -6,7 +6,6 @@ import pytest
 from kernelweave import (
     InputError,
     KernelFamily,
-    Status,
     solve_meb,
     solve_radius,
     solve_rkl,
