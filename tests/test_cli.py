@@ -1026,3 +1026,40 @@ def test_help_is_quick_and_has_examples():
     ).stdout
     for heavy in ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "fastapi", "nicegui", "uvicorn"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
+    from kernelweave.runs import fitting, nested
+    from kernelweave.runs.joining import Joined
+    from kernelweave.runs.spec import FitSpec
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
+    spec = FitSpec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
+    prepared = fitting.prepare(Joined(frame, {}, {}, {}), spec)
+    rows, fitted, scored = np.arange(24), [], []
+    monkeypatch.setattr(
+        nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
+    )
+    monkeypatch.setattr(nested, "scores", lambda model, X, y, task: scored.append(set(X.index)) or {})
+    nested.nested_scores(spec, prepared, rows)
+    assert len(fitted) == len(scored) == 3
+    assert set.union(*scored) == set(rows.tolist())
+    for inside, outside in zip(fitted, scored, strict=True):
+        assert not inside & outside
+        assert inside | outside == set(rows.tolist())
+
+
+@pytest.mark.parametrize("command", ["fit", "path"])
+def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
+    from kernelweave import estimators, model_selection
+
+    seen = []
+    owner, name = (estimators, "MKLRegressor") if command == "path" else (model_selection, "MKLRegressorCV")
+    plain = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *a, **more: seen.append(more["rank_tol"]) or plain(*a, **more))
+    more = ["--out", str(tmp_path / "run"), "--rank-tol", "0.25"]
+    assert main([command, *TINY[1:], str(tiny_run[0]), *more]) == 0
+    assert seen == [0.25]
+    if command == "fit":
+        assert "rank_tol=0.25" in (tmp_path / "run" / "script.py").read_text()

@@ -84,6 +84,36 @@ def test_what_is_not_shown_is_summed_up_in_the_title(regression):
     assert display.ax_.get_title(loc="left") == f"Mine  ({hidden} more kernels hold {sizes[2:].sum():.0%})"
 
 
+def test_the_share_of_what_is_not_shown_is_that_of_all():
+    display = plots.KernelWeightsDisplay(list("abcd"), [6.0, 3.0, 2.0, 1.0]).plot(most=2)
+    assert display.ax_.get_title(loc="left") == "(2 more kernels hold 25%)"
+    display = plots.KernelWeightsDisplay(list("ab"), [0.0, 0.0]).plot(most=1)
+    assert display.ax_.get_title(loc="left") == "(1 more kernels hold 0%)"
+
+
+NOTHING = {
+    "no bars": lambda: plots.KernelContributionsDisplay([], np.empty((0, 3)), "abc"),
+    "a path of no weights": lambda: plots.RegularizationPathDisplay(
+        [2, 1], [0, 0], np.zeros((2, 3)), list("abc"), None, "w"
+    ),
+    "a path of NaN": lambda: plots.RegularizationPathDisplay(
+        [2, 1], [0, 0], np.full((2, 3), np.nan), list("abc"), 0, "w"
+    ),
+    "an infinite strength": lambda: plots.RegularizationPathDisplay(
+        [np.inf], [0], np.ones((1, 2)), list("ab"), 0, "w"
+    ),
+    "a curve of NaN": lambda: plots.CVCurveDisplay([2, 1], [np.nan] * 2, [np.nan] * 2, 0),
+    "a curve of infinity": lambda: plots.CVCurveDisplay([np.inf] * 2, [-np.inf] * 2, [np.nan] * 2, 0),
+    "spectra of zero": lambda: plots.LayerSpectraDisplay([np.zeros(3)], [np.zeros(3)], [0], [0]),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_has_nothing_to_show_is_drawn_without_a_warning(name):
+    display = NOTHING[name]().plot()
+    display.figure_.canvas.draw()
+
+
 def test_bars_of_contributions_are_their_spread_over_the_rows(regression, classes):
     for model in (regression, classes):
         display = plots.KernelContributionsDisplay.from_estimator(model, X[:20])

@@ -21,6 +21,7 @@ import psutil
 import kernelweave as kw
 from kernelweave.studio.jobs import Queue, is_alive
 from kernelweave.studio.places import Places
+from kernelweave.studio.security import TOKEN_VARIABLE
 from kernelweave.studio.store import Store
 from studio_server import Command, Served, needs_core, slow_request, until
 
@@ -58,7 +59,8 @@ def process_of(served, run_id):
     return psutil.Process(served.studio.store.run(run_id)["pid"])
 
 
-def test_a_run_is_a_detached_process_with_limited_threads(served):
+def test_a_run_is_a_detached_process_with_limited_threads(served, monkeypatch):
+    monkeypatch.setenv(TOKEN_VARIABLE, "a token of the server alone")
     run = served.run(**slow_request())
     going(served.client, run)
     process = process_of(served, run)

@@ -94,7 +94,12 @@ def test_names_of_this_machine_are_accepted(served, host):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"]
+    "origin",
+    [
+        *("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"),
+        *("http://127.0.0.1:{port}.evil.example", "http://127.0.0.1:{port}0", "http://127.0.0.1"),
+        "http://x@127.0.0.1:{port}",
+    ],
 )
 def test_other_origins_are_refused(served, origin):
     origin = origin.format(port=served.port)
@@ -156,6 +161,46 @@ def test_a_token_opens_one_session(served):
     assert 'INSERT INTO "session"' in content
     assert token not in content
     assert served.client.cookies.get(served.access.cookie) not in content
+
+
+def test_sessions_and_tokens_end(tmp_path, monkeypatch):
+    """Also sessions that have been seen before, as long as the server lives."""
+    from types import SimpleNamespace
+
+    from kernelweave.studio import security, store
+
+    access = security.Access(store.Store(tmp_path / "s.sqlite"), tmp_path)
+    now = time.time()
+    session = access.redeem(access.mint())
+    late = access.mint()
+
+    def allowed(seconds):
+        monkeypatch.setattr(time, "time", lambda: now + seconds)
+        return access.allows(SimpleNamespace(cookies={access.cookie: session}, headers={}))
+
+    assert allowed(0)
+    assert allowed(security.SESSION_AGE - 60)
+    assert not allowed(security.SESSION_AGE + 60)
+    assert access.redeem(late) is None
+    access.store.close()
+
+
+def test_joined_tables_are_counted_together(tmp_path):
+    from kernelweave.studio.catalogue import Catalogue
+    from kernelweave.studio.places import Places
+    from kernelweave.studio.schema import Data
+
+    rows = "".join(f"{k},{k}\n" for k in range(20))
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text(f"id,{name}\n{rows}")
+    for cells, fits in ((80, True), (79, False)):
+        catalogue = Catalogue(Places(tmp_path), Limits(cells=cells))
+        ids = [key for key, entry in catalogue.entries().items() if entry.ref.name in ("one.csv", "two.csv")]
+        if fits:
+            assert len(catalogue.join(Data(tables=ids, key="id")).table) == 20
+        else:
+            with pytest.raises(InputError, match="Together the tables have more than 79 cells"):
+                catalogue.join(Data(tables=ids, key="id"))
 
 
 def test_programs_use_a_token_of_their_own(served):
@@ -284,13 +329,23 @@ def test_links_out_of_the_data_folder_are_not_followed(served, tmp_path):
         link.unlink()
 
 
-def test_settings_name_no_files(served):
-    for setting in ({"views": "/etc/passwd"}, {"join": "/etc/passwd"}, {"views": "../views.toml"}):
+def test_settings_name_no_files(served, tmp_path):
+    views, genes, table = (tmp_path / name for name in ("views.toml", "sets.gmt", "other.csv"))
+    # files that a command line would take
+    views.write_text('[views]\nsome = ["alcohol"]\n')
+    genes.write_text("SOME\t\talcohol\tash\n")
+    table.write_text("x,y\n1,2\n")
+    for setting, words in (
+        ({"views": str(views)}, "give the views themselves"),
+        ({"views": str(genes)}, "give the views themselves"),
+        ({"join": str(table)}, "name all tables in `data`"),
+        ({"views": "/etc/passwd"}, "give the views themselves"),
+    ):
         for path in ("/api/kernels", "/api/check", "/api/runs"):
             body = {"data": WINE, "spec": {"target": "target", **setting}}
             answer = served.client.post(path, json=body)
             assert answer.status_code == 422
-            assert "root:" not in answer.text
+            assert words in answer.json()["detail"]
 
 
 # ---- files that are not what they seem ------------------------------------------------------------------------------

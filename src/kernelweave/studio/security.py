@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import re
 import secrets
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,7 +73,7 @@ class Access:
         self.store = store
         self.cookie = f"kernelweave-{_digest(str(folder))[:8]}"
         self._token = _digest(token) if token else ""
-        self._known: set[str] = set()
+        self._known: dict[str, float] = {}
 
     def mint(self) -> str:
         """A token that opens one session."""
@@ -101,9 +102,10 @@ class Access:
         return bool(self._token) and hmac.compare_digest(digest, self._token)
 
     def _knows(self, digest: str) -> bool:
-        if digest not in self._known and self.store.has_session(digest, SESSION_AGE):
-            self._known.add(digest)
-        return digest in self._known
+        begun = self._known.get(digest)
+        if begun is None and (begun := self.store.session_begun(digest)) is not None:
+            self._known[digest] = begun
+        return begun is not None and begun > time.time() - SESSION_AGE
 
     def set_cookie(self, response: Response, session: str) -> None:
         """Hand a session to the browser, out of reach of scripts and of other sites."""

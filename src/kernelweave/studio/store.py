@@ -217,11 +217,10 @@ class Store:
             self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
         )
 
-    def has_session(self, digest: str, age: float) -> bool:
-        """Whether a session is known and not too old."""
-        return bool(
-            self._rows("SELECT 1 FROM session WHERE hash = ? AND created > ?", digest, time.time() - age)
-        )
+    def session_begun(self, digest: str) -> float | None:
+        """When a session began, None where there is no such session."""
+        found = self._rows("SELECT created FROM session WHERE hash = ?", digest)
+        return float(found[0]["created"]) if found else None
 
     def draft(self, name: str) -> Any:
         """A draft, None if there is none."""
