@@ -264,3 +264,80 @@ def test_banks_are_repaired_as_a_whole(similarities):
     assert model.predict(np.arange(20, 30)[:, None]).shape == (10,)
     with pytest.raises(kw.InputError, match="Unknown on_indefinite"):
         kw.KernelBank(similarities, on_indefinite="drop")
+
+
+# ---- precision and scale ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("converted", [False, True])
+def test_tolerances_are_those_of_the_numbers_that_came(rng, dtype, converted):
+    X = rng.normal(size=(60, 20))
+    K = (X @ X.T).astype(dtype)
+    values = np.linalg.eigvalsh(K.astype(np.float64))
+    # low rank in single precision: its rounding alone is beyond the limit for double precision
+    assert values[0] < -1e-8 * values[-1]
+    crooked = K.copy()
+    crooked[3, 7] = np.nextafter(crooked[3, 7], dtype(10.0))
+    if converted and dtype is np.float16:
+        return  # whole numbers are exact in half precision as well: only the dtype can tell
+    for given in (K, crooked):
+        if dtype is np.float32:
+            kw.solve_svc(given.astype(np.float64) if converted else given, np.sign(X[:, 0]), 1.0)
+        gram = gram_from_stack((given.astype(np.float64) if converted else given)[:, :, None])
+        np.testing.assert_allclose(gram.combine(np.ones(1)), K, atol=float(np.finfo(dtype).eps) * 10)
+    # errors beyond the rounding are found in any precision
+    lower, apart = dtype(0.1 * values[-1]), dtype(0.2 * np.abs(K).max())
+    for wrong in (K - lower * np.eye(60, dtype=dtype), K + apart * np.eye(60, k=3, dtype=dtype)):
+        with pytest.raises(kw.InputError):
+            gram_from_stack(wrong[:, :, None])
+
+
+def test_double_precision_keeps_its_limit(rng):
+    X = rng.normal(size=(60, 3))
+    K = X @ X.T
+    shifted = K - 1e-7 * np.linalg.norm(K, 2) * np.eye(60)
+    with pytest.raises(kw.NotPSDError):
+        gram_from_stack(shifted[:, :, None])
+    # whole numbers are exact in single precision, and yet not rounded
+    whole = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) * 2.0**20
+    whole[0, 0] -= 1.0
+    with pytest.raises(kw.NotPSDError):
+        gram_from_stack(whole[:, :, None] + 0.1)
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e160, 1e-160, 1e-310, 5e-324])
+def test_kernels_whose_squares_are_no_numbers_are_refused(rng, factor):
+    X = rng.normal(size=(12, 3))
+    y = X[:, 0]
+    K = factor * np.exp(-np.square(X[:, None] - X[None]).sum(axis=-1))
+    gram = np.stack([np.eye(12), K], axis=2)
+    for solve in (
+        lambda: kw.solve_rls2(gram, y, 1.0),
+        lambda: kw.rls2_path(gram, y),
+        lambda: kw.solve_svm_mkl(gram, np.sign(y), 1.0),
+        lambda: kw.solve_rkl(gram, np.sign(y), 1.0),
+        lambda: kw.solve_svc(K, np.sign(y), 1.0),
+        lambda: kw.solve_meb(K),
+        lambda: kw.MKLRegressor("precomputed").fit(gram, y),
+    ):
+        with pytest.raises(
+            kw.InputError, match="must have its largest diagonal entry between 1e-150 and 1e\\+150"
+        ):
+            solve()
+    # a zero kernel is no matter of scale
+    assert as_gram(np.zeros((12, 12, 1))).trace() == 0.0
+
+
+def test_nan_in_rows_that_are_only_predicted_is_an_error(rng):
+    X = rng.normal(size=(30, 2))
+    stack = X[:, None, :] * X[None, :, :]
+    stack[25:, :, 1] = np.nan
+    stack[:, 25:, 1] = np.nan
+    model = kw.MKLClassifier(kw.KernelBank(stack, names=["a", "b"]), "uniform").fit(
+        np.arange(20)[:, None], X[:20, 0] > 0
+    )
+    assert len(model.predict(np.arange(20, 25)[:, None])) == 5
+    for ask in (model.predict, model.decision_function, model.kernel_contributions):
+        with pytest.raises(kw.InputError, match=r"KernelBank must be finite.*'b'"):
+            ask(np.arange(22, 27)[:, None])

@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: Kernels with a largest diagonal entry below it, or above its inverse, have squares that are 0 or infinite.
+SMALLEST = 1e-150
+
+
 def check_finite(array: NDArray[Any], name: str) -> None:
     """Raise if a float array holds NaN or infinity, with the number of bad entries."""
     if np.isfinite(array).all():
@@ -227,6 +231,12 @@ def check_kernel_matrix(K: ArrayLike, *, name: str = "K", tol: float = 1e-8) -> 
 def _refuse_negative_or_distance(
     diagonal: NDArray[np.float64], row: NDArray[np.float64], label: str, tol: float
 ) -> None:
+    largest = float(np.abs(diagonal).max())
+    if largest > 1.0 / SMALLEST or 0.0 < largest < SMALLEST:
+        raise InputError(
+            f"{label} must have its largest diagonal entry between {SMALLEST:g} and {1 / SMALLEST:g}, or be zero, "
+            f"because squares of its entries are needed, got {largest:.3g}. Multiply it by a factor."
+        )
     size = float(np.abs(row).max()) + float(np.abs(diagonal).max())
     if size > 0 and np.abs(diagonal).max() <= tol * size and len(diagonal) > 1:
         raise NotPSDError(
@@ -238,6 +248,24 @@ def _refuse_negative_or_distance(
             f"{label} has a negative diagonal entry ({diagonal.min():.3g}), so it is not positive "
             "semidefinite. Check that it holds similarities k(x, z), not distances."
         )
+
+
+def rounding_tol(values: ArrayLike, *, tol: float = 1e-8) -> float:
+    """Relative errors that a matrix may have by its rounding: `tol`, or more where it holds single or half precision.
+
+    Values are looked at too: what was float32 once may have been converted on its way.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        return tol
+    if array.dtype.itemsize >= 8:
+        with np.errstate(over="ignore", under="ignore"):
+            single = (array.astype(np.float32) == array).all()
+            # small whole numbers are exact in every precision
+            if not single or (array.astype(np.float16) == array).all():
+                return tol
+        return max(tol, 32.0 * float(np.finfo(np.float32).eps))
+    return max(tol, 32.0 * float(np.finfo(array.dtype).eps))
 
 
 def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:

@@ -425,7 +425,7 @@ class KernelBank:
     ----------
     stack : array of shape (n_total, n_total, n_kernels)
         Symmetric PSD matrices, kernels last, over all samples that will ever be used (training and test).
-        Checked for symmetry and NaN when a model is fitted.
+        Checked for symmetry and NaN when a model is fitted, and for NaN when it predicts.
     names : sequence of str, optional
         One name per kernel.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
@@ -521,10 +521,20 @@ class BankSource(Source):
 
     def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         for m in kernels:
-            yield slice(0, len(queries)), int(m), self.bank.stack[queries[:, None], self.index, int(m)]
+            K = self._finite(self.bank.stack[queries[:, None], self.index, int(m)], int(m))
+            yield slice(0, len(queries)), int(m), K
 
     def query_diagonal(self, queries: NDArray[np.int64], m: int) -> Array:
-        return self.bank.stack[queries, queries, m]
+        return self._finite(self.bank.stack[queries, queries, m], m)
+
+    def _finite(self, values: Array, m: int) -> Array:
+        """Return values of the bank for rows that no fit has looked at, or raise."""
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"The KernelBank must be finite in the rows that are asked for, got NaN or infinity in kernel "
+                f"{self.names[m]!r}. Leave these rows out, or compute their values."
+            )
+        return values
 
 
 class StackSource(Source):

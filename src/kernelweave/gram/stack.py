@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
-from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd
+from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram.base import Array, Gram
@@ -33,7 +34,8 @@ def gram_from_stack(
     psd : bool, default=True
         Check that every matrix is positive semidefinite: a Cholesky factorisation each.
     symmetry_tol : float, default=1e-8
-        Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged.
+        Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged. Numbers of
+        single or half precision may differ by their rounding.
 
     Raises
     ------
@@ -41,10 +43,11 @@ def gram_from_stack(
         Wrong shape, NaN or infinity, asymmetric matrices.
     NotPSDError
         A matrix that is not positive semidefinite: negative diagonal, zero diagonal with nonzero entries as in a
-        distance matrix, an eigenvalue below -1e-8 times the largest.
+        distance matrix, an eigenvalue below -1e-8 times the largest (or the rounding of single and half precision).
     """
     stack = check_gram_stack(gram)
     n, _, n_kernels = stack.shape
+    given = np.asarray(gram).reshape(stack.shape)
     builder = Builder(n, n_kernels)
     for first in range(0, n_kernels, TOGETHER):
         members = range(first, min(first + TOGETHER, n_kernels))
@@ -52,15 +55,19 @@ def gram_from_stack(
         asym, size, bad = np.empty((3, len(members)))
         core.pack(stack[:, :, first : members.stop], packed, asym, size, bad)
         dense = PackedGram(packed, n)
-        _check_packed(dense, first, asym, size, bad, symmetry_tol)
+        # most kernels pass as they are; the others are looked at once more
+        tol = np.full(len(members), symmetry_tol)
+        for k in np.flatnonzero(asym > symmetry_tol * size):
+            tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
+        _check_packed(dense, first, asym, size, bad, tol)
         if psd:
-            check_semidefinite(dense, [str(m) for m in members])
+            check_semidefinite(dense, [str(m) for m in members], given[:, :, first : members.stop])
         builder.keep_triangles(list(members), max_rank=None if reduce else 0)
     return builder.finish()
 
 
 def _check_packed(
-    dense: PackedGram, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: float
+    dense: PackedGram, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: Array
 ) -> None:
     """Raise for what `pack` met in kernels from number `first` on."""
     if bad.any():
@@ -76,7 +83,7 @@ def _check_packed(
             f"{size[m]:.3g}. A cross-Gram belongs into predict; for training pass K(X_train, X_train)."
         )
     largest = dense.diagonal().max(axis=1)
-    impossible = size > largest * (1 + 1e-6) + np.finfo(float).tiny
+    impossible = size > largest * (1 + np.maximum(1e-6, symmetry_tol)) + np.finfo(float).tiny
     if impossible.any():
         m = int(np.argmax(impossible))
         raise NotPSDError(
@@ -85,8 +92,11 @@ def _check_packed(
         )
 
 
-def check_semidefinite(gram: PackedGram, names: Sequence[str]) -> None:
-    """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one."""
+def check_semidefinite(gram: PackedGram, names: Sequence[str], given: NDArray[Any] | None = None) -> None:
+    """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one.
+
+    What was `given`, (n, n, n_kernels), says in which precision the numbers came.
+    """
     n = gram.n_samples
     work = np.empty((n, n))
     weights = np.zeros(gram.n_kernels)
@@ -97,7 +107,8 @@ def check_semidefinite(gram: PackedGram, names: Sequence[str]) -> None:
             upper.reshape(-1)[:: n + 1] += 1e-8 * bound
             _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
             if info != 0 and bound > 0:
-                check_psd(gram.combine(weights), f"Kernel {names[m]}")
+                tol = 1e-8 if given is None else rounding_tol(given[:, :, m])
+                check_psd(gram.combine(weights), f"Kernel {names[m]}", tol=tol)
             weights[m] = 0.0
 
 

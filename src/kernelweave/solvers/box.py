@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_finite, check_kernel_matrix, check_known
+from kernelweave._checks import InputError, check_finite, check_kernel_matrix, check_known, rounding_tol
 from kernelweave._loops import core
 from kernelweave.gram.repair import REMEDIES, repair
 
@@ -131,7 +131,7 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
         asymmetry, size, bad = core.inspect(matrix)
         if bad:
             check_finite(matrix, "K")
-        if asymmetry > symmetry_tol * size:
+        if asymmetry > symmetry_tol * size and asymmetry > rounding_tol(K, tol=symmetry_tol) * size:
             raise InputError(
                 f"`K` must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
                 "Pass (K + K.T) / 2 if the difference is rounding, or K(X_train, X_train) if it is a cross-Gram."
