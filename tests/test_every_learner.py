@@ -333,10 +333,11 @@ def test_the_optimum_lies_between_the_bounds(case, rng):
     for problem in (make_problem(case, rng), make_problem(case, rng, weighted=False)):
         solution = case.solve(problem)
         found, optimum = solution.found, solution.optimum()
-        # measured: the cone solver is within 4e-8 of what these learners reach
-        assert found.dual <= optimum * (1 + 1e-7)
-        assert found.primal >= optimum * (1 - 1e-7)
-        assert found.primal <= optimum * (1 + 1e-7) + found.gap
+        # measured for the cone solver: within 4e-8, and 1.5e-7 for RKL, where the processor decides its last digits
+        slack = 1e-6 if case.name == "rkl" else 1e-7
+        assert found.dual <= optimum * (1 + slack)
+        assert found.primal >= optimum * (1 - slack)
+        assert found.primal <= optimum * (1 + slack) + found.gap
         assert found.gap >= 0
         assert found.primal == pytest.approx(found.dual + found.gap, rel=1e-12)
         assert found.primal == pytest.approx(solution.objective(), rel=1e-7)
