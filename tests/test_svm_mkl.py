@@ -104,10 +104,11 @@ def check(result, gram, y, costs, weight_set="simplex", *, loss=HINGE, tol=None,
     assert result.n_machines >= 1
 
 
-def agree(result, lower, tol, slack=2e-8):
+def agree(result, lower, tol, slack=2e-7):
     """The optimum lies between the bound of the cone solver and every primal value, and above every dual value.
 
-    Measured over all cases here: the bound is within 4e-9 of the optimum, slack leaves a factor of five.
+    Measured over all cases here: the bound is within 4e-9 of the optimum, and within 5.1e-8 on another processor, where
+    the cone solver stops earlier; slack leaves a factor of four.
     """
     assert result.primal >= lower * (1 - 1e-10)
     assert result.primal <= lower * (1 + tol + slack)
