@@ -95,7 +95,7 @@ test-noext: $(STAMPS)/group-test
 	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARRAYS) $(ARGS)
 
 quick: lint layers types $(STAMPS)/group-test
-	$(BIN)/python -m pytest -q -n $(JOBS) $(ARRAYS) tests/test_kernels.py $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)
 
 # ---- quality ---------------------------------------------------------------------------------------------------
 

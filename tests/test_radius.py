@@ -217,6 +217,7 @@ def test_distances_between_large_values_are_not_negative(rng):
 # ---- stationarity ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["kl-c", "kl-c-eq10"])
 @pytest.mark.parametrize(("norm", "measure"), [(1, on_simplex), (2, on_sphere)])
 def test_stationary_points_of_two_kernels(problem, kind, norm, measure):
@@ -295,6 +296,7 @@ def test_the_others_see_the_scale(problem):
     assert do[0] == pytest.approx(10.0 * do[1], rel=1e-5)  # inversely proportional
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["newton", "spectral"])
 def test_norms_name_the_same_kernel(problem, step):
     stack, y = problem
@@ -377,6 +379,7 @@ def test_the_gap_of_rkl_holds_on_the_way(problem, most):
     assert found.primal >= optimum * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_any_start_ends_at_the_same_optimum(problem, rng):
     """Local solutions of RKL are global, also those of the published projected gradient."""
     stack, y = problem

@@ -118,6 +118,7 @@ def agree(result, lower, tol, slack=2e-7):
 # ---- independent optima ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed"])
 def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
@@ -134,6 +135,7 @@ def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
             agree(result, lower, tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0], ids=["4/3", "2", "4"])
 def test_values_of_the_cone_solver_on_balls(p, loss, rng):
@@ -147,6 +149,7 @@ def test_values_of_the_cone_solver_on_balls(p, loss, rng):
         assert np.linalg.norm(result.weights, p) == pytest.approx(1, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("share", [1.5, 2.0, 4.0, 7.5])
 def test_values_of_the_cone_solver_on_capped_simplices(share, loss, rng):
@@ -201,6 +204,7 @@ ALL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gap_is_never_below_the_error(weight_set, method, loss, rng):
@@ -775,6 +779,7 @@ def test_machines_that_do_not_answer_to_a_step_are_asked_for_more(seed):
     assert np.count_nonzero(result.weights) <= 13  # measured: 11 and 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_kernels_whose_scales_differ_by_1e8(loss, rng):
     gram, y, t = make_data("dense", rng)
