@@ -456,9 +456,9 @@ def test_refusals(method, rng):
             method(*arguments)
     for options, message in (
         ({"scale": np.ones(2)}, "`scale` must hold one factor"),
-        ({"scale": np.zeros(gram.shape[2])}, "`scale` must be positive"),
+        ({"scale": np.zeros(gram.shape[2])}, "`scale` must be finite positive"),
         ({"sample_weight": np.ones(29)}, "`sample_weight` must have"),
-        ({"sample_weight": -np.ones(30)}, "`sample_weight` must be nonnegative"),
+        ({"sample_weight": -np.ones(30)}, "`sample_weight` must be finite nonnegative"),
         ({"sample_weight": np.zeros(30)}, "`sample_weight` must leave"),
         ({"sample_weight": (y > 0).astype(float)}, "`y` must"),
     ):

@@ -86,7 +86,7 @@ def test_refusals(tables):
     with pytest.raises(AttributeError) as error:
         fitted.predict_proba(new)
     assert "call calibrate() after fit" in str(error.value.__cause__)
-    with pytest.raises(InputError, match="Unknown method 'sigmoid'"):
+    with pytest.raises(InputError, match=r"`method` must be .*got 'sigmoid'"):
         fitted.calibrate("sigmoid")
     with pytest.raises(InputError, match="at most the number of rows of the smallest class"):
         fitted.calibrate(cv=len(y))

@@ -159,9 +159,9 @@ def test_unknown_names_and_settings():
         datasets.load("hart")
     with pytest.raises(InputError, match="not used by the protocol 'mlmkl'"):
         datasets.load("heart", protocol="mlmkl")
-    with pytest.raises(InputError, match="'drop', 'keep'"):
+    with pytest.raises(InputError, match="'drop' or 'keep'"):
         datasets.load("heart", missing="impute")
-    with pytest.raises(InputError, match="Unknown protocol"):
+    with pytest.raises(InputError, match="`protocol` must be"):
         datasets.names("svm")
 
 

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF as SkRBF
@@ -701,3 +702,64 @@ def test_the_certificate_is_that_of_the_solver(rng, kind):
     assert 0 <= model.gap_ <= 1e-10 * model.objective_ * (1 + 1e-9)
     assert model.status_ == "converged"
     assert model.n_kernels_ == len(BANK)
+
+
+# ---- what is left after a fit ------------------------------------------------------------------------
+
+
+def left_by_fit(model):
+    return {name for name in vars(model) if name.endswith("_") or name.startswith("_")} - {
+        "_callback_fit_ctx"
+    }
+
+
+@pytest.mark.parametrize("cls", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda X, y: (X * np.nan, y, None),
+        lambda X, y: (X, y[:-1], None),
+        lambda X, y: (X, y * 0.0 if y.dtype.kind == "i" else y * np.nan, None),
+        lambda X, y: (X, y, np.zeros(len(y))),
+        lambda X, y: (X[:3], y[:3], None),
+    ],
+    ids=["NaN rows", "short y", "useless y", "no weight", "far too few rows"],
+)
+def test_a_failed_fit_leaves_no_trace_of_any_fit(rng, cls, spoil):
+    X = rng.normal(size=(24, 2))
+    y = (X[:, 0] > 0).astype(int) if "Classifier" in cls.__name__ else X[:, 0]
+    more = {"alphas": [1.0, 0.1], "cv": 4} if "CV" in cls.__name__ else {}
+    kernels = [Linear()] if more else [Linear(), RBF(0.5)]
+    model = cls(kernels, **more)
+    if not more:
+        model.learner = kw.learners.RLS2(1.0)
+    model.fit(X, y)
+    assert left_by_fit(model)
+    bad_X, bad_y, weight = spoil(X, y)
+    if len(bad_X) == 3 and not more:
+        model.kernels = ["no kernel"]  # fails after the rows are read
+    with pytest.raises(ValueError):  # noqa: PT011  which one is the matter of other tests
+        model.fit(bad_X, bad_y, weight)
+    assert not left_by_fit(model)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_what_was_fitted_does_not_follow_parameters_set_later(rng):
+    """Calibration, paths and predictions are those of the fitted model, whatever `set_params` says since."""
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0, 1, 0)
+    kernels = [Linear(), RBF(0.5)]
+    settings = {"learner": kw.learners.SimpleMKL(C=3.0), "normalize": "trace"}
+    plain, changed = (kw.MKLClassifier(kernels, **settings).fit(X, y) for _ in range(2))
+    changed.set_params(learner="rls2", normalize="cosine", kernels="precomputed")
+    new = rng.normal(size=(10, 2))
+    np.testing.assert_array_equal(changed.decision_function(new), plain.decision_function(new))
+    np.testing.assert_array_equal(
+        changed.calibrate().predict_proba(new), plain.calibrate().predict_proba(new)
+    )
+    paths = [kw.inspection.regularization_path(model, alphas=[1.0, 0.1]) for model in (plain, changed)]
+    np.testing.assert_array_equal(paths[0].weights, paths[1].weights)
+    # a learner that is changed in place is another one as well
+    plain.learner.C = 1e-3
+    np.testing.assert_array_equal(plain.calibrate().predict_proba(new), changed.predict_proba(new))

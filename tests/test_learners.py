@@ -14,8 +14,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import kernelweave as kw
 from kernelweave import InputError, learners
-from kernelweave.kernels import RBF, Linear
+from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS, alignment
+from kernelweave.learners.folds import deal
 
 MARGIN = [name for name in LEARNERS if name != "rls2"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
@@ -235,7 +236,10 @@ def test_paths_choose_C(cancer):
     model = kw.MKLClassifierCV(learner="simple", alphas=1.0 / np.array([0.01, 0.1, 1.0, 10.0]), cv=3).fit(
         train, y
     )
-    assert model.C_ in (0.01, 0.1, 1.0, 10.0) or pytest.approx(1.0 / model.alpha_) == model.C_
+    # the C that was asked for and scored best, not only the inverse of some alpha
+    Cs = 1.0 / model.cv_results_["alpha"]
+    np.testing.assert_allclose(np.sort(Cs), [0.01, 0.1, 1.0, 10.0], rtol=1e-12)
+    assert pytest.approx(Cs[int(np.argmax(model.cv_results_["mean_test_score"]))], rel=1e-12) == model.C_
     assert len(model.cv_results_["mean_test_score"]) == 4
     assert model.score(test, truth) > 0.88
     from kernelweave.inspection import regularization_path
@@ -253,10 +257,22 @@ def test_class_and_sample_weights_are_costs(cancer):
     one = kw.MKLClassifier(learner="simple").fit(train, y, sample_weight=weights)
     two = kw.MKLClassifier(learner="simple").fit(train[repeated], y[repeated])
     np.testing.assert_allclose(one.decision_function(train), two.decision_function(train), atol=1e-4)
-    balanced = kw.MKLClassifier(learner="simple", class_weight="balanced").fit(train, y)
-    plain = kw.MKLClassifier(learner="simple").fit(train, y)
-    rare = y == 0
-    assert (balanced.predict(train)[rare] == 0).sum() >= (plain.predict(train)[rare] == 0).sum()
+
+
+def test_balanced_classes_weigh_the_same_in_all(rng):
+    """Balanced weights make the total of both classes equal, with the weights of rows counted in."""
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0.8, 1, 0)
+    weights = np.where(y == 1, 1.0, 3.0) * rng.integers(1, 4, size=60)
+    balanced = kw.MKLClassifier([Linear()], "simple", class_weight="balanced").fit(X, y, weights)
+    total = np.array([weights[y == k].sum() for k in (0, 1)])
+    by_hand = weights * (weights.sum() / (2.0 * total))[y]
+    expected = kw.MKLClassifier([Linear()], "simple").fit(X, y, by_hand)
+    np.testing.assert_allclose(balanced.decision_function(X), expected.decision_function(X), atol=1e-6)
+    for other in (weights, weights * (60 / (2.0 * np.bincount(y)))[y]):
+        # neither plain weights nor those of classes counted by rows alone
+        plain = kw.MKLClassifier([Linear()], "simple").fit(X, y, other)
+        assert np.abs(balanced.decision_function(X) - plain.decision_function(X)).max() > 1e-2
 
 
 def test_probabilities_by_calibration(cancer):
@@ -293,18 +309,18 @@ def test_models_are_saved_and_loaded(cancer, tmp_path):
 
 @pytest.mark.parametrize(("learner", "message"), [
     (learners.SimpleMKL(C=0), "C"),
-    (learners.SimpleMKL(solver="fast"), "Unknown solver"),
+    (learners.SimpleMKL(solver="fast"), "`solver` must be 'auto'"),
     (learners.SimpleMKL(tol=0), "tol"),
     (learners.SimpleMKL(max_iter=0), "max_iter"),
-    (learners.LpMKL(p=0.5), "`p` must be at least 1"),
+    (learners.LpMKL(p=0.5), "`p` must be a finite number >= 1"),
     (learners.SoftMarginMKL(theta=1.5), "`theta` must be"),
     (learners.BestKernel(n_folds=1), "n_folds"),
-    (learners.EasyMKL(lam=0.0), "`lam` must be above 0"),
-    (learners.EasyMKL(lam=1.5), "`lam` must be above 0"),
+    (learners.EasyMKL(lam=0.0), "`lam` must be a number > 0 and <= 1"),
+    (learners.EasyMKL(lam=1.5), "`lam` must be a number > 0 and <= 1"),
     (learners.RKL(norm=3), "`norm` must be 1, 2 or None"),
-    (learners.ChapelleRadius(norm=None), "depends on the scale"),
-    (learners.ChapelleRadius(variant="x"), "Unknown variant"),
-    (learners.DoRadius(step="x"), "Unknown step"),
+    (learners.ChapelleRadius(norm=None), "`norm` must be 1 or 2"),
+    (learners.ChapelleRadius(variant="x"), "`variant` must be"),
+    (learners.DoRadius(step="x"), "`step` must be"),
 ], ids=lambda value: type(value).__name__ if not isinstance(value, str) else "")  # fmt: skip
 def test_bad_parameters(learner, message, rng):
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
@@ -339,3 +355,69 @@ def test_folds_of_equal_rows(name):
         warnings.simplefilter("error", RuntimeWarning)
         model = kw.MKLClassifier(learner=name).fit(X, y)
     assert len(set(model.decision_function(X))) == 1
+
+
+# ---- folds inside a fit ----------------------------------------------------------------------------
+
+
+def permuted_and_repeated(rng, n):
+    order = rng.permutation(n)
+    return order, np.concatenate([order, order[: n // 3]])
+
+
+@pytest.mark.parametrize(
+    ("learner", "normalize"),
+    [(learners.BestKernel(), "mean-diagonal"), (learners.MLMKL(C=2.0, tol=1e-2), "cosine")],
+    ids=["best", "mlmkl"],
+)
+@pytest.mark.parametrize("form", ["table", "bank"])
+def test_learners_that_validate_do_not_see_the_order_of_rows(rng, learner, normalize, form):
+    X = rng.normal(size=(45, 3))
+    # noise, so that folds decide; every kernel has the same diagonal everywhere
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=45) > 0, 1, -1)
+    gammas = (0.05, 0.3, 1.5)
+    if form == "table":
+        kernels, rows = [RBF(gamma) for gamma in gammas], X
+    else:
+        stack = np.stack([RBF(gamma)(X) for gamma in gammas], axis=2)
+        kernels, rows = kw.KernelBank(stack), np.arange(45)[:, None]
+    found = []
+    for order in (np.arange(45), rng.permutation(45), rng.permutation(45)):
+        model = kw.MKLClassifier(kernels, learner, normalize=normalize).fit(rows[order], y[order])
+        found.append(model.decision_function(rows))
+    # measured: at most 6e-9, by machines that stop at their tolerance
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-6 * np.abs(found[0]).max())
+
+
+def test_weights_of_rows_count_where_learners_validate(rng):
+    """A weight is a repetition of the row: the choice of the best kernel, its folds and losses included."""
+    chosen = []
+    for seed in range(6):
+        own = np.random.default_rng(seed)
+        X = own.normal(size=(30, 2))
+        y = np.where(np.where(own.random(30) < 0.5, X[:, 0], X[:, 0] * X[:, 1]) > 0, 1, -1)
+        times = own.integers(1, 8, size=30)
+        rows = np.repeat(np.arange(30), times)
+        kernels = [Linear(), Polynomial(degree=2, coef0=0.0), RBF(5.0)]
+        best = learners.BestKernel(C=1.0)
+        plain, weighted, repeated = (
+            kw.MKLClassifier(kernels, best).fit(X[index], y[index], sample_weight=weight)
+            for index, weight in ((np.arange(30), None), (np.arange(30), times), (rows, None))
+        )
+        np.testing.assert_array_equal(weighted.weights_, repeated.weights_)
+        chosen.append((plain.weights_ != weighted.weights_).any())
+    assert any(chosen), "weights that never matter would not be missed"
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+def test_dealt_folds_share_out_rows(rng, stratify):
+    content, y = rng.integers(0, 12, size=40), np.where(rng.random(40) > 0.5, 1.0, -1.0)
+    folds = deal(content, y, 4, stratify=stratify)
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(40))
+    for key in zip(content, y, strict=True):
+        equal = np.flatnonzero((content == key[0]) & (y == key[1]))
+        assert sum(len(np.intersect1d(equal, fold)) > 0 for fold in folds) == 1
+    order = rng.permutation(40)
+    again = deal(content[order], y[order], 4, stratify=stratify)
+    assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
+    assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1

@@ -463,8 +463,8 @@ def test_refusals(problem):
     stack, y = problem
     for change, message in [
         ({"norm": 3}, "`norm` must be 1, 2 or None"),
-        ({"kind": "radius"}, "Unknown kind"),
-        ({"step": "fast"}, "Unknown step"),
+        ({"kind": "radius"}, "`kind` must be"),
+        ({"step": "fast"}, "`step` must be"),
         ({"kind": "do", "norm": 2}, "needs norm=1: its value depends on the scale"),
         ({"kind": "margin", "norm": 2}, "needs norm=1"),
         ({"kind": "kl-c", "norm": None}, "needs norm=1 or 2"),
@@ -473,7 +473,7 @@ def test_refusals(problem):
         ({"kind": "kl-c", "step": "newton"}, "step='newton' is for"),
         ({"kind": "kl-c", "loss": "epsilon-insensitive"}, "for classification"),
         ({"start": np.zeros(stack.shape[2])}, "not all zero"),
-        ({"scale": np.zeros(stack.shape[2])}, "`scale` must be positive"),
+        ({"scale": np.zeros(stack.shape[2])}, "`scale` must be finite positive"),
         ({"ridge": -1.0}, "ridge"),
     ]:
         with pytest.raises(InputError, match=message):

@@ -367,7 +367,7 @@ def test_bad_kernels_are_refused(kind, rng):
         (lambda K: np.where(np.eye(30) > 0, np.nan, K), "30 NaN"),
         (lambda K: np.where(np.arange(30) == 3, np.inf, K), "infinity"),
         (lambda K: K + np.triu(np.ones((30, 30)), 1), "symmetric"),
-        (lambda K: np.array([["a"] * 30] * 30), "numeric"),
+        (lambda K: np.array([["a"] * 30] * 30), "real numbers"),
     ):
         with pytest.raises(kw.InputError, match=message):
             solve(kind, change(K), y, t, 1.0)
@@ -427,7 +427,7 @@ def test_bad_labels_are_refused(machine, rng):
 
 def test_bad_targets_are_refused(rng):
     K, _, t = make_data(30, rng)
-    for targets, message in ((t[:-1], "one entry per row"), (["a"] * 30, "numeric"), (t * np.nan, "NaN")):
+    for targets, message in ((t[:-1], "one entry per row"), (["a"] * 30, "got text"), (t * np.nan, "NaN")):
         with pytest.raises(kw.InputError, match=message):
             kw.solve_svr(K, targets, 1.0, 0.1)
     for epsilon in (-0.1, np.nan, np.inf, "a"):

@@ -153,7 +153,10 @@ def test_table_pickles_and_is_frozen(table):
     ("kwargs", "message"),
     [
         ({"values": [1.0, 2.0]}, r"shape \(n_rows, n_columns\), got \(2,\)"),
-        ({"values": [[1.0, 2.0]], "names": ("a",)}, r"`names` must have one entry per column \(2\), got 1"),
+        (
+            {"values": [[1.0, 2.0]], "names": ("a",)},
+            r"`names` must have one entry per column \(n_columns=2\), got 1",
+        ),
         (
             {"values": [[1.0, 2.0]], "levels": (0, 0, 0)},
             r"`levels` must have one entry per column \(2\), got 3",

@@ -5,17 +5,27 @@ Every message has three parts: what was expected, what came, what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._errors import InputError, NotPSDError, check_known
+from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, Whole, check_value, shown
 
 __all__ = [
+    "Floats",
     "InputError",
+    "Labels",
     "NotPSDError",
+    "RowWeights",
+    "Scale",
+    "Start",
+    "Strengths",
+    "Targets",
+    "as_floats",
     "check_alpha",
     "check_gram_stack",
     "check_kernel_matrix",
@@ -35,6 +45,120 @@ __all__ = [
 SMALLEST = 1e-150
 
 
+def _floats(values: Any) -> NDArray[np.float64]:
+    """Numbers as a float array; raises `Unfit` with what was found instead."""
+    found = ""
+    try:
+        array = np.asarray(values)
+        text = array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.flat)
+        if array.dtype.kind in "biufO" and not text:
+            return np.asarray(array, dtype=np.float64)
+        found = _KINDS.get("U" if text else array.dtype.kind, "")
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise Unfit("Encode it as numbers, in rows of equal length.", found)
+
+
+#: What arrays hold that hold no numbers.
+_KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
+
+
+def as_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """Numbers as a float array, not copied where they are one; text, dates, complex numbers are refused."""
+    try:
+        return _floats(values)
+    except Unfit as unfit:
+        got = unfit.got or shown(values)
+        raise InputError(f"`{name}` must be an array of real numbers, got {got}. {unfit.remedy}") from None
+
+
+@dataclass(frozen=True)
+class Floats(Rule):
+    """An array of finite real numbers, none of them larger than `LARGEST_NUMBER`.
+
+    Attributes
+    ----------
+    ndim : tuple of int
+        Numbers of dimensions that are possible.
+    least, above : float or None
+        Lower bound of every number.
+    smallest : float
+        Smaller numbers are refused, other than zero.
+    what : str
+        What it holds, for messages.
+    """
+
+    ndim: tuple[int, ...] = (1,)
+    least: float | None = None
+    above: float | None = None
+    smallest: float = 0.0
+    what: str = "numbers"
+
+    def read(self, value: Any) -> NDArray[np.float64]:
+        if value is None:
+            raise Unfit
+        array = _floats(value)
+        if array.ndim not in self.ndim or array.size == 0:
+            raise Unfit("", f"shape {array.shape}")
+        size = np.abs(array)
+        if not (size <= LARGEST_NUMBER).all():
+            n_nan, n_inf = int(np.isnan(size).sum()), int(np.isinf(size).sum())
+            if n_nan or n_inf:
+                raise Unfit(
+                    "Impute or drop them first.",
+                    f"{n_nan} NaN and {n_inf} infinity among {array.size} entries",
+                )
+            raise Unfit("Its square overflows: divide by a constant first.", f"{float(size.max()):.3g}")
+        if self.least is not None and not (array >= self.least).all():
+            raise Unfit("", f"{int((array < self.least).sum())} numbers < {self.least:g}")
+        if self.smallest and not ((size == 0) | (size >= self.smallest)).all():
+            least = float(size[size > 0].min())
+            raise Unfit(f"Numbers below {self.smallest:g} underflow in products: use 0.", f"{least:.3g}")
+        if self.above is not None and not (array > self.above).all():
+            raise Unfit("", f"{int((array <= self.above).sum())} numbers <= {self.above:g}")
+        return array
+
+    def words(self) -> str:
+        shape = " or ".join(f"{d}D" for d in self.ndim)
+        bound = "" if self.least is None or self.what != "numbers" else f" >= {self.least:g}"
+        bound += "" if self.above is None or self.what != "numbers" else f" > {self.above:g}"
+        return f"finite {self.what}{bound} in a {shape} array"
+
+
+@dataclass(frozen=True)
+class Strengths(Rule):
+    """A list of strengths of regularisation, or one: numbers above zero, infinity included."""
+
+    def read(self, value: Any) -> NDArray[np.float64]:
+        if value is None:
+            raise Unfit
+        values = np.atleast_1d(_floats(value))
+        if values.ndim != 1 or not len(values):
+            raise Unfit("", f"shape {values.shape}")
+        if not (values > 0).all():
+            raise Unfit("", f"{values[~(values > 0)][0]}")
+        return values
+
+    def words(self) -> str:
+        return "a non-empty list of numbers > 0 (float('inf') is allowed)"
+
+
+#: Targets or labels, one for each row.
+Targets = Annotated[ArrayLike, Floats()]
+#: Labels of two classes.
+Labels = Annotated[ArrayLike, Floats(what="labels -1 and +1")]
+#: Weights of rows, or None for equal ones.
+RowWeights = Annotated[
+    ArrayLike | None, Floats(least=0.0, smallest=1.0 / LARGEST_NUMBER, what="nonnegative numbers") | None
+]
+#: Factors of kernels, or None for ones.
+Scale = Annotated[
+    ArrayLike | None, Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers") | None
+]
+#: Where a solver starts, or None.
+Start = Annotated[ArrayLike | None, Floats() | None]
+
+
 def check_finite(array: NDArray[Any], name: str) -> None:
     """Raise if a float array holds NaN or infinity, with the number of bad entries."""
     if np.isfinite(array).all():
@@ -47,57 +171,55 @@ def check_finite(array: NDArray[Any], name: str) -> None:
     )
 
 
+def check_size(array: NDArray[Any], name: str) -> None:
+    """Raise if a finite array holds numbers whose squares overflow."""
+    size = np.abs(array)
+    largest = float(size.max(initial=0.0))
+    if name == "sample_weight" and ((size > 0) & (size < 1.0 / LARGEST_NUMBER)).any():
+        raise InputError(
+            f"`sample_weight` must not hold numbers below {1.0 / LARGEST_NUMBER:g}, got "
+            f"{size[size > 0].min():.3g}, which underflows in products. Use 0."
+        )
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"`{name}` must not exceed {LARGEST_NUMBER:g} in size, got {largest:.3g}, whose square overflows. "
+            "Divide by a constant first."
+        )
+
+
 def check_alpha(alpha: float, name: str = "alpha") -> float:
     """Return a regularisation strength as a float in (0, inf]."""
-    try:
-        value = float(alpha)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be a positive number, got {alpha!r}.") from None
-    if not value > 0:  # also catches NaN
-        raise InputError(f"`{name}` must be > 0 (float('inf') is allowed), got {value!r}.")
-    return value
+    number: float = check_value(Number(above=0, infinite=True), name, alpha)
+    return number
 
 
 def check_tol(tol: float) -> float:
     """Return a relative gap tolerance in (0, 1)."""
-    try:
-        value = float(tol)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not 0 < value < 1:
-        raise InputError(f"`tol` is a relative gap and must lie in (0, 1), got {tol!r}.")
-    return value
+    number: float = check_value(Number(above=0, below=1, remedy="It is a relative gap."), "tol", tol)
+    return number
 
 
 def check_positive(value: float, name: str, *, zero: bool = False) -> float:
     """Return a finite number > 0, or >= 0 when `zero` is allowed."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0 <= number < float("inf") or (number == 0 and not zero):
-        bound = ">= 0" if zero else "> 0"
-        raise InputError(f"`{name}` must be a finite number {bound}, got {value!r}.")
+    number: float = check_value(Number(least=0) if zero else Number(above=0), name, value)
     return number
 
 
 def check_share(value: float, name: str) -> float:
     """Return a share in [0, 1)."""
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be a number from 0 up to 1, got {value!r}.") from None
-    if not 0 <= share < 1:
-        raise InputError(f"`{name}` must be a number from 0 up to 1, got {value!r}.")
-    return share
+    number: float = check_value(Number(least=0, below=1), name, value)
+    return number
+
+
+def check_whole(value: int, name: str, least: int) -> int:
+    """Return a whole number."""
+    number: int = check_value(Whole(least), name, value)
+    return number
 
 
 def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[np.float64], bool]:
     """Return targets as a finite float array (n_samples, n_outputs) and whether they came as one column."""
-    try:
-        targets = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("`y` must be numeric. Encode labels as numbers, or use MKLClassifier.") from None
+    targets = as_floats(y, "y")
     single = targets.ndim == 1
     if targets.ndim not in (1, 2) or targets.size == 0:
         raise InputError(f"`y` must have shape (n_samples,) or (n_samples, n_outputs), got {targets.shape}.")
@@ -107,6 +229,7 @@ def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[n
             f"`y` must have one row per training sample (n_samples={n_samples}), got {len(targets)} rows."
         )
     check_finite(targets, "y")
+    check_size(targets, "y")
     return targets, single
 
 
@@ -114,10 +237,11 @@ def check_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np
     """Return sample weights as a positive float array, or None."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = as_floats(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
         raise InputError(f"`sample_weight` must have shape ({n_samples},), got {weights.shape}.")
     check_finite(weights, "sample_weight")
+    check_size(weights, "sample_weight")
     if (weights <= 0).any():
         raise InputError(
             "`sample_weight` must be positive here; drop the rows whose weight is zero "
@@ -128,17 +252,13 @@ def check_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np
 
 def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.float64]:
     """Return finite numbers as a float array with one entry per row of the kernels."""
-    try:
-        vector = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers."
-        ) from None
+    vector = as_floats(values, name)
     if vector.shape != (n_samples,):
         raise InputError(
             f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
         )
     check_finite(vector, name)
+    check_size(vector, name)
     return vector
 
 
@@ -161,15 +281,13 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     """Return the factors s_m of the kernels as a positive float array; ones for None."""
     if scale is None:
         return np.ones(n_kernels)
-    try:
-        factors = np.asarray(scale, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"`scale` must be numeric, one factor per kernel, got {scale!r:.50}.") from None
+    factors = as_floats(scale, "scale")
     if factors.shape != (n_kernels,):
         raise InputError(
             f"`scale` must hold one factor per kernel, shape ({n_kernels},), got {factors.shape}."
         )
     check_finite(factors, "scale")
+    check_size(factors, "scale")
     if not (factors > 0).all():
         raise InputError(
             f"`scale` must be positive, got {int((factors <= 0).sum())} factors <= 0. Drop kernels that should not "
@@ -183,10 +301,7 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
 
     Symmetry is checked where the stack is packed, in the same pass that copies it.
     """
-    try:
-        stack = np.asarray(gram, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("`gram` must be a numeric array of shape (n, n, n_kernels).") from None
+    stack = as_floats(gram, "gram")
     if stack.ndim == 2 and stack.shape[0] == stack.shape[1]:
         stack = stack[:, :, None]
     if stack.ndim != 3 or stack.shape[0] != stack.shape[1]:
@@ -212,10 +327,7 @@ def check_kernel_matrix(K: ArrayLike, *, name: str = "K", tol: float = 1e-8) -> 
 
     Other entries are looked at by the caller, which has a compiled loop for it.
     """
-    try:
-        matrix = np.asarray(K, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be a numeric array of shape (n_samples, n_samples).") from None
+    matrix = as_floats(K, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         hint = " For training pass K(X_train, X_train)." if matrix.ndim == 2 else ""
         if matrix.ndim == 3:
@@ -279,10 +391,12 @@ def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:
         )
 
 
-def as_names(names: Sequence[str] | None, n_kernels: int) -> tuple[str, ...]:
-    """Return kernel names, default ``kernel 0``, ``kernel 1``, ...; check the number."""
+def as_names(names: Sequence[str] | None, number: int, what: str = "kernel") -> tuple[str, ...]:
+    """Return names of kernels or columns, default ``kernel 0``, ``kernel 1``, ...; check the number."""
     if names is None:
-        return tuple(f"kernel {m}" for m in range(n_kernels))
-    if len(names) != n_kernels:
-        raise InputError(f"`names` must have one entry per kernel (n_kernels={n_kernels}), got {len(names)}.")
+        return tuple(f"{what} {m}" for m in range(number))
+    if isinstance(names, str | bytes | Mapping) or np.ndim(names) != 1:
+        raise InputError(f"`names` must be a list of texts, one per {what}, got {shown(names)}.")
+    if len(names) != number:
+        raise InputError(f"`names` must have one entry per {what} (n_{what}s={number}), got {len(names)}.")
     return tuple(map(str, names))

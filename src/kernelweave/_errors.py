@@ -19,8 +19,11 @@ class NotPSDError(InputError):
 def check_known(name: str, known: Iterable[str], what: str) -> str:
     """Return `name` if it is among `known`; otherwise raise and list the known names."""
     known = list(known)
-    if name in known:
+    if isinstance(name, str) and name in known:
         return name
-    close = difflib.get_close_matches(str(name), known, n=1)
+    close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise InputError(f"Unknown {what} {name!r}.{hint} Known: {', '.join(map(repr, known))}.")
+    shown = (
+        repr(name) if isinstance(name, str | float) or name is None else f"of the type {type(name).__name__}"
+    )
+    raise InputError(f"Unknown {what} {shown:.100}.{hint} Known: {', '.join(map(repr, known))}.")

@@ -6,6 +6,7 @@ new rows and the training rows kernel by kernel, and the same for a subset of th
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, as_names, check_finite, check_known
+from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
+from kernelweave._parameters import shown
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite, gram_from_stack, repair_gram
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.gram.repair import REMEDIES
@@ -39,7 +41,7 @@ SMALL_CHANGE = 16 * 2**20
 
 def memory_budget(max_memory: float | str | None) -> float:
     """Bytes that a training stack may take: a number, a text such as ``"2GB"``, or ``"auto"``."""
-    if max_memory is None or max_memory == "auto":
+    if max_memory is None or (isinstance(max_memory, str) and max_memory == "auto"):
         try:
             return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (ValueError, OSError, AttributeError):
@@ -52,11 +54,17 @@ def memory_budget(max_memory: float | str | None) -> float:
     else:
         factor, number = None, max_memory
     try:
-        value = float(number) * (factor or 1)
-    except (TypeError, ValueError):
+        value = (
+            float(number) * (factor or 1)
+            if np.ndim(number) == 0 and not isinstance(number, bool)
+            else math.nan
+        )
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if math.isnan(value):
         raise InputError(
-            f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {max_memory!r}."
-        ) from None
+            f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {shown(max_memory)}."
+        )
     if not value > 0:
         raise InputError(
             f"`max_memory` must be positive, got {max_memory!r}. Use 'auto' or a text such as '2GB'."
@@ -449,12 +457,7 @@ class KernelBank:
         self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"
     ) -> None:
         check_known(on_indefinite, ("raise", *REMEDIES), "on_indefinite")
-        try:
-            array = np.asarray(stack, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                "`stack` must be a numeric array of shape (n_total, n_total, n_kernels), kernels last."
-            ) from None
+        array = as_floats(stack, "stack")
         if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
             raise InputError(
                 f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
@@ -483,7 +486,7 @@ class BankSource(Source):
     @staticmethod
     def check_index(bank: KernelBank, X: ArrayLike) -> NDArray[np.int64]:
         """Return a column of sample indices as integers after checking the range."""
-        column = np.asarray(X)
+        column = as_floats(X, "X")
         if column.ndim == 1:
             column = column[:, None]
         if column.ndim != 2 or column.shape[1] != 1:
@@ -491,21 +494,17 @@ class BankSource(Source):
                 f"With a KernelBank, `X` must be one column of sample indices, shape (n_rows, 1), "
                 f"got {np.shape(X)}. Use np.arange(n)[:, None]."
             )
-        try:
-            values = column[:, 0].astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError("With a KernelBank, `X` must hold sample indices, got text.") from None
+        values = column[:, 0]
         if not len(values):
             raise InputError("With a KernelBank, `X` must hold at least one sample index, got none.")
         check_finite(values, "X")
-        index = values.astype(np.int64)
         n_total = bank.stack.shape[0]
-        if (index != values).any() or (index < 0).any() or (index >= n_total).any():
+        if (values != np.floor(values)).any() or (values < 0).any() or (values >= n_total).any():
             raise InputError(
                 f"With a KernelBank, `X` must hold whole numbers from 0 to {n_total - 1}, got values from "
                 f"{values.min():g} to {values.max():g}."
             )
-        return index
+        return values.astype(np.int64)
 
     def gram(self) -> Gram:
         return gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)])

@@ -8,12 +8,13 @@ that is the estimator's `normalize`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Text, checked, shown
 from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
 from kernelweave.views import as_table
 
@@ -56,7 +57,7 @@ def _count(n_features: Any) -> int:
         n = 0
     if n < 1 or isinstance(n_features, bool):
         raise InputError(
-            f"`n_features` must be an integer >= 1, got {n_features!r:.60}. Pass X.shape[1], or the names of the "
+            f"`n_features` must be an integer >= 1, got {shown(n_features)}. Pass X.shape[1], or the names of the "
             "columns."
         )
     return n
@@ -217,13 +218,17 @@ def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEA
     """
     if not isinstance(columns, Mapping) or not columns:
         raise InputError(
-            f"Views are a dict from names to columns, with at least one view, got {columns!r:.100}. Pass for "
+            f"Views are a dict from names to columns, with at least one view, got {shown(columns)}. Pass for "
             "example {'clinical': ['age', 'bmi']}."
         )
-    base = [kernels] if isinstance(kernels, Kernel) else list(kernels)
-    if not base or not all(isinstance(kernel, Kernel) for kernel in base):
+    base = [kernels] if isinstance(kernels, Kernel) else kernels
+    if (
+        not isinstance(base, Iterable)
+        or not (base := list(base))
+        or not all(isinstance(k, Kernel) for k in base)
+    ):
         raise InputError(
-            f"`kernels` must hold at least one kernel and nothing else, got {base!r:.100}. Try [Linear()]."
+            f"`kernels` must hold at least one kernel and nothing else, got {shown(kernels)}. Try [Linear()]."
         )
     return [kernel.on(selection, name=str(name)) for name, selection in columns.items() for kernel in base]
 
@@ -301,7 +306,8 @@ _BANKS: dict[str, Callable[..., list[Kernel]]] = {
 }
 
 
-def get(name: str, n_features: int | Sequence[str]) -> list[Kernel]:
+@checked
+def get(name: Annotated[str, Text()], n_features: int | Sequence[str]) -> list[Kernel]:
     """Return a bank by name, for the command line.
 
     Parameters

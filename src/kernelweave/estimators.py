@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import check_cv
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,7 +17,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from kernelweave import banks, learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
-from kernelweave._checks import InputError, check_finite, check_gram_stack, check_known, check_share
+from kernelweave._checks import InputError, as_floats, check_finite, check_gram_stack, check_size
+from kernelweave._parameters import Flag, Number, OneOf, check_values, checked, listed, shown
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
 from kernelweave.calibration import METHODS, calibrate, out_of_fold
@@ -37,6 +37,7 @@ from kernelweave.training import (
     content_folds,
     decisions,
     kernel_actions,
+    learner_of,
     negative_squared_error,
     normalized_cross,
     path_task,
@@ -45,6 +46,7 @@ from kernelweave.training import (
     set_up,
     shared_alphas,
     solve_task,
+    split_rows,
     summed_kernels,
     was_interrupted,
 )
@@ -65,9 +67,22 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         return hasattr(self, "_source")
 
     def _forget(self) -> None:
-        """Drop everything an earlier fit left, so that no number of it outlives a new fit or a failed one."""
-        for name in [n for n in vars(self) if n == "_source" or (n.endswith("_") and not n.startswith("_"))]:
+        """Drop everything that a fit leaves, public and private."""
+        kept = ("_skl", "_sklearn", "_metadata", "_callback", "_parent_callback")
+        for name in [
+            n for n in vars(self) if (n.startswith("_") and not n.startswith(kept)) or n.endswith("_")
+        ]:
             delattr(self, name)
+
+    def _fit_anew(self, fit: Callable[[], None]) -> None:
+        """Fit without anything of an earlier fit; one that fails leaves an estimator that was never fitted."""
+        self._forget()
+        check_values(self, self.get_params(deep=False))
+        try:
+            fit()
+        except BaseException:
+            self._forget()
+            raise
 
     # ---- reading ----------------------------------------------------------------------------------
 
@@ -84,7 +99,6 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _read_training(self, X: Any) -> Any:
         """Check training rows and remember their layout; return a Table, an index or a stack."""
-        self._forget()
         if self._is_precomputed():
             if np.ndim(X) == 2:
                 X = np.asarray(X)
@@ -99,20 +113,25 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         if isinstance(self.kernels, KernelBank):
             self.n_features_in_ = 1
             return BankSource.check_index(self.kernels, X)
-        validate_data(self, X=X, skip_check_array=True)
+        self._look_at(X, reset=True)
         self._encoder = TableEncoder(type(self).__name__, reorder=False)
         table = self._encoder.fit(X).transform(X)
         self.n_features_in_ = table.n_columns
         return table
 
+    def _look_at(self, X: Any, *, reset: bool) -> None:
+        """Remember or compare the names and the number of columns."""
+        try:
+            validate_data(self, X=X, skip_check_array=True, reset=reset)
+        except (TypeError, ValueError, LookupError) as error:
+            raise InputError(f"`X` must be a table of rows with the columns of `fit`: {error}") from error
+
     def _read_queries(self, X: Any) -> Any:
         """Check new rows; return queries of the fitted source."""
         check_is_fitted(self)
-        if self._is_precomputed():
-            try:
-                block = np.asarray(X, dtype=np.float64)
-            except (TypeError, ValueError):
-                raise InputError("Precomputed cross-Grams must be numeric.") from None
+        # what the fitted model needs, whatever its parameters have been set to since
+        if isinstance(self._source, StackSource):
+            block = as_floats(X, "X")
             if block.ndim == 2 and len(self._source.names) == 1:
                 block = block[:, :, None]
             expected = (self.n_features_in_, len(self._source.names))
@@ -125,14 +144,14 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 raise InputError("Found no rows to predict, got a cross-Gram of 0 rows. Pass at least one.")
             check_finite(block, "X")
             return block[:, self._kept_columns] if self._kept_columns is not None else block
-        if isinstance(self.kernels, KernelBank):
-            return BankSource.check_index(self.kernels, X)
+        if isinstance(self._source, BankSource):
+            return BankSource.check_index(self._source.bank, X)
         if getattr(X, "ndim", 2) != 2:
             raise InputError(
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
                 "X.reshape(1, -1) if it is one row, or X.reshape(-1, 1) if it is one column."
             )
-        validate_data(self, X=X, skip_check_array=True, reset=False)
+        self._look_at(X, reset=False)
         return self._encoder.transform(X)
 
     def _kernel_list(self, table: Any) -> list[Kernel]:
@@ -146,11 +165,12 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}. "
                 "For a named bank call it, for example kernels=kw.banks.rkl()."
             )
-        if not isinstance(kernels, Iterable):
+        given = listed(kernels)
+        if given is None:
             raise InputError(
-                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}."
+                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {shown(kernels)}."
             )
-        kernels = list(kernels)
+        kernels = given
         if not kernels:
             raise InputError(
                 "`kernels` must hold at least one kernel, got an empty list. Use None for a default."
@@ -172,14 +192,12 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         if isinstance(self.kernels, KernelBank):
             return BankSource(self.kernels, rows[kept])
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
-        if self.standardize not in (True, False, "auto"):
-            raise InputError(f"`standardize` must be True, False or 'auto', got {self.standardize!r}.")
         standardize = self.kernels is None if self.standardize == "auto" else bool(self.standardize)
         return TableSource(
             self._kernel_list(table),
             table,
             max_memory=memory_budget(self.max_memory),
-            rank_tol=check_share(self.rank_tol, "rank_tol"),
+            rank_tol=self.rank_tol,
             standardize=standardize,
             sample_weight=sample_weight,
         )
@@ -197,10 +215,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     def _check_sample_weight(self, sample_weight: Any, n_rows: int) -> Array | None:
         if sample_weight is None:
             return None
-        try:
-            weights = np.array(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError("`sample_weight` must be numeric, one weight per row.") from None
+        weights = np.array(as_floats(sample_weight, "sample_weight"))
         if weights.ndim == 0:
             weights = np.full(n_rows, float(weights))
         if weights.ndim != 1:
@@ -208,6 +223,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         if weights.shape != (n_rows,):
             raise InputError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}!")
         check_finite(weights, "sample_weight")
+        check_size(weights, "sample_weight")
         if (weights < 0).any():
             raise InputError("`sample_weight` must not be negative. Drop rows by weight 0.")
         if not weights.any():
@@ -228,8 +244,6 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     ) -> list[Solved]:
         """Fit every problem on the rows with a positive weight; `labels` are what splitters see."""
         learner = learners.resolve(self.learner)
-        if self.fit_intercept not in (True, False):
-            raise InputError(f"`fit_intercept` must be True or False, got {self.fit_intercept!r}.")
         if learner.own_intercept and not self.fit_intercept:
             raise InputError(
                 f"`fit_intercept=False` is for learners that fix the intercept beforehand; {type(learner).__name__} "
@@ -375,11 +389,15 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     @staticmethod
     def _say_interrupted(what: str) -> None:
-        warnings.warn(f"Fitting was interrupted: {what}.", UserWarning, stacklevel=6)
+        warnings.warn(f"Fitting was interrupted: {what}.", UserWarning, stacklevel=8)
 
     def _store(self, task: Task, solved: list[Solved]) -> None:
         source = task.source
         self._training = {
+            # what the model was fitted with, which its parameters may no longer say
+            "learner": clone(learners.resolve(self.learner)),
+            "normalizer": task.normalizer,
+            "fit_intercept": task.fit_intercept,
             "targets": list(task.targets),
             "sample_weight": task.sample_weight,
             "extra": task.extra,
@@ -435,7 +453,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,
-                stacklevel=6,
+                stacklevel=8,
             )
 
     def _store_bayes(self, task: Task, solved: list[Solved]) -> None:
@@ -639,10 +657,10 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         learner: Any = "rls2",
         *,
         normalize: Any = "mean-diagonal",
-        standardize: bool | str = "auto",
-        fit_intercept: bool = True,
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
-        rank_tol: float = 0.0,
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -673,9 +691,10 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, {})
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, {}))
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> MKLRegressor:
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
@@ -683,25 +702,27 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         rows = self._read_training(X)
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
         try:
-            targets = check_array(
-                y, ensure_2d=False, dtype="numeric", ensure_all_finite=False, input_name="y"
-            ).astype(np.float64)
-        except ValueError as error:
-            if np.asarray(y).dtype.kind not in "OUS":
-                raise
+            given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`y` must hold one number, or a row of numbers, for every row: {error}"
+            ) from error
+        if given.dtype.kind in "US":
             raise InputError(
                 "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
-            ) from error
+            )
+        targets = as_floats(given, "y")
         check_finite(targets, "y")
+        check_size(targets, "y")
         if len(targets) != n_rows:
             raise InputError(
-                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(targets)}]."
+                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(targets)}]. `X` and "
+                "`y` must have equally many rows."
             )
         self._y_flat = targets.ndim == 1
         labels = targets.reshape(n_rows, -1)
         weights = self._check_sample_weight(sample_weight, n_rows)
         self._fit_task(X, y, rows, [labels], labels, weights, params)
-        return self
 
     def _one_output(self) -> bool:
         return self._y_flat
@@ -730,7 +751,8 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         self.log_marginal_likelihood_ = total
         self._noise = None if task.sample_weight is None else 1.0 / task.sample_weight
 
-    def predict(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+    @checked
+    def predict(self, X: Any, return_std: Annotated[bool, Flag()] = False) -> Array | tuple[Array, Array]:
         """Predict the target.
 
         Parameters
@@ -758,7 +780,7 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         if not hasattr(self, "prior_scale_"):
             raise InputError(
                 "`return_std` needs a learner that is the mean of a Gaussian process: learner='rls2', not "
-                f"{type(learners.resolve(self.learner)).__name__}."
+                f"{type(learner_of(self)).__name__}."
             )
         std = self._posterior_std(self._read_queries(X))
         return (mean[:, 0], std[:, 0]) if flat else (mean, std)
@@ -849,11 +871,11 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         learner: Any = "rls2",
         *,
         normalize: Any = "mean-diagonal",
-        standardize: bool | str = "auto",
-        fit_intercept: bool = True,
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
         class_weight: Any = None,
         max_memory: float | str = "auto",
-        rank_tol: float = 0.0,
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -881,20 +903,21 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, {})
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, {}))
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> MKLClassifier:
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
         rows = self._read_training(X)
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
-        y = column_or_1d(y, warn=True)
-        _check_labels(y)
+        y = _read_labels(y)
         if len(y) != n_rows:
             raise InputError(
-                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]."
+                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` "
+                "must have equally many rows."
             )
         weights = self._check_sample_weight(sample_weight, n_rows)
         present = y if weights is None else y[weights > 0]
@@ -908,7 +931,7 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
             everything = np.zeros(n_rows, dtype=codes.dtype)
             everything[weights > 0] = codes
             codes = everything
-        self._per_class = None
+        self._per_class: Array | None = None
         if self.class_weight is not None:
             weights = self._with_class_weight(y, weights)
         if len(self.classes_) == 2:
@@ -916,14 +939,20 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         else:
             targets = [np.where(codes == k, 1.0, -1.0)[:, None] for k in range(len(self.classes_))]
         self._fit_task(X, y, rows, targets, codes.astype(np.float64), weights, params)
-        return self
 
     def _with_class_weight(self, y: Array, weights: Array | None) -> Array:
         kept = np.ones(len(y)) if weights is None else weights
         used = kept > 0
-        per_class = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=y[used], sample_weight=kept[used]
-        )
+        try:
+            per_class = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=y[used], sample_weight=kept[used]
+            )
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`class_weight` must be 'balanced', None or a dict from classes to numbers, got "
+                f"{shown(self.class_weight)}: {error}"
+            ) from error
+        per_class = as_floats(per_class, "class_weight")
         if not (per_class > 0).all() or not np.isfinite(per_class).all():
             raise InputError(
                 f"`class_weight` must hold finite numbers > 0, got {self.class_weight!r}. To leave a class out, "
@@ -964,8 +993,13 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         """
         return labels_of(self._decide(X), self.classes_)
 
+    @checked
     def calibrate(
-        self, method: str = "platt", *, cv: Any = 5, groups: ArrayLike | None = None
+        self,
+        method: Annotated[str, OneOf(*METHODS)] = "platt",
+        *,
+        cv: Any = 5,
+        groups: ArrayLike | None = None,
     ) -> MKLClassifier:
         """Learn what decision values mean as probabilities, for `predict_proba`.
 
@@ -1011,7 +1045,6 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         (2, 2)
         """
         check_is_fitted(self)
-        check_known(method, METHODS, "method")
         task = rebuild_task(self)
         codes = (
             (task.targets[0][:, 0] > 0).astype(np.intp)
@@ -1022,9 +1055,12 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
             raise InputError(
                 f"`cv` must be at most the number of rows of the smallest class, {np.bincount(codes).min()}, got {cv}."
             )
-        splitter = check_cv(cv, codes, classifier=True)
-        folds = list(splitter.split(np.zeros((len(codes), 1)), codes, groups))
-        values = out_of_fold(task, learners.resolve(self.learner), self.alpha_, folds)
+        folds = split_rows(cv, codes, classifier=True, groups=groups)
+        if not any(len(test) for _, test in folds):
+            raise InputError(
+                "`cv` must give folds with test rows, got none. Use a number of folds such as 5."
+            )
+        values = out_of_fold(task, learner_of(self), self.alpha_, folds)
         weights = task.sample_weight
         if weights is not None and self._per_class is not None:
             weights = weights / self._per_class[codes]
@@ -1053,9 +1089,15 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         return self.calibration_(self._decide(X))
 
 
-def _check_labels(y: NDArray[Any]) -> None:
+def _read_labels(y: Any) -> NDArray[Any]:
+    """One label for every row."""
+    try:
+        y = column_or_1d(y, warn=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`y` must hold one label for every row: {error}") from error
     if y.dtype.kind == "f":
         check_finite(y, "y")
+        check_size(y, "y")
     elif y.dtype.kind == "O":
         missing = np.flatnonzero([label is None or label != label for label in y])
         if len(missing):
@@ -1063,7 +1105,12 @@ def _check_labels(y: NDArray[Any]) -> None:
                 f"`y` must hold a label for every row, got {len(missing)} missing, the first in row {missing[0]}. "
                 "Drop these rows first."
             )
-    check_classification_targets(y)
+    try:
+        check_classification_targets(y)
+        np.unique(y)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`y` must hold labels of classes, all of one kind: {error}") from error
+    return y
 
 
 def labels_of(values: Array, classes: NDArray[Any]) -> NDArray[Any]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave import learners
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError, Strengths, check_known
+from kernelweave._parameters import Flag, InstanceOf, OneOf, Text, Whole, checked
 from kernelweave.assembly import TableSource
+from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.solvers.layers import Layers
-from kernelweave.training import path_task, rebuild_task, set_up, shared_alphas
+from kernelweave.training import learner_of, path_task, rebuild_task, set_up, shared_alphas
 
 __all__ = [
     "KernelWeights",
@@ -38,6 +39,16 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: What is looked into.
+Model = Annotated[
+    Any,
+    InstanceOf(
+        (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV forms"
+    ),
+]
+#: Which class or output of a model with several: its name or position.
+Output = Annotated[str | int | None, Text() | Whole() | None]
 
 #: Rows of the kernel matrices of layers: pictures and eigenvalues of more would cost more than they say.
 MAX_ROWS = 1000
@@ -87,7 +98,8 @@ def _which(outputs: tuple[str, ...], output: str | int | None) -> int:
     return which
 
 
-def kernel_weights(estimator: Any, *, nonzero: bool = True) -> KernelWeights:
+@checked
+def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True) -> KernelWeights:
     """Kernel weights of a fitted estimator, sorted by their sum over outputs.
 
     Of deep kernels those of the first layer, the one that sees the data; `layer_weights` has all of them.
@@ -116,7 +128,8 @@ def kernel_weights(estimator: Any, *, nonzero: bool = True) -> KernelWeights:
     )
 
 
-def view_weights(estimator: Any) -> dict[str, float]:
+@checked
+def view_weights(estimator: Model) -> dict[str, float]:
     """Shares of the views (or sets of columns) in the weights of their kernels, averaged over outputs, largest first.
 
     Of deep kernels those of the first layer, the one that sees the data.
@@ -136,7 +149,7 @@ def view_weights(estimator: Any) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
-def _views(estimator: Any) -> list[str]:
+def _views(estimator: Model) -> list[str]:
     """The view of every kernel: kernels know theirs, of kernel matrices there are only the names."""
     kernels = getattr(estimator._source, "kernels", None)
     if kernels is None:
@@ -193,12 +206,13 @@ class Path:
     upper_weights: tuple[Array, ...] = ()
 
 
+@checked
 def regularization_path(
-    estimator: Any,
+    estimator: Model,
     *,
-    alphas: ArrayLike | None = None,
-    n_alphas: int = 30,
-    output: str | int | None = None,
+    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    n_alphas: Annotated[int, Whole(1)] = 30,
+    output: Output = None,
     report: Callable[[str], bool] | None = None,
 ) -> Path:
     """Solve the path again on the training rows of a fitted estimator, with degrees of freedom.
@@ -224,7 +238,7 @@ def regularization_path(
     which = _which(outputs, output)
     task = rebuild_task(estimator)
     setups = set_up(task)
-    learner = learners.resolve(estimator.learner)
+    learner = learner_of(estimator)
     if alphas is None:
         found = getattr(estimator, "alphas_", None)
         alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
@@ -259,7 +273,8 @@ def regularization_path(
     )
 
 
-def contribution_sizes(estimator: Any, X: Any) -> KernelWeights:
+@checked
+def contribution_sizes(estimator: Model, X: Any) -> KernelWeights:
     """Standard deviation over rows of what each kernel adds to the decision values, largest first.
 
     Of deep kernels what the kernels of the last layer add, whose sum is the decision value.
@@ -332,7 +347,8 @@ class TwoLayers:
         return values @ (self.scale * self.beta)
 
 
-def two_layers(estimator: Any, X: Any, *, output: str | int | None = None) -> TwoLayers:
+@checked
+def two_layers(estimator: Model, X: Any, *, output: Output = None) -> TwoLayers:
     """The two layers of a fitted model, after the representer theorem of P1 (Theorems 1 and 2).
 
     Parameters
@@ -426,13 +442,14 @@ class LayerWeights:
     outputs: tuple[str, ...]
 
 
-def _weights_of(estimator: Any, which: int) -> list[Array]:
+def _weights_of(estimator: Model, which: int) -> list[Array]:
     """Weights of every layer of one output."""
     upper = estimator._uppers[which].weights if estimator._uppers else ()
     return [np.atleast_2d(estimator._base_weights)[which], *upper]
 
 
-def layer_weights(estimator: Any, *, output: str | int | None = None) -> LayerWeights:
+@checked
+def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
     """Kernel weights of every layer of a fitted estimator; there is one layer unless the learner is deep.
 
     Parameters
@@ -493,7 +510,8 @@ class LayerDescent:
     output: str
 
 
-def descent(estimator: Any, *, output: str | int | None = None) -> LayerDescent:
+@checked
+def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     """Criterion, weights and validation loss over the iterations of a deep learner.
 
     Parameters
@@ -524,7 +542,7 @@ def descent(estimator: Any, *, output: str | int | None = None) -> LayerDescent:
     histories = estimator.history_
     history = histories[which] if which < len(histories) else {}
     if not {"criterion", "weights"} <= set(history):
-        name = type(learners.resolve(estimator.learner)).__name__
+        name = type(learner_of(estimator)).__name__
         raise InputError(f"{name} left no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
     final = _weights_of(estimator, which)
     ends = np.cumsum([len(w) for w in final])[:-1]
@@ -562,7 +580,7 @@ class LayerGrams:
     output: str
 
 
-def _targets(estimator: Any, targets: tuple[Array, ...], which: int) -> NDArray[Any]:
+def _targets(estimator: Model, targets: tuple[Array, ...], which: int) -> NDArray[Any]:
     """The classes, or the targets of one output, of the training rows."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -572,13 +590,14 @@ def _targets(estimator: Any, targets: tuple[Array, ...], which: int) -> NDArray[
     return classes[np.argmax(np.concatenate(targets, axis=1), axis=1)]
 
 
+@checked
 def layer_grams(
-    estimator: Any,
+    estimator: Model,
     *,
-    output: str | int | None = None,
-    weights: str = "learnt",
-    max_rows: int = MAX_ROWS,
-    seed: int = 0,
+    output: Output = None,
+    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
+    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
+    seed: Annotated[int, Whole(0)] = 0,
 ) -> LayerGrams:
     """Kernel matrices of every layer on the training rows of a fitted estimator.
 
@@ -611,9 +630,6 @@ def layer_grams(
     [(30, 30), (30, 30)]
     """
     check_is_fitted(estimator)
-    check_known(weights, ("learnt", "initial"), "weights")
-    if not isinstance(max_rows, int | np.integer) or isinstance(max_rows, bool) or max_rows < 2:
-        raise InputError(f"`max_rows` must be a whole number >= 2, got {max_rows!r}.")
     outputs = _outputs(estimator)
     which = _which(outputs, output)
     task = rebuild_task(estimator)
@@ -663,14 +679,15 @@ class LayerSpectra:
     output: str
 
 
+@checked
 def layer_spectra(
-    estimator: Any,
+    estimator: Model,
     *,
-    output: str | int | None = None,
-    weights: str = "learnt",
-    center: bool = False,
-    max_rows: int = MAX_ROWS,
-    seed: int = 0,
+    output: Output = None,
+    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
+    center: Annotated[bool, Flag()] = False,
+    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
+    seed: Annotated[int, Whole(0)] = 0,
 ) -> LayerSpectra:
     """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
 

@@ -27,12 +27,22 @@ import numbers
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._parameters import (
+    LARGEST_NUMBER,
+    Number,
+    Text,
+    Whole,
+    check_fields,
+    check_value,
+    listed,
+    shown,
+)
 from kernelweave.solvers import layers
 from kernelweave.solvers.layers import Angle, Gaussian, Identity, LayerFunction, Power
 from kernelweave.views import ColumnMask, ColumnSlice, Selection, Table, as_table, as_tables, freeze_columns
@@ -101,12 +111,18 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left = np.asarray(A, dtype=np.float64)
-    right = left if B is None else np.asarray(B, dtype=np.float64)
+    left = as_floats(A, "A")
+    right = left if B is None else as_floats(B, "B")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise InputError(
             f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
             "the same columns on both sides."
+        )
+    largest = max(float(np.abs(left).max(initial=0.0)), float(np.abs(right).max(initial=0.0)))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
+            "the column by a constant first."
         )
     symmetric = B is None
     if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
@@ -446,32 +462,11 @@ def _set(frozen: Kernel, /, **values: Any) -> None:
         object.__setattr__(frozen, key, value)
 
 
-def _real(kernel: str, parameter: str, value: Any, *, minimum_included: bool = False) -> float:
-    """Return a finite float > 0 (or >= 0)."""
-    sign = ">=" if minimum_included else ">"
-    number = math.nan
-    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_)):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-    if not math.isfinite(number) or number < 0 or (number == 0 and not minimum_included):
-        raise InputError(
-            f"`{parameter}` of {kernel} must be a finite number {sign} 0, got {value!r:.50}. Other values do "
-            "not give a positive semidefinite kernel."
-        )
-    return number
-
-
-def _integer(kernel: str, parameter: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    good = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not good or value < minimum or (maximum is not None and value > maximum):
-        upper = "" if maximum is None else f" and <= {maximum}"
-        raise InputError(
-            f"`{parameter}` of {kernel} must be an integer >= {minimum}{upper}, got {value!r}. Pass for "
-            f"example {parameter}={minimum}."
-        )
-    return int(value)
+PSD = "Other values do not give a positive semidefinite kernel."
+Positive = Annotated[float, Number(above=0, remedy=PSD)]
+FACTOR = Number(above=0, remedy=PSD)
+Degree = Whole(0, 2)
+VIEW_NAME = Text() | None
 
 
 @dataclass(frozen=True)
@@ -547,19 +542,14 @@ class Polynomial(Kernel):
     True
     """
 
-    degree: int = 3
-    coef0: float = 1.0
-    gamma: float = 1.0
+    degree: Annotated[int, Whole(1)] = 3
+    coef0: Annotated[float, Number(least=0, remedy=PSD)] = 1.0
+    gamma: Positive = 1.0
 
     statistic: ClassVar[str] = "dot"
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            degree=_integer("Polynomial", "degree", self.degree, 1),
-            coef0=_real("Polynomial", "coef0", self.coef0, minimum_included=True),
-            gamma=_real("Polynomial", "gamma", self.gamma),
-        )
+        check_fields(self, named=True)
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
@@ -598,10 +588,10 @@ class Polynomial(Kernel):
 class _Exponential(Kernel):
     """What the Gaussian and the Laplacian kernel share: exp(-gamma * distance), 1 on the diagonal."""
 
-    gamma: float = 1.0
+    gamma: Positive = 1.0
 
     def __post_init__(self) -> None:
-        _set(self, gamma=_real(type(self).__name__, "gamma", self.gamma))
+        check_fields(self, named=True)
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
@@ -699,25 +689,25 @@ class ArcCosine(Kernel):
     """
 
     degree: int | tuple[int, ...] = 1
-    layers: int = 1
+    layers: Annotated[int, Whole(1)] = 1
 
     statistic: ClassVar[str] = "dot"
     needs_norms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        layers = _integer("ArcCosine", "layers", self.layers, 1)
-        degree = self.degree
+        check_fields(self, named=True)
+        degree, layers = self.degree, self.layers
         if isinstance(degree, (tuple, list)):
             if not degree or (layers != 1 and layers != len(degree)):
                 raise InputError(
                     f"`degree` of ArcCosine must have one entry per layer (layers={layers}), got {degree!r}. "
                     "Leave out `layers`, or pass one integer for all layers."
                 )
-            degree = tuple(_integer("ArcCosine", "degree", n, 0, 2) for n in degree)
+            degree = tuple(check_value(Degree, "degree", n, of="ArcCosine") for n in degree)
             layers = len(degree)
             degree = degree[0] if len(set(degree)) == 1 else degree
         else:
-            degree = _integer("ArcCosine", "degree", degree, 0, 2)
+            degree = check_value(Degree, "degree", degree, of="ArcCosine")
         _set(self, degree=degree, layers=layers)
 
     @property
@@ -843,10 +833,10 @@ class Constant(Kernel):
            [3., 5.]])
     """
 
-    value: float = 1.0
+    value: Positive = 1.0
 
     def __post_init__(self) -> None:
-        _set(self, value=_real("Constant", "value", self.value))
+        check_fields(self, named=True)
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
@@ -866,7 +856,7 @@ class Constant(Kernel):
         return np.full((table.n_rows, 1), math.sqrt(self.value))
 
     def _times(self, factor: float) -> Kernel:
-        return Constant(self.value * _real("Constant", "factor", factor))
+        return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))
 
     def _short(self, nested: bool = False) -> str:
         return f"Constant({self.value:.4g})"
@@ -917,6 +907,7 @@ class Custom(Kernel):
                 raise InputError(
                     f"`{label}` of Custom must be callable, got {value!r}. Pass a function of arrays."
                 )
+        check_value(VIEW_NAME, "name", name, of="Custom")
         _set(self, function=function, diagonal=diag, name=name)
 
     def _values(self, A: FloatArray, B: FloatArray) -> FloatArray:
@@ -1043,7 +1034,7 @@ class Elementwise(Kernel):
 
 def _is_kernel(kernel: Any, owner: str) -> Kernel:
     if not isinstance(kernel, Kernel):
-        raise InputError(f"{owner} is made of kernels, got {kernel!r}. Pass for example RBF(gamma=0.5).")
+        raise InputError(f"{owner} is made of kernels, got {shown(kernel)}. Pass for example RBF(gamma=0.5).")
     return kernel
 
 
@@ -1059,7 +1050,13 @@ class _Terms(Kernel):
     def __post_init__(self) -> None:
         owner = type(self)
         flat: list[Kernel] = []
-        for term in self.terms:
+        terms = listed(self.terms)
+        if terms is None:
+            raise InputError(
+                f"The terms of {owner.__name__} must be a tuple of kernels, got {shown(self.terms)}. Pass for example "
+                "(Linear(), RBF(gamma=0.5))."
+            )
+        for term in terms:
             _is_kernel(term, owner.__name__)
             flat.extend(term.terms if isinstance(term, owner) else (term,))
         if not flat:
@@ -1222,12 +1219,13 @@ class Scaled(Kernel):
     """
 
     kernel: Kernel
-    factor: float
+    factor: Positive
 
     def __post_init__(self) -> None:
-        kernel, factor = _is_kernel(self.kernel, "Scaled"), _real("Scaled", "factor", self.factor)
+        check_fields(self, named=True)
+        kernel, factor = _is_kernel(self.kernel, "Scaled"), self.factor
         if isinstance(kernel, Scaled):
-            factor = _real("Scaled", "factor", factor * kernel.factor)
+            factor = check_value(FACTOR, "factor", factor * kernel.factor, of="Scaled")
             kernel = kernel.kernel
         _set(self, kernel=kernel, factor=factor)
 
@@ -1330,10 +1328,7 @@ class On(Kernel):
                 f"A kernel can be restricted to columns once, got {kernel!r}, which is restricted already. "
                 "Call `on` on the kernel inside, with the columns it should see."
             )
-        if self.name is not None and not isinstance(self.name, str):
-            raise InputError(
-                f"`name` of a view must be a string, got {self.name!r}. Leave it out or pass a string."
-            )
+        check_value(VIEW_NAME, "name", self.name, of="a view")
         _set(self, columns=freeze_columns(self.columns))
 
     @property

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError, Strengths, check_known
+from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators import MKLClassifier, MKLRegressor, _BaseMKL, labels_of
 from kernelweave.solvers.path import check_alphas
 from kernelweave.training import (
@@ -25,6 +25,7 @@ from kernelweave.training import (
     Solved,
     Task,
     shared_alphas,
+    split_rows,
 )
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -95,25 +96,14 @@ class _CVMixin(_BaseMKL):
 
     def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
-        check_known(self.rule, RULES, "rule")
-        if self.alphas is not None:
-            check_alphas(self.alphas)
-        if not isinstance(self.n_alphas, numbers.Integral) or self.n_alphas < 1:
-            raise InputError(f"`n_alphas` must be a whole number >= 1, got {self.n_alphas!r}.")
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
-        splitter = check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin))
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
-        try:
-            return list(splitter.split(np.zeros((len(labels), 1)), y, **params))
-        except ValueError as error:
-            raise InputError(
-                f"`cv` cannot split these {len(labels)} rows (n_samples={len(labels)}): {error}"
-            ) from error
+        return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
         n_alphas = self.n_alphas if self.alphas is None else len(np.atleast_1d(self.alphas))
@@ -138,12 +128,7 @@ class _CVMixin(_BaseMKL):
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []
         for fold in folds:
-            try:
-                train, test = (position[rows][position[rows] >= 0] for rows in fold)
-            except IndexError as error:
-                raise InputError(
-                    f"`cv` must give rows of X, of which there are {len(labels)}: {error}."
-                ) from error
+            train, test = (position[rows][position[rows] >= 0] for rows in fold)
             if len(train) and len(test):
                 inside.append((train, test))
         if not inside:
@@ -230,17 +215,17 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
-        alphas: ArrayLike | None = None,
-        n_alphas: int = 30,
+        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,
-        scoring: Any = None,
-        rule: str = "min",
-        n_jobs: int | None = None,
+        scoring: Annotated[Any, Text() | Function() | None] = None,
+        rule: Annotated[str, OneOf(*RULES)] = "min",
+        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
         normalize: Any = "mean-diagonal",
-        standardize: bool | str = "auto",
-        fit_intercept: bool = True,
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
-        rank_tol: float = 0.0,
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
     ) -> None:
         super().__init__(
             kernels,
@@ -274,7 +259,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, params)
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
+        return self
 
     _default_score = "R^2"
 
@@ -337,18 +323,18 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
-        alphas: ArrayLike | None = None,
-        n_alphas: int = 30,
+        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,
-        scoring: Any = None,
-        rule: str = "min",
-        n_jobs: int | None = None,
+        scoring: Annotated[Any, Text() | Function() | None] = None,
+        rule: Annotated[str, OneOf(*RULES)] = "min",
+        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
         normalize: Any = "mean-diagonal",
-        standardize: bool | str = "auto",
-        fit_intercept: bool = True,
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
         class_weight: Any = None,
         max_memory: float | str = "auto",
-        rank_tol: float = 0.0,
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
     ) -> None:
         super().__init__(
             kernels,
@@ -383,7 +369,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, params)
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
+        return self
 
     _default_score = "accuracy"
 

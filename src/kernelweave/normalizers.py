@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Number, OneOf, check_fields
 from kernelweave.gram import Gram
 
 __all__ = [
@@ -252,10 +253,13 @@ class WithinClass(Normalizer):
         otherwise get an infinite factor and be selected at once.
     """
 
-    ddof: int = 0
-    floor: float = 1e-6
+    ddof: Annotated[int, OneOf(0, 1)] = 0
+    floor: Annotated[float, Number(least=0, below=1)] = 1e-6
     name = "within-class"
     per_target = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, named=True)
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
         if target is None or len(np.unique(target)) != 2:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import inspection
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError
+from kernelweave._parameters import OneOf, Text, Whole, checked
+from kernelweave.inspection import Model, Output
 
 __all__ = [
     "CVCurveDisplay",
@@ -24,6 +26,11 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+#: A title, or None.
+Title = Annotated[str | None, Text() | None]
+#: How many are shown.
+Most = Annotated[int, Whole(1)]
 
 #: Okabe and Ito's palette, distinguishable with colour-blind vision.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000")
@@ -85,7 +92,15 @@ class _Bars:
         self.values = np.asarray(values, dtype=np.float64)
         self.outputs = tuple(outputs)
 
-    def plot(self, ax: Any = None, *, most: int = 20, name: str | None = None, **bar_kwargs: Any) -> Any:
+    @checked
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        most: Most = 20,
+        name: Title = None,
+        **bar_kwargs: Any,
+    ) -> Any:
         """Draw.
 
         Parameters
@@ -154,7 +169,8 @@ class KernelWeightsDisplay(_Bars):
     _label = "kernel weight"
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **plot_kwargs: Any) -> KernelWeightsDisplay:
+    @checked
+    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> KernelWeightsDisplay:
         """Draw the weights of a fitted estimator.
 
         Parameters
@@ -203,8 +219,9 @@ class KernelContributionsDisplay(_Bars):
     _label = "contribution (standard deviation over rows)"
 
     @classmethod
+    @checked
     def from_estimator(
-        cls, estimator: Any, X: Any, *, ax: Any = None, **plot_kwargs: Any
+        cls, estimator: Model, X: Any, *, ax: Any = None, **plot_kwargs: Any
     ) -> KernelContributionsDisplay:
         """Draw the contributions on some rows.
 
@@ -259,8 +276,15 @@ class RegularizationPathDisplay:
         self.chosen = chosen
         self.ylabel = ylabel
 
+    @checked
     def plot(
-        self, ax: Any = None, *, x: str = "alpha", most: int = 8, name: str | None = None, **line_kwargs: Any
+        self,
+        ax: Any = None,
+        *,
+        x: Annotated[str, OneOf("alpha", "df")] = "alpha",
+        most: Most = 8,
+        name: Title = None,
+        **line_kwargs: Any,
     ) -> Any:
         """Draw.
 
@@ -280,7 +304,6 @@ class RegularizationPathDisplay:
         -------
         self
         """
-        check_known(x, ("alpha", "df"), "x")
         self.figure_, self.ax_ = _axes(ax, (7.5, 4.2))
         where = self.alphas if x == "alpha" else self.df
         used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
@@ -308,13 +331,14 @@ class RegularizationPathDisplay:
         return self
 
     @classmethod
+    @checked
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: Model,
         *,
-        what: str = "weights",
+        what: Annotated[str, OneOf("weights", "coef")] = "weights",
         alphas: ArrayLike | None = None,
-        output: str | int | None = None,
+        output: Output = None,
         ax: Any = None,
         **plot_kwargs: Any,
     ) -> RegularizationPathDisplay:
@@ -337,7 +361,6 @@ class RegularizationPathDisplay:
         -------
         RegularizationPathDisplay
         """
-        check_known(what, ("weights", "coef"), "what")
         path = inspection.regularization_path(estimator, alphas=alphas, output=output)
         if what == "coef":
             if path.coef is None:
@@ -380,7 +403,8 @@ class CVCurveDisplay:
         self.chosen = chosen
         self.ylabel = ylabel
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **line_kwargs: Any) -> CVCurveDisplay:
+    @checked
+    def plot(self, ax: Any = None, *, name: Title = None, **line_kwargs: Any) -> CVCurveDisplay:
         """Draw.
 
         Parameters
@@ -424,7 +448,8 @@ class CVCurveDisplay:
         return self
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **plot_kwargs: Any) -> CVCurveDisplay:
+    @checked
+    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> CVCurveDisplay:
         """Draw the curve of a fitted MKLRegressorCV or MKLClassifierCV, or of ``alpha="auto"``.
 
         Parameters
@@ -513,7 +538,15 @@ class LayerWeightsDisplay:
             shares[own, depth] = columns / np.where(total > 0, total, 1.0)
         return [name for name, _ in keys], values, shares
 
-    def plot(self, ax: Any = None, *, most: int = 20, name: str | None = None, **image_kwargs: Any) -> Any:
+    @checked
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        most: Most = 20,
+        name: Title = None,
+        **image_kwargs: Any,
+    ) -> Any:
         """Draw.
 
         Parameters
@@ -601,8 +634,9 @@ class LayerWeightsDisplay:
         )
 
     @classmethod
+    @checked
     def from_estimator(
-        cls, estimator: Any, *, output: str | int | None = None, ax: Any = None, **plot_kwargs: Any
+        cls, estimator: Model, *, output: Output = None, ax: Any = None, **plot_kwargs: Any
     ) -> LayerWeightsDisplay:
         """Draw the weights of a fitted estimator.
 
@@ -683,8 +717,14 @@ class DescentDisplay:
         self.kept = kept
         self.error_label = error_label
 
+    @checked
     def plot(
-        self, ax: Any = None, *, most: int = 8, name: str | None = None, **line_kwargs: Any
+        self,
+        ax: Any = None,
+        *,
+        most: Most = 8,
+        name: Title = None,
+        **line_kwargs: Any,
     ) -> DescentDisplay:
         """Draw.
 
@@ -784,8 +824,9 @@ class DescentDisplay:
         return lines
 
     @classmethod
+    @checked
     def from_estimator(
-        cls, estimator: Any, *, output: str | int | None = None, ax: Any = None, **plot_kwargs: Any
+        cls, estimator: Model, *, output: Output = None, ax: Any = None, **plot_kwargs: Any
     ) -> DescentDisplay:
         """Draw the descent of a fitted estimator whose learner is deep.
 
@@ -858,7 +899,8 @@ class KernelMatricesDisplay:
         self.target = np.asarray(target)
         self.classes = classes
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **image_kwargs: Any) -> KernelMatricesDisplay:
+    @checked
+    def plot(self, ax: Any = None, *, name: Title = None, **image_kwargs: Any) -> KernelMatricesDisplay:
         """Draw.
 
         Parameters
@@ -933,11 +975,12 @@ class KernelMatricesDisplay:
         panel.set_yticks(ends - 0.5 * counts - 0.5 if named else [], labels if named else [])
 
     @classmethod
+    @checked
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: Model,
         *,
-        output: str | int | None = None,
+        output: Output = None,
         max_rows: int = 300,
         ax: Any = None,
         **plot_kwargs: Any,
@@ -1009,7 +1052,8 @@ class LayerSpectraDisplay:
         self.rank_before = np.asarray(rank_before, dtype=np.float64)
         self.rank_after = np.asarray(rank_after, dtype=np.float64)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **line_kwargs: Any) -> LayerSpectraDisplay:
+    @checked
+    def plot(self, ax: Any = None, *, name: Title = None, **line_kwargs: Any) -> LayerSpectraDisplay:
         """Draw.
 
         Parameters
@@ -1060,11 +1104,12 @@ class LayerSpectraDisplay:
         return self
 
     @classmethod
+    @checked
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: Model,
         *,
-        output: str | int | None = None,
+        output: Output = None,
         center: bool = False,
         max_rows: int = inspection.MAX_ROWS,
         ax: Any = None,

@@ -7,6 +7,7 @@ classification, one per class for one-vs-rest. All of them share the strength of
 from __future__ import annotations
 
 import hashlib
+import numbers
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +18,16 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError
+from kernelweave._parameters import Whole, check_value
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import Source, StackSource, TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners import Learner
 from kernelweave.learners import resolve as resolve_learner
+from kernelweave.learners.folds import deal
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
 from kernelweave.solvers.layers import TrainedLayers
@@ -125,16 +129,28 @@ class Task:
         return sum(target.shape[1] for target in self.targets)
 
 
+def learner_of(estimator: Any) -> Learner:
+    """The learner that an estimator was fitted with; of models saved by 0.1, the one that its parameters name."""
+    learner: Learner = estimator._training.get("learner") or resolve_learner(estimator.learner)
+    return learner
+
+
 def rebuild_task(estimator: Any) -> Task:
     """The task that a fitted estimator was trained on."""
     kept = estimator._training
+    if "normalizer" not in kept:
+        # a model saved by 0.1
+        kept = {
+            "normalizer": resolve_normalizer(estimator.normalize),
+            "fit_intercept": bool(estimator.fit_intercept) and not learner_of(estimator).own_intercept,
+        } | kept
     return Task(
         source=estimator._source,
         targets=tuple(kept["targets"]),
         sample_weight=kept["sample_weight"],
-        normalizer=resolve_normalizer(estimator.normalize),
+        normalizer=kept["normalizer"],
         extra=kept["extra"],
-        fit_intercept=bool(estimator.fit_intercept) and not resolve_learner(estimator.learner).own_intercept,
+        fit_intercept=kept["fit_intercept"],
         classification=is_classifier(estimator),
     )
 
@@ -224,7 +240,9 @@ def solve_task(
     task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
 ) -> list[Solved]:
     """Solve every problem at one strength; learners that take many steps report each."""
-    more = {"report": report} if learner.iterates else {}
+    more: dict[str, Any] = {"report": report} if learner.iterates else {}
+    if learner.validates:
+        more["content"] = content_of(task.source)
     return [
         Solved(
             setup,
@@ -254,6 +272,7 @@ def path_task(
 ) -> list[PathResult]:
     """Solve every problem along a path; after an interruption the problems to come go only as far."""
     paths: list[PathResult] = []
+    more = {"content": content_of(task.source)} if learner.validates else {}
     for k, setup in enumerate(setups):
         reached = min((len(path) for path in paths), default=len(alphas))
 
@@ -272,6 +291,7 @@ def path_task(
                 tol=tol,
                 callback=tell,
                 classification=task.classification,
+                **more,
             )
         )
     return paths
@@ -424,15 +444,63 @@ def content_folds(source: Source, y: Array, n_splits: int, *, stratify: bool = T
     they are sorted by target first, so that every fold gets its share of each class. For regression that would
     do harm: folds with the same spread of y as the training rows flatter models of noise.
     """
-    parts = [y.reshape(len(y), -1), _content(source)]
-    keys = np.column_stack(parts if stratify else parts[::-1])
-    _, rank = np.unique(keys, axis=0, return_inverse=True)
-    rank = rank.reshape(-1)
-    n_splits = min(n_splits, int(rank.max()) + 1)
-    if n_splits < 2:
+    tests = deal(content_of(source), y, n_splits, stratify=stratify)
+    if len(tests) < 2:
         return []
-    fold = rank % n_splits
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_splits)]
+    return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]
+
+
+def content_of(source: Source) -> Rows:
+    """Place of every row among the distinct ones; equal rows share it, whatever their order and number."""
+    _, rank = np.unique(_content(source), axis=0, return_inverse=True)
+    return rank.reshape(-1)
+
+
+def split_rows(cv: Any, y: NDArray[Any], *, classifier: bool, **params: Any) -> list[Fold]:
+    """Folds over all rows by a number, a splitter or an iterable of (train, test).
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable
+    y : array of shape (n_rows,) or (n_rows, n_outputs)
+    classifier : bool
+        Whether a number of folds stratifies.
+    **params
+        Metadata for the splitter, such as ``groups``.
+    """
+    n_rows = len(y)
+    groups = params.get("groups")
+    if groups is not None and np.shape(groups) != (n_rows,):
+        raise InputError(
+            f"`groups` must hold the group of every row, shape ({n_rows},), got shape {np.shape(groups)}."
+        )
+    if isinstance(cv, numbers.Number | str | bytes):
+        cv = check_value(Whole(2), "cv", cv)
+    try:
+        folds = list(check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params))
+        pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        if isinstance(error, TypeError) and "unexpected keyword" in str(error):
+            raise  # of the call, not of the rows
+        raise InputError(f"`cv` cannot split these {n_rows} rows (n_samples={n_rows}): {error}") from error
+    for pair in pairs:
+        if len(pair) != 2 or any(
+            rows.ndim != 1 or (rows.dtype.kind not in "iub" and rows.size) for rows in pair
+        ):
+            raise InputError("`cv` must give pairs of training and test rows, as arrays of row numbers.")
+        for rows in pair:
+            numbered = np.arange(len(rows)) if rows.dtype.kind == "b" else rows
+            outside = numbered[(numbered < -n_rows) | (numbered >= n_rows)]
+            if len(outside):
+                raise InputError(
+                    f"`cv` must give rows of X, of which there are {n_rows}, got row {outside[0]}."
+                )
+    every = np.arange(n_rows)
+    return [(every[train], every[test]) for train, test in ((_as_index(a), _as_index(b)) for a, b in pairs)]
+
+
+def _as_index(rows: NDArray[Any]) -> NDArray[Any]:
+    return rows if rows.dtype.kind == "b" else rows.astype(np.intp)
 
 
 def _content(source: Source) -> Array:

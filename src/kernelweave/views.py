@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import numbers
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, as_floats, as_names
+from kernelweave._parameters import Whole, check_value, listed, shown
 
 __all__ = ["ColumnMask", "ColumnSlice", "Table", "TableEncoder", "as_table", "as_tables", "freeze_columns"]
 
@@ -78,9 +79,9 @@ def freeze_columns(columns: Any) -> Selection:
         return ColumnSlice(start, stop, step)
     if isinstance(columns, (str, numbers.Integral, np.integer)):
         return (_column(columns),)
-    if not isinstance(columns, Iterable):
+    items = listed(columns)
+    if items is None:
         raise InputError(_wrong_column(columns))
-    items = list(columns)
     if not items:
         raise InputError(
             "A column selection must hold at least one column, got none. Leave it out to use all columns."
@@ -136,14 +137,19 @@ class Table:
     levels: tuple[int, ...] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.values, dtype=np.float64)
+        values = as_floats(self.values, "values")
         if values.ndim != 2:
             raise InputError(
                 f"A table must have shape (n_rows, n_columns), got {values.shape}. Reshape your data."
             )
         n_columns = values.shape[1]
-        names = None if self.names is None else tuple(map(str, self.names))
-        levels = (0,) * n_columns if self.levels is None else tuple(map(int, self.levels))
+        names = None if self.names is None else as_names(self.names, n_columns, "column")
+        levels = (0,) * n_columns if self.levels is None else self.levels
+        if not isinstance(levels, Sequence) or isinstance(levels, str | bytes):
+            raise InputError(
+                f"`levels` must be a list of whole numbers, one per column, got {shown(levels)}."
+            )
+        levels = tuple(check_value(Whole(), "levels", level) for level in levels)
         for label, entries in (("names", names), ("levels", levels)):
             if entries is not None and len(entries) != n_columns:
                 raise InputError(

@@ -6,7 +6,10 @@ downloads (with the extra ``datasets``). Copies with known faults are refused wi
 
 from __future__ import annotations
 
-from kernelweave._errors import InputError, check_known
+from typing import Annotated
+
+from kernelweave._errors import InputError
+from kernelweave._parameters import Flag, OneOf, Text, checked
 from kernelweave.datasets import fourteen_cancers
 from kernelweave.datasets.encoding import Dataset, encode
 from kernelweave.datasets.finding import DataWarning, fetch, find_local
@@ -15,7 +18,8 @@ from kernelweave.datasets.registry import PROTOCOLS, DatasetInfo, info, registry
 __all__ = ["DataWarning", "Dataset", "DatasetInfo", "info", "is_here", "load", "names"]
 
 
-def names(protocol: str | None = None) -> tuple[str, ...]:
+@checked
+def names(protocol: Annotated[str | None, OneOf(*PROTOCOLS, None)] = None) -> tuple[str, ...]:
     """Names of the data sets, all or those of one paper.
 
     Parameters
@@ -34,11 +38,11 @@ def names(protocol: str | None = None) -> tuple[str, ...]:
     """
     if protocol is None:
         return tuple(registry())
-    check_known(protocol, PROTOCOLS, "protocol")
     return tuple(name for name, row in registry().items() if protocol in row.papers)
 
 
-def is_here(name: str) -> bool:
+@checked
+def is_here(name: Annotated[str, Text()]) -> bool:
     """Whether a data set can be loaded without a network.
 
     Parameters
@@ -60,13 +64,14 @@ def is_here(name: str) -> bool:
     return bool(find_local(info(name))[0])
 
 
+@checked
 def load(
-    name: str,
+    name: Annotated[str, Text()],
     *,
-    protocol: str | None = None,
-    missing: str = "drop",
-    download: bool = True,
-    progress: bool = False,
+    protocol: Annotated[str | None, OneOf(*PROTOCOLS, None)] = None,
+    missing: Annotated[str, OneOf("drop", "keep")] = "drop",
+    download: Annotated[bool, Flag()] = True,
+    progress: Annotated[bool, Flag()] = False,
 ) -> Dataset:
     """Load a data set.
 
@@ -111,13 +116,10 @@ def load(
     ((569, 30), ('B', 'M'))
     """
     row = info(name)
-    check_known(missing, ("drop", "keep"), "way to treat missing cells")
-    if protocol is not None:
-        check_known(protocol, PROTOCOLS, "protocol")
-        if protocol not in row.papers:
-            raise InputError(
-                f"{name} is not used by the protocol {protocol!r}. Its sets: {', '.join(names(protocol))}."
-            )
+    if protocol is not None and protocol not in row.papers:
+        raise InputError(
+            f"{name} is not used by the protocol {protocol!r}. Its sets: {', '.join(names(protocol))}."
+        )
     standardize = protocol in row.standardized
     if name == fourteen_cancers.NAME:
         return fourteen_cancers.load_fourteen_cancers(row, standardize=standardize)

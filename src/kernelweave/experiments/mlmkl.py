@@ -295,9 +295,26 @@ def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[Margi
         return [found for C in Cs for found in fit(learner, part, (C,))]
     path = learner.path(
         part.gram, part.y[:, None], 1.0 / np.array(Cs), n_alphas=len(Cs), scale=np.ones(part.gram.n_kernels),
-        sample_weight=None, classification=True,
+        sample_weight=None, classification=True, content=_content(part) if learner.validates else None,
     )  # fmt: skip
     return list(path.results)
+
+
+def _content(part: Part) -> NDArray[np.intp]:
+    """Order in which rows are dealt out to inner folds: that of the published tables, by values of the summed kernels.
+
+    Estimators have the table and go by its values. Here there are only matrices, always in the same order of rows.
+    """
+    scale = np.ones(part.gram.n_kernels)
+    _, first = np.unique(
+        np.column_stack([part.y, np.round(part.gram.diagonal().T @ scale, 9)]), axis=0, return_index=True
+    )
+    mask = np.zeros(len(part.y))
+    mask[first] = np.where(part.y[first] > np.median(np.unique(part.y)), 1.0, -1.0)
+    values = part.gram.matvec(scale, mask)
+    size = float(np.abs(values).max())
+    _, rank = np.unique(np.round(values / size, 9) if size > 0 else values, return_inverse=True)
+    return rank.reshape(-1)
 
 
 def best(accuracy: Array, loss: Array) -> int:

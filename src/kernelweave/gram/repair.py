@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_finite, check_gram_stack, check_known
+from kernelweave._checks import InputError, check_finite, check_gram_stack
+from kernelweave._parameters import OneOf, checked
 from kernelweave._threads import blas_threads_for
 
 Array = NDArray[np.float64]
@@ -29,7 +32,8 @@ def repair(K: Array, how: str) -> Array:
     return 0.5 * (repaired + repaired.T)
 
 
-def repair_gram(gram: ArrayLike, how: str = "clip") -> Array:
+@checked
+def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*REMEDIES)] = "clip") -> Array:
     """Make kernels of symmetric similarities: remove the negative eigenvalues of every matrix of a stack.
 
     Parameters
@@ -63,7 +67,6 @@ def repair_gram(gram: ArrayLike, how: str = "clip") -> Array:
     >>> np.linalg.eigvalsh(similar).round(2), np.linalg.eigvalsh(repair_gram(similar)).round(2) + 0.0
     (array([-0.27,  1.  ,  2.27]), array([0.  , 1.  , 2.27]))
     """
-    check_known(how, REMEDIES, "how")
     stack = check_gram_stack(gram)
     check_finite(stack, "gram")
     out = np.empty_like(stack)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
-from kernelweave._checks import InputError, check_positive
+from kernelweave._parameters import Cost, Nonnegative, Number, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.solvers.joint import WarmStart
@@ -45,7 +46,7 @@ class Align(MarginLearner):
 
     max_iter = None
 
-    def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-8) -> None:
+    def __init__(self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-8) -> None:
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
@@ -122,15 +123,12 @@ class EasyMKL(MarginLearner):
     epsilon = 0.0
     max_iter = None
 
-    def __init__(self, C: float = 1.0, *, lam: float = 0.1, tol: float = 1e-8) -> None:
+    def __init__(
+        self, C: Cost = 1.0, *, lam: Annotated[float, Number(above=0, most=1)] = 0.1, tol: Tol = 1e-8
+    ) -> None:
         self.C = C
         self.lam = lam
         self.tol = tol
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        if not 0.0 < check_positive(self.lam, "lam", zero=True) <= 1.0:
-            raise InputError(f"`lam` must be above 0 and at most 1, got {self.lam!r}.")
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
         m = problem.machine

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from kernelweave._parameters import check_values
 from kernelweave.gram import Gram
 
 Array = NDArray[np.float64]
@@ -29,14 +30,16 @@ class Learner(BaseEstimator):
     bayesian = False
     #: Whether a single strength takes many steps, which `solve` reports.
     iterates = False
+    #: Whether it validates inside a fit, on folds that the content of the rows gives; see `folds.deal`.
+    validates = False
     #: Whether it can be used for regression.
     regression = True
     #: What the gap says, for people.
     certificate = "The objective is at most the gap above its optimum."
 
     def check(self) -> None:
-        """Raise `InputError` for parameters that cannot be used."""
-        raise NotImplementedError
+        """Raise `InputError` for parameters that cannot be used: those that break the rules of the constructor."""
+        check_values(self, self.get_params(deep=False))
 
     def requested(self) -> float | None:
         """The strength that the parameters ask for, as alpha; None when it is to be chosen."""

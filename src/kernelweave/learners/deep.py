@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from kernelweave._checks import InputError, check_known, check_positive, check_share
+from kernelweave._checks import InputError
+from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, Number, OneOf, Text, Tol, Whole
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
-from kernelweave.learners.folds import content_folds
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.solvers.deep import (
     STEPS,
@@ -18,7 +18,6 @@ from kernelweave.solvers.deep import (
     Descent,
     Project,
     Validation,
-    check_eta,
     solve_deep,
 )
 from kernelweave.solvers.deep_criteria import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
@@ -58,12 +57,6 @@ class _DeepWarmStart(WarmStart):
     layers: tuple[np.ndarray, ...] | None = None
 
 
-def _whole(value: Any, name: str, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise InputError(f"`{name}` must be a whole number >= {least}, got {value!r}.")
-    return int(value)
-
-
 class _DeepLearner(MarginLearner):
     """What learners of several layers share."""
 
@@ -80,14 +73,6 @@ class _DeepLearner(MarginLearner):
 
     def check(self) -> None:
         super().check()
-        _whole(self.n_layers, "n_layers", 1)
-        if self.normalize_layers not in (True, False):
-            raise InputError(f"`normalize_layers` must be True or False, got {self.normalize_layers!r}.")
-        check_known(self.loss, ("auto", "squared"), "loss")
-        if self.device is not None and not isinstance(self.device, str):
-            raise InputError(
-                f"`device` must be None or the name of a torch device such as 'cuda', got {self.device!r}."
-            )
         self.layers()
 
     def layers(self) -> Layers:
@@ -154,11 +139,6 @@ class _DeepLearner(MarginLearner):
 
     def _kernel(self, problem: MarginProblem) -> DeepKernel:
         return DeepKernel(problem.gram, problem.scale, self.layers(), self.device)
-
-    def _rows(self, problem: MarginProblem, n_folds: int) -> list[np.ndarray]:
-        machine = problem.machine
-        two = bool((np.abs(machine.y) == 1.0).all())
-        return content_folds(problem.gram, machine.y, problem.scale, n_folds, two)
 
     def _start(self, warm: WarmStart) -> list[np.ndarray] | None:
         layers = getattr(warm, "layers", None)
@@ -237,26 +217,28 @@ class MLMKL(_DeepLearner):
     (2, 4)
     """
 
+    validates = True
+
     def __init__(
         self,
-        n_layers: int = 2,
-        C: float = 1.0,
+        n_layers: Annotated[int, Whole(1)] = 2,
+        C: Cost = 1.0,
         *,
         kernels: Any = None,
-        normalize_layers: bool = True,
-        criterion: str = "out-of-fold",
-        loss: str = "auto",
-        epsilon: float = 0.1,
-        step: str = "backtracking",
-        eta: float = 0.1,
-        weight_set: str = "orthant",
-        n_folds: int = 3,
-        validation_fraction: float = 0.0,
-        n_iter_no_change: int = 10,
-        literal: bool = False,
-        device: str | None = None,
-        tol: float = 1e-4,
-        max_iter: int | None = None,
+        normalize_layers: Annotated[bool, Flag()] = True,
+        criterion: Annotated[str, OneOf(*CRITERIA)] = "out-of-fold",
+        loss: Annotated[str, OneOf("auto", "squared")] = "auto",
+        epsilon: Nonnegative = 0.1,
+        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
+        eta: Cost = 0.1,
+        weight_set: Annotated[str, OneOf(*WEIGHT_SETS)] = "orthant",
+        n_folds: Annotated[int, Whole(2)] = 3,
+        validation_fraction: Annotated[float, Number(least=0, most=0.5)] = 0.0,
+        n_iter_no_change: Annotated[int, Whole(1)] = 10,
+        literal: Annotated[bool, Flag()] = False,
+        device: Annotated[str | None, Text() | None] = None,
+        tol: Tol = 1e-4,
+        max_iter: MaxIter = None,
     ) -> None:
         self.n_layers = n_layers
         self.C = C
@@ -278,14 +260,6 @@ class MLMKL(_DeepLearner):
 
     def check(self) -> None:  # noqa: D102
         super().check()
-        check_known(self.criterion, CRITERIA, "criterion")
-        check_known(self.step, STEPS, "step")
-        check_known(self.weight_set, WEIGHT_SETS, "weight_set")
-        check_eta(self.eta)
-        _whole(self.n_folds, "n_folds", 2)
-        _whole(self.n_iter_no_change, "n_iter_no_change", 1)
-        if not 0.0 <= check_share(self.validation_fraction, "validation_fraction") <= 0.5:
-            raise InputError(f"`validation_fraction` must be at most 0.5, got {self.validation_fraction!r}.")
         if self.literal and self.device is not None:
             raise InputError("`literal=True` is computed here only. Use device=None.")
 
@@ -318,7 +292,7 @@ class MLMKL(_DeepLearner):
         machine, kind = problem.machine, self._kind(problem.machine)
         if self.literal or self.criterion == "training":
             return TrainingError(machine, rows, kind, literal=bool(self.literal))
-        folds = [np.intersect1d(fold, rows) for fold in self._rows(problem, self.n_folds)]
+        folds = [np.intersect1d(fold, rows) for fold in problem.folds(self.n_folds)]
         folds = [fold for fold in folds if len(fold)]
         if len(folds) < 2:
             # one distinct row leaves nothing to compare: the weights stay where they start
@@ -329,7 +303,7 @@ class MLMKL(_DeepLearner):
         share = float(self.validation_fraction)
         if share == 0.0:
             return None
-        folds = self._rows(problem, max(2, round(1.0 / share)))
+        folds = problem.folds(max(2, round(min(1.0 / share, problem.gram.n_samples))))
         if len(folds) < 2:
             return None
         train = np.setdiff1d(np.arange(problem.gram.n_samples), folds[0])
@@ -385,17 +359,17 @@ class DMKL(_DeepLearner):
 
     def __init__(
         self,
-        n_layers: int = 2,
-        C: float = 1.0,
+        n_layers: Annotated[int, Whole(1)] = 2,
+        C: Cost = 1.0,
         *,
         kernels: Any = None,
-        normalize_layers: bool = True,
-        step: str = "backtracking",
-        eta: float = 0.1,
-        smoothing: float = 1.0,
-        device: str | None = None,
-        tol: float = 1e-4,
-        max_iter: int | None = None,
+        normalize_layers: Annotated[bool, Flag()] = True,
+        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
+        eta: Cost = 0.1,
+        smoothing: Cost = 1.0,
+        device: Annotated[str | None, Text() | None] = None,
+        tol: Tol = 1e-4,
+        max_iter: MaxIter = None,
     ) -> None:
         self.n_layers = n_layers
         self.C = C
@@ -407,12 +381,6 @@ class DMKL(_DeepLearner):
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(self.step, STEPS, "step")
-        check_eta(self.eta)
-        check_positive(self.smoothing, "smoothing")
 
     def learn(self, problem, warm):  # noqa: D102
         rows = np.arange(problem.gram.n_samples)
@@ -473,16 +441,16 @@ class TwoLayerMKL(_DeepLearner):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: Cost = 1.0,
         *,
-        normalize_layers: bool = True,
-        penalty: float = 1.0,
-        epsilon: float = 0.1,
-        step: str = "backtracking",
-        eta: float = 0.1,
-        device: str | None = None,
-        tol: float = 1e-4,
-        max_iter: int | None = None,
+        normalize_layers: Annotated[bool, Flag()] = True,
+        penalty: Nonnegative = 1.0,
+        epsilon: Nonnegative = 0.1,
+        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
+        eta: Cost = 0.1,
+        device: Annotated[str | None, Text() | None] = None,
+        tol: Tol = 1e-4,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.normalize_layers = normalize_layers
@@ -493,12 +461,6 @@ class TwoLayerMKL(_DeepLearner):
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(self.step, STEPS, "step")
-        check_eta(self.eta)
-        check_positive(self.penalty, "penalty", zero=True)
 
     def layers(self) -> Layers:  # noqa: D102
         # the normalised exponential is a Gaussian: no difference of large numbers
@@ -550,15 +512,15 @@ class DeepUniform(_DeepLearner):
 
     def __init__(
         self,
-        n_layers: int = 2,
-        C: float = 1.0,
+        n_layers: Annotated[int, Whole(1)] = 2,
+        C: Cost = 1.0,
         *,
         kernels: Any = None,
-        normalize_layers: bool = True,
-        loss: str = "auto",
-        epsilon: float = 0.1,
-        device: str | None = None,
-        tol: float = 1e-4,
+        normalize_layers: Annotated[bool, Flag()] = True,
+        loss: Annotated[str, OneOf("auto", "squared")] = "auto",
+        epsilon: Nonnegative = 0.1,
+        device: Annotated[str | None, Text() | None] = None,
+        tol: Tol = 1e-4,
     ) -> None:
         self.n_layers = n_layers
         self.C = C

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, check_known, check_positive, check_tol
+from kernelweave._checks import InputError
+from kernelweave._parameters import Cost, MaxIter, Nonnegative, Number, OneOf, Tol, Whole
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
-from kernelweave.learners.folds import content_folds
+from kernelweave.learners.folds import deal
 from kernelweave.solvers.deep import DeepResult
 from kernelweave.solvers.joint import Joint, WarmStart
 from kernelweave.solvers.layers import TrainedLayers
@@ -23,6 +24,9 @@ from kernelweave.solvers.svm_mkl import solve_svm_mkl
 from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
 
 Array = NDArray[np.float64]
+
+SIMPLE_SOLVERS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane")
+SOFT_SOLVERS = ("auto", "newton", "interior-point", "closed-form")
 
 #: C of an automatic path: from the smallest to the largest.
 C_RANGE = (1e-2, 1e3)
@@ -133,17 +137,6 @@ class MarginLearner(Learner):
     tol: float
     max_iter: int | None
 
-    def check(self) -> None:  # noqa: D102
-        check_positive(self.C, "C")
-        check_positive(self.epsilon, "epsilon", zero=True)
-        check_tol(self.tol)
-        if self.max_iter is not None and (
-            not isinstance(self.max_iter, int | np.integer)
-            or isinstance(self.max_iter, bool)
-            or self.max_iter < 1
-        ):
-            raise InputError(f"`max_iter` must be a whole number >= 1 or None, got {self.max_iter!r}.")
-
     def requested(self) -> float | None:  # noqa: D102
         return 1.0 / float(self.C)
 
@@ -165,8 +158,10 @@ class MarginLearner(Learner):
     def _losses(self, classification: bool) -> str:
         return self.loss if classification else "epsilon-insensitive"
 
-    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None):  # noqa: D102
-        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [], report)
+    def solve(  # noqa: D102
+        self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None, content=None
+    ):
+        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [], report, content)
 
     def path(  # noqa: D102
         self,
@@ -180,6 +175,7 @@ class MarginLearner(Learner):
         tol=None,
         callback=None,
         classification=False,
+        content=None,
     ):
         values = self.default_alphas(n_alphas) if alphas is None else np.asarray(alphas, dtype=np.float64)
         warm: list[WarmStart] = []
@@ -187,7 +183,11 @@ class MarginLearner(Learner):
         interrupted = False
         try:
             for index, alpha in enumerate(values):
-                done.append(self._solve_at(gram, y, alpha, scale, sample_weight, classification, tol, warm))
+                done.append(
+                    self._solve_at(
+                        gram, y, alpha, scale, sample_weight, classification, tol, warm, content=content
+                    )
+                )
                 if callback is not None and callback(index, done[-1]) and index + 1 < len(values):
                     interrupted = True
                     break
@@ -208,6 +208,7 @@ class MarginLearner(Learner):
         tol: float | None,
         warm: list[WarmStart],
         report: Callable[[str], bool] | None = None,
+        content: NDArray[np.intp] | None = None,
     ) -> MarginResult:
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
@@ -226,7 +227,7 @@ class MarginLearner(Learner):
                 found.append(_constant(column, gram.n_kernels))
                 continue
             problem = MarginProblem(
-                gram, machine, scale, self.tol if tol is None else max(tol, self.tol), report
+                gram, machine, scale, self.tol if tol is None else max(tol, self.tol), report, content
             )
             result = self.learn(problem, start)
             self.remember(start, result)
@@ -236,13 +237,20 @@ class MarginLearner(Learner):
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """A stack with a machine, the tolerance asked for, and who is told of steps within a fit."""
+    """A stack with a machine, the tolerance asked for, who is told of steps within a fit, and what rows are equal."""
 
     gram: Gram
     machine: Machine
     scale: Array
     tol: float
     report: Callable[[str], bool] | None = None
+    content: NDArray[np.intp] | None = None
+
+    def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
+        """Test rows of folds by the content of the rows; without it all rows count as different, in their order."""
+        y = self.machine.y
+        content = np.arange(len(y)) if self.content is None else self.content
+        return deal(content, y, n_folds, stratify=bool((np.abs(y) == 1.0).all()))
 
     def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> MKLResult:
         """Minimise the optimal value of the machine over a set of weights."""
@@ -374,24 +382,18 @@ class SimpleMKL(MarginLearner):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: Cost = 1.0,
         *,
-        epsilon: float = 0.1,
-        solver: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int | None = None,
+        epsilon: Nonnegative = 0.1,
+        solver: Annotated[str, OneOf(*SIMPLE_SOLVERS)] = "auto",
+        tol: Tol = 1e-8,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.epsilon = epsilon
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(
-            self.solver, ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"), "solver"
-        )
 
     def learn(self, problem, warm):  # noqa: D102
         return problem.learn(Simplex(), self.solver, self.max_iter, warm)
@@ -423,7 +425,7 @@ class SILP(MarginLearner):
     """
 
     def __init__(
-        self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-6, max_iter: int | None = None
+        self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-6, max_iter: MaxIter = None
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -463,23 +465,18 @@ class LpMKL(MarginLearner):
 
     def __init__(
         self,
-        p: float = 2.0,
-        C: float = 1.0,
+        p: Annotated[float, Number(least=1)] = 2.0,
+        C: Cost = 1.0,
         *,
-        epsilon: float = 0.1,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
+        epsilon: Nonnegative = 0.1,
+        tol: Tol = 1e-8,
+        max_iter: MaxIter = None,
     ) -> None:
         self.p = p
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        if not check_positive(self.p, "p") >= 1.0:
-            raise InputError(f"`p` must be at least 1, got {self.p!r}.")
 
     def learn(self, problem, warm):  # noqa: D102
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
@@ -517,13 +514,13 @@ class SoftMarginMKL(MarginLearner):
 
     def __init__(
         self,
-        theta: float = 0.5,
-        C: float = 1.0,
+        theta: Annotated[float, Number(above=0, most=1)] = 0.5,
+        C: Cost = 1.0,
         *,
-        epsilon: float = 0.1,
-        solver: str = "auto",
-        tol: float = 1e-8,
-        max_iter: int | None = None,
+        epsilon: Nonnegative = 0.1,
+        solver: Annotated[str, OneOf(*SOFT_SOLVERS)] = "auto",
+        tol: Tol = 1e-8,
+        max_iter: MaxIter = None,
     ) -> None:
         self.theta = theta
         self.C = C
@@ -531,12 +528,6 @@ class SoftMarginMKL(MarginLearner):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(self.solver, ("auto", "newton", "interior-point", "closed-form"), "solver")
-        if not 0.0 < check_positive(self.theta, "theta") <= 1.0:
-            raise InputError(f"`theta` must be above 0 and at most 1, got {self.theta!r}.")
 
     def learn(self, problem, warm):  # noqa: D102
         cap = max(float(self.theta), 1.0 / problem.gram.n_kernels)
@@ -564,7 +555,7 @@ class Uniform(MarginLearner):
 
     max_iter = None
 
-    def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, tol: float = 1e-8) -> None:
+    def __init__(self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-8) -> None:
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
@@ -583,7 +574,7 @@ class BestKernel(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     n_folds : int, default=3
-        Folds, made from the content of the kernels: equal rows share one, so that a weight equals a repetition.
+        Folds, made from the content of the rows: equal rows share one, so that a weight equals a repetition.
     tol : float, default=1e-8
         Relative duality gap of the final machine.
 
@@ -599,22 +590,26 @@ class BestKernel(MarginLearner):
     """
 
     max_iter = None
+    validates = True
 
-    def __init__(self, C: float = 1.0, *, epsilon: float = 0.1, n_folds: int = 3, tol: float = 1e-8) -> None:
+    def __init__(
+        self,
+        C: Cost = 1.0,
+        *,
+        epsilon: Nonnegative = 0.1,
+        n_folds: Annotated[int, Whole(2)] = 3,
+        tol: Tol = 1e-8,
+    ) -> None:
         self.C = C
         self.epsilon = epsilon
         self.n_folds = n_folds
         self.tol = tol
 
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2:
-            raise InputError(f"`n_folds` must be a whole number >= 2, got {self.n_folds!r}.")
-
     def learn(self, problem, warm):  # noqa: D102
         losses = self._losses_of_kernels(problem)
         weights = np.zeros(problem.gram.n_kernels)
-        weights[int(np.argmin(losses))] = 1.0
+        # sums of the same losses in another order differ in their last digits
+        weights[int(np.argmax(losses <= losses.min() * (1.0 + 1e-9)))] = 1.0
         return problem.at(weights, warm)
 
     def _losses_of_kernels(self, problem: MarginProblem) -> Array:
@@ -623,7 +618,7 @@ class BestKernel(MarginLearner):
         n = gram.n_samples
         classification = machine.loss != "epsilon-insensitive"
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
-        folds = content_folds(gram, machine.y, problem.scale, self.n_folds, classification)
+        folds = problem.folds(self.n_folds)
         losses = np.zeros(gram.n_kernels)
         if len(folds) < 2:
             return losses

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError
+from kernelweave._parameters import Cost, MaxIter, Nonnegative, OneOf, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.solvers.deep import DeepResult
 from kernelweave.solvers.joint import WarmStart
 from kernelweave.solvers.layers import Gaussian, TrainedLayers
-from kernelweave.solvers.radius import NORMS, STEPS, solve_radius
+from kernelweave.solvers.radius import STEPS, solve_radius
 from kernelweave.solvers.radius_criteria import GaussianOfSum
 from kernelweave.solvers.result import MKLResult, RadiusResult
 
@@ -29,12 +30,6 @@ class _RadiusLearner(MarginLearner):
     """A criterion of `solve_radius`."""
 
     step: str
-
-    steps: ClassVar[tuple[str, ...]] = STEPS
-
-    def check(self) -> None:
-        super().check()
-        check_known(self.step, self.steps, "step")
 
     def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> MKLResult:
         m = problem.machine
@@ -82,13 +77,13 @@ class RKL(_RadiusLearner):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: Cost = 1.0,
         *,
-        norm: int | None = 1,
-        epsilon: float = 0.1,
-        step: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int | None = None,
+        norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
+        epsilon: Nonnegative = 0.1,
+        step: Annotated[str, OneOf(*STEPS)] = "auto",
+        tol: Tol = 1e-9,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.norm = norm
@@ -96,11 +91,6 @@ class RKL(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        if self.norm not in NORMS:
-            raise InputError(f"`norm` must be 1, 2 or None, got {self.norm!r}.")
 
     def learn(self, problem, warm):  # noqa: D102
         return self._run(problem, warm, "rkl", self.norm)
@@ -140,18 +130,17 @@ class ChapelleRadius(_RadiusLearner):
     regression = False
     loss = "squared-hinge"
     epsilon = 0.0
-    steps = LOCAL_STEPS
     certificate = LOCAL
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: Cost = 1.0,
         *,
-        variant: str = "chapelle",
-        norm: int = 1,
-        step: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
+        variant: Annotated[str, OneOf("chapelle", "eq10")] = "chapelle",
+        norm: Annotated[int, OneOf(1, 2)] = 1,
+        step: Annotated[str, OneOf(*LOCAL_STEPS)] = "auto",
+        tol: Tol = 1e-3,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.variant = variant
@@ -159,12 +148,6 @@ class ChapelleRadius(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(self.variant, ("chapelle", "eq10"), "variant")
-        if self.norm not in (1, 2):
-            raise InputError(f"`norm` must be 1 or 2, got {self.norm!r}: the criterion depends on the scale.")
 
     def learn(self, problem, warm):  # noqa: D102
         return self._run(problem, warm, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
@@ -200,7 +183,12 @@ class DoRadius(_RadiusLearner):
     epsilon = 0.0
 
     def __init__(
-        self, C: float = 1.0, *, step: str = "auto", tol: float = 1e-6, max_iter: int | None = None
+        self,
+        C: Cost = 1.0,
+        *,
+        step: Annotated[str, OneOf(*STEPS)] = "auto",
+        tol: Tol = 1e-6,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.step = step
@@ -264,18 +252,17 @@ class GaussianWidths(_RadiusLearner):
     GaussianWidths(C=10.0, kind='margin')
     """
 
-    steps = LOCAL_STEPS
     certificate = LOCAL
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: Cost = 1.0,
         *,
-        kind: str = "rkl",
-        epsilon: float = 0.1,
-        step: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int | None = None,
+        kind: Annotated[str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin")] = "rkl",
+        epsilon: Nonnegative = 0.1,
+        step: Annotated[str, OneOf(*LOCAL_STEPS)] = "auto",
+        tol: Tol = 1e-3,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
         self.kind = kind
@@ -283,10 +270,6 @@ class GaussianWidths(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
-
-    def check(self) -> None:  # noqa: D102
-        super().check()
-        check_known(self.kind, ("rkl", "kl-c", "kl-c-eq10", "margin"), "kind")
 
     def layer_names(self) -> list[list[str]]:
         """The Gaussian."""

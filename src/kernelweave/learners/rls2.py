@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-
-from kernelweave._checks import InputError, check_alpha, check_known, check_tol
+from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Tol, Whole
 from kernelweave.learners.base import Learner
 from kernelweave.solvers.path import rls2_path
 from kernelweave.solvers.rls2 import SOLVERS, solve_rls2
@@ -58,15 +56,15 @@ class RLS2(Learner):
 
     def __init__(
         self,
-        alpha: float | str = "auto",
+        alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto",
         *,
-        tol: float = 1e-8,
-        max_iter: int | None = None,
-        solver: str = "newton",
-        delta: float = 1e-2,
-        shared_weights: bool = True,
-        n_alphas: int = 30,
-        n_folds: int = 5,
+        tol: Tol = 1e-8,
+        max_iter: MaxIter = None,
+        solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
+        delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
+        shared_weights: Annotated[bool, Flag()] = True,
+        n_alphas: Annotated[int, Whole(1)] = 30,
+        n_folds: Annotated[int, Whole(2)] = 5,
     ) -> None:
         self.alpha = alpha
         self.tol = tol
@@ -76,22 +74,6 @@ class RLS2(Learner):
         self.shared_weights = shared_weights
         self.n_alphas = n_alphas
         self.n_folds = n_folds
-
-    def check(self) -> None:  # noqa: D102
-        if self.alpha != "auto":
-            if isinstance(self.alpha, str):
-                raise InputError(f"`alpha` must be a positive number or 'auto', got {self.alpha!r}.")
-            check_alpha(self.alpha)
-        check_tol(self.tol)
-        check_known(self.solver, SOLVERS, "solver")
-        for name, least in (("n_alphas", 1), ("n_folds", 2)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"`{name}` must be a whole number >= {least}, got {value!r}.")
-        if self.max_iter is not None and (
-            not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1
-        ):
-            raise InputError(f"`max_iter` must be a whole number >= 1 or None, got {self.max_iter!r}.")
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -10,25 +10,29 @@ weights enter the mean and the products, so that a weight equals a repetition.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from kernelweave._checks import (
     InputError,
-    check_positive,
+    RowWeights,
+    Scale,
+    Start,
+    Targets,
     check_row_weights,
     check_scale,
-    check_tol,
     check_vector,
 )
 from kernelweave._loops import core
+from kernelweave._parameters import MaxIter, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.box import EPS
 from kernelweave.solvers.frobenius import frobenius_norms, frobenius_products
 from kernelweave.solvers.result import AlignFResult, AlignResult, EasyMKLResult, Status, relative_gap
-from kernelweave.solvers.smo import check_max_iter
 from kernelweave.solvers.svm import solve_l2svc
 
 Array = NDArray[np.float64]
@@ -42,12 +46,13 @@ SMALLEST_RIDGE = 1e-12
 # ---- alignment ------------------------------------------------------------------------------------
 
 
+@checked
 def solve_align(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
+    y: Targets,
     *,
-    scale: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
 ) -> AlignResult:
     """Weigh kernels by their own alignment with the targets (Align).
 
@@ -98,14 +103,15 @@ def solve_align(
     return AlignResult(alignments / alignments.sum(), alignments)
 
 
+@checked
 def solve_alignf(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
+    y: Targets,
     *,
-    scale: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-10,
-    max_iter: int | None = None,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-10,
+    max_iter: MaxIter = None,
 ) -> AlignFResult:
     """Find the combination of kernels with the largest alignment (AlignF), and certify it.
 
@@ -166,7 +172,6 @@ def solve_alignf(
     """
     stack, factors, row_weight = _prepare(gram, scale, sample_weight)
     target = _centred_target(y, row_weight)
-    tol, max_iter = check_tol(tol), check_max_iter(max_iter)
     with blas_threads_for(stack.n_samples):
         M = frobenius_products(stack, row_weight)
         norms = np.sqrt(np.diag(M))
@@ -286,16 +291,17 @@ def _solve(block: Array, right: Array) -> Array | None:
 # ---- EasyMKL --------------------------------------------------------------------------------------
 
 
+@checked
 def solve_easy_mkl(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
-    lam: float = 0.1,
+    y: Targets,
+    lam: Annotated[float, Number(least=0, most=1)] = 0.1,
     *,
-    scale: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int | None = None,
-    warm_start: ArrayLike | None = None,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-8,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
 ) -> EasyMKLResult:
     """Weigh kernels by the margin that each gives along one common solution (EasyMKL), and certify the solution.
 
@@ -366,9 +372,6 @@ def solve_easy_mkl(
     (1, True)
     """
     stack, factors, row_weight = _prepare(gram, scale, sample_weight)
-    tol, lam = check_tol(tol), check_positive(lam, "lam", zero=True)
-    if lam > 1:
-        raise InputError(f"`lam` must lie in [0, 1], got {lam}.")
     share = (1.0 - lam) * factors
     with blas_threads_for(stack.n_samples):
         K = stack.combine_upper(share)

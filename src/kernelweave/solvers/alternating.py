@@ -10,11 +10,10 @@ from kernelweave._loops import core
 from kernelweave.solvers.result import RLS2Result, Status, relative_gap
 from kernelweave.solvers.ridge import NotPositiveDefinite
 from kernelweave.solvers.ridge_rounding import rounding_bound
-from kernelweave.solvers.rls2 import Callback, Problem, infinite_alpha, null_result
+from kernelweave.solvers.rls2 import LINEAR_SOLVERS, Callback, Problem, infinite_alpha, null_result
 
 Array = NDArray[np.float64]
 
-LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 #: Rows up to which a Cholesky factor replaces conjugate gradients under ``linear_solver="auto"``.
 CHOLESKY_ROWS = 5000
 

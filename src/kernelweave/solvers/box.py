@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_finite, check_kernel_matrix, check_known, rounding_tol
+from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
 from kernelweave._loops import core
 from kernelweave.gram.repair import REMEDIES, repair
 
@@ -125,7 +125,6 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
     With ``on_indefinite="clip"`` or ``"shift"`` negative eigenvalues are removed here, at the cost of an
     eigendecomposition. ``check=False`` skips the look at all entries.
     """
-    check_known(on_indefinite, ON_INDEFINITE, "on_indefinite")
     matrix = check_kernel_matrix(K)
     if check:
         asymmetry, size, bad = core.inspect(matrix)
@@ -143,10 +142,7 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
 
 def check_start(warm_start: ArrayLike, n_samples: int) -> Array:
     """Coefficients to start from, as a finite array; they need not fit the problem."""
-    try:
-        start = np.asarray(warm_start, dtype=np.float64)
-    except (TypeError, ValueError):
-        start = np.empty(0)
+    start = as_floats(warm_start, "warm_start")
     if start.shape != (n_samples,):
         raise InputError(
             f"`warm_start` must be the `dual_coef` of an earlier result, shape ({n_samples},), got shape "

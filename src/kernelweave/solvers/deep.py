@@ -490,10 +490,3 @@ class _Adam(_Moves):
         if self.emptied:
             return None
         return search.at(weights)
-
-
-def check_eta(eta: float) -> float:
-    """A finite positive step."""
-    if not isinstance(eta, int | float | np.number) or isinstance(eta, bool) or not 0 < float(eta) < math.inf:
-        raise InputError(f"`eta` must be a finite number > 0, got {eta!r}.")
-    return float(eta)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import check_positive, check_row_weights, check_tol
+from kernelweave._checks import RowWeights, Start, check_row_weights
+from kernelweave._parameters import Flag, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.solvers.box import BoxProblem, as_kernel, check_start, project
+from kernelweave.solvers.box import ON_INDEFINITE, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import MEBResult, relative_gap
-from kernelweave.solvers.smo import Certificate, check_max_iter, solve_box
+from kernelweave.solvers.smo import Certificate, solve_box
 
 Array = NDArray[np.float64]
 
 
+@checked
 def solve_meb(
     K: ArrayLike,
     *,
-    ridge: float = 0.0,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int | None = None,
-    warm_start: ArrayLike | None = None,
-    on_indefinite: str = "raise",
-    check: bool = True,
+    ridge: Nonnegative = 0.0,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
+    check: Annotated[bool, Flag()] = True,
 ) -> MEBResult:
     """Find the smallest ball that holds all rows in the feature space of a kernel, and certify it.
 
@@ -83,8 +87,6 @@ def solve_meb(
     >>> round(ball.radius2, 6), ball.support
     (1.0, array([0, 1]))
     """
-    tol, ridge = check_tol(tol), check_positive(ridge, "ridge", zero=True)
-    max_iter = check_max_iter(max_iter)
     matrix = as_kernel(K, on_indefinite, check=check)
     n = len(matrix)
     counts = check_row_weights(sample_weight, n)

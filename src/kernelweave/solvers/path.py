@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
-from kernelweave._checks import InputError, check_alpha, check_known, check_tol
+from kernelweave._checks import (
+    Floats,
+    InputError,
+    RowWeights,
+    Scale,
+    Strengths,
+)
+from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.alternating import solve_alternating
@@ -114,31 +122,24 @@ def make_alphas(problem: Problem, n_alphas: int) -> Array:
 
 def check_alphas(alphas: ArrayLike) -> Array:
     """Return strengths in descending order after checking each."""
-    try:
-        values = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InputError(f"`alphas` must be a list of positive numbers, got {alphas!r:.100}.") from None
-    if values.ndim != 1 or len(values) == 0:
-        raise InputError(f"`alphas` must be a non-empty list of positive numbers, got shape {values.shape}.")
-    for value in values:
-        check_alpha(value, "alphas")
-    return np.sort(values)[::-1]
+    return np.sort(check_value(Strengths(), "alphas", alphas))[::-1]
 
 
+@checked
 def rls2_path(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
-    alphas: ArrayLike | None = None,
+    y: Annotated[ArrayLike, Floats((1, 2))],
+    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
     *,
-    n_alphas: int = 30,
-    tol: float = 1e-6,
-    solver: str = "newton",
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    shared_weights: bool = True,
-    max_iter: int | None = None,
-    delta: float = 1e-2,
-    callback: PathCallback | None = None,
+    n_alphas: Annotated[int, Whole(1)] = 30,
+    tol: Tol = 1e-6,
+    solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    shared_weights: Annotated[bool, Flag()] = True,
+    max_iter: MaxIter = None,
+    delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
+    callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> PathResult:
     """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
 
@@ -199,14 +200,13 @@ def rls2_path(
     >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
     (30, 1, True)
     """
-    check_known(solver, SOLVERS, "solver")
     problem, single = make_problem(gram, y, sample_weight, scale)
     with blas_threads_for(problem.gram.n_samples):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         groups = [problem]
         if not shared_weights and len(problem.targets) > 1:
             groups = problem.parts()
-        path = _Path(groups, tol=check_tol(tol), solver=solver, max_iter=max_iter, delta=delta)
+        path = _Path(groups, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
         try:
             for index, alpha in enumerate(values):
                 result = path.step(float(alpha))

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known, check_positive, check_scale, check_tol
+from kernelweave._checks import (
+    InputError,
+    RowWeights,
+    Scale,
+    Targets,
+    check_scale,
+)
+from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.do_radius import DoJoint
@@ -30,8 +38,7 @@ from kernelweave.solvers.radius_criteria import (
 )
 from kernelweave.solvers.result import RadiusResult
 from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
-from kernelweave.solvers.smo import check_max_iter
-from kernelweave.solvers.svm_mkl import solve_by_newton
+from kernelweave.solvers.svm_mkl import LOSSES, solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
 
 Array = NDArray[np.float64]
@@ -43,23 +50,24 @@ KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
 STEPS = ("auto", "newton", "spectral", "armijo")
 
 
+@checked
 def solve_radius(
     gram: Gram | ArrayLike | Family,
-    y: ArrayLike,
-    C: float,
-    kind: str = "rkl",
-    norm: int | None = 1,
+    y: Targets,
+    C: Cost,
+    kind: Annotated[str, OneOf(*KINDS)] = "rkl",
+    norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     *,
-    loss: str = "hinge",
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    ridge: float = 0.0,
-    tol: float = 1e-4,
-    step: str = "auto",
-    max_iter: int = 200,
-    start: ArrayLike | None = None,
-    callback: Callback | None = None,
+    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    ridge: Nonnegative = 0.0,
+    tol: Tol = 1e-4,
+    step: Annotated[str, OneOf(*STEPS)] = "auto",
+    max_iter: MaxIter = 200,
+    start: RowWeights = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
 ) -> RadiusResult:
     """Learn a kernel by margin and radius.
 
@@ -141,12 +149,7 @@ def solve_radius(
     >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
     (0, True)
     """
-    check_known(kind, KINDS, "kind")
-    check_known(step, STEPS, "step")
-    tol, C = check_tol(tol), check_positive(C, "C")
-    if norm not in NORMS:
-        raise InputError(f"`norm` must be 1, 2 or None, got {norm!r}.")
-    max_iter = check_max_iter(max_iter) or 200
+    max_iter = max_iter or 200
     if kind not in ("rkl", "margin"):
         if loss not in ("hinge", "squared-hinge"):
             raise InputError(
@@ -168,9 +171,7 @@ def solve_radius(
                 f"weights. Got {norm!r}."
             )
         stack = as_gram(gram)  # type: ignore[arg-type]
-        family = WeightedSum(
-            stack, check_scale(scale, stack.n_kernels), check_positive(ridge, "ridge", zero=True)
-        )
+        family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
         raise InputError(
@@ -286,8 +287,13 @@ def _projection(weight_set: WeightSet, weighted: bool) -> Callable[[Array], Arra
     return weight_set.project
 
 
+@checked
 def solve_rkl(
-    gram: Gram | ArrayLike | Family, y: ArrayLike, C: float, norm: int | None = 1, **settings: object
+    gram: Gram | ArrayLike | Family,
+    y: Targets,
+    C: Cost,
+    norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
+    **settings: object,
 ) -> RadiusResult:
     """Learn kernel weights by RKL, margin over radius: `solve_radius` with ``kind="rkl"``.
 

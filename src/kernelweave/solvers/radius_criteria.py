@@ -16,8 +16,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError
+from kernelweave._checks import Floats, InputError
 from kernelweave._loops import core
+from kernelweave._parameters import check_value
 from kernelweave.gram import Gram
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.meb import solve_meb
@@ -105,6 +106,10 @@ def _shares(n_samples: int, sample_weight: Array | None) -> Array:
     )
 
 
+#: Squared distances of all pairs.
+DISTANCES = Floats((3,), least=0.0, what="squared distances")
+
+
 class Gaussians:
     """``K(t)_ij = exp(-sum_p t_p D_pij)``: one Gaussian with a parameter for each squared distance.
 
@@ -115,7 +120,12 @@ class Gaussians:
     """
 
     def __init__(self, distances: Array) -> None:
-        self.distances = np.ascontiguousarray(distances, dtype=np.float64)
+        self.distances = np.ascontiguousarray(check_value(DISTANCES, "distances", distances))
+        if self.distances.shape[1] != self.distances.shape[2]:
+            raise InputError(
+                f"`distances` must have shape (n_parameters, n_samples, n_samples), got {self.distances.shape}. Pass "
+                "the distances of all pairs of training rows."
+            )
         self.n_parameters, self.n_samples = self.distances.shape[:2]
         self._at: Array | None = None
         self._matrix = np.empty(self.distances.shape[1:])

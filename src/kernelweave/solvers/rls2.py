@@ -16,20 +16,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import (
+    Floats,
     InputError,
-    check_alpha,
-    check_known,
+    RowWeights,
+    Scale,
+    Start,
+    as_floats,
     check_row_weights,
     check_scale,
     check_targets,
-    check_tol,
 )
 from kernelweave._loops import core
+from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Strength, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.result import RLS2Result, Status, relative_gap
@@ -43,6 +47,7 @@ Index = NDArray[np.int64]
 Callback = Callable[[int, float, float], object]
 
 SOLVERS = ("newton", "alternating")
+LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 #: Kernels whose quadratic form is at least this share of the active level are watched in every step.
 WATCH_SHARE = 0.6
 #: How many kernels beyond the active ones are watched at most.
@@ -489,21 +494,22 @@ def solve_newton(
     return best, best_gap + rounding, rounding, status, n_iter, history
 
 
+@checked
 def solve_rls2(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
-    alpha: float,
+    y: Annotated[ArrayLike, Floats((1, 2))],
+    alpha: Strength,
     *,
-    tol: float = 1e-6,
-    solver: str = "newton",
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    shared_weights: bool = True,
-    weights0: ArrayLike | None = None,
-    max_iter: int | None = None,
-    delta: float = 1e-2,
-    linear_solver: str = "auto",
-    callback: Callback | None = None,
+    tol: Tol = 1e-6,
+    solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    shared_weights: Annotated[bool, Flag()] = True,
+    weights0: Start = None,
+    max_iter: MaxIter = None,
+    delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
+    linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
+    callback: Annotated[Callback | None, Function() | None] = None,
 ) -> RLS2Result:
     """Solve RLS2, least squares with learnt kernel weights, and certify the solution.
 
@@ -577,11 +583,8 @@ def solve_rls2(
     >>> result.rel_gap <= 1e-6
     True
     """
-    check_known(solver, SOLVERS, "solver")
-    alpha = check_alpha(alpha)
     problem, single = make_problem(gram, y, sample_weight, scale)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-    tol = check_tol(tol)
 
     def solve(part: Problem) -> RLS2Result:
         if solver == "newton":
@@ -656,7 +659,7 @@ def null_result(problem: Problem, alpha: float, weights: Array, C: Array, tol: f
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
     """Return starting weights after checking that they lie on the simplex."""
-    array = np.array(weights, dtype=np.float64)
+    array = as_floats(weights, "weights0")
     if array.shape != (n_kernels,):
         raise InputError(
             f"`weights0` must have one entry per kernel (n_kernels={n_kernels}), got shape {array.shape}."

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_positive, check_row_weights, check_tol, check_vector
+from kernelweave._checks import (
+    InputError,
+    Labels,
+    RowWeights,
+    Start,
+    Targets,
+    check_positive,
+    check_row_weights,
+    check_tol,
+    check_vector,
+)
+from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.solvers.box import UNBOUNDED, BoxProblem, as_kernel, check_start, project
+from kernelweave.solvers.box import ON_INDEFINITE, UNBOUNDED, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import SVMResult, relative_gap
 from kernelweave.solvers.smo import Certificate, Certify, check_max_iter, solve_box
 
 Array = NDArray[np.float64]
 
 
+@checked
 def solve_svc(
     K: ArrayLike,
-    y: ArrayLike,
-    C: float,
+    y: Labels,
+    C: Cost,
     *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int | None = None,
-    warm_start: ArrayLike | None = None,
-    on_indefinite: str = "raise",
-    check: bool = True,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
+    check: Annotated[bool, Flag()] = True,
 ) -> SVMResult:
     """Solve the support vector classifier with the hinge loss, and certify the solution.
 
@@ -112,17 +126,18 @@ def solve_svc(
     return _solve(problem, certify, tol, max_iter, warm_start)
 
 
+@checked
 def solve_l2svc(
     K: ArrayLike,
-    y: ArrayLike,
-    C: float,
+    y: Labels,
+    C: Cost,
     *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int | None = None,
-    warm_start: ArrayLike | None = None,
-    on_indefinite: str = "raise",
-    check: bool = True,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
+    check: Annotated[bool, Flag()] = True,
 ) -> SVMResult:
     """Solve the support vector classifier with the squared hinge loss, and certify the solution.
 
@@ -207,18 +222,19 @@ def solve_l2svc(
     return _solve(problem, certify, tol, max_iter, warm_start)
 
 
+@checked
 def solve_svr(
     K: ArrayLike,
-    y: ArrayLike,
-    C: float,
-    epsilon: float = 0.1,
+    y: Targets,
+    C: Cost,
+    epsilon: Nonnegative = 0.1,
     *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-6,
-    max_iter: int | None = None,
-    warm_start: ArrayLike | None = None,
-    on_indefinite: str = "raise",
-    check: bool = True,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
+    check: Annotated[bool, Flag()] = True,
 ) -> SVMResult:
     """Solve support vector regression with the epsilon-insensitive loss, and certify the solution.
 

@@ -16,12 +16,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_finite, check_known, check_positive, check_scale, check_tol
+from kernelweave._checks import (
+    InputError,
+    RowWeights,
+    Scale,
+    Targets,
+    as_floats,
+    check_finite,
+    check_positive,
+    check_scale,
+)
 from kernelweave._loops import core
+from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.box import check_start
@@ -29,7 +40,6 @@ from kernelweave.solvers.interior_point import has_interior, solve_by_interior_p
 from kernelweave.solvers.joint import Callback, Joint, Point, WarmStart
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult, Status, SVMResult, relative_gap
-from kernelweave.solvers.smo import check_max_iter
 from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet, as_weight_set
 
 Array = NDArray[np.float64]
@@ -66,21 +76,22 @@ LIFT = 0.3
 NEGLIGIBLE = 1e-8
 
 
+@checked
 def solve_svm_mkl(
     gram: Gram | ArrayLike,
-    y: ArrayLike,
-    C: float,
+    y: Targets,
+    C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: str = "hinge",
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    tol: float = 1e-4,
-    method: str = "auto",
-    max_iter: int | None = None,
+    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    tol: Tol = 1e-4,
+    method: Annotated[str, OneOf(*METHODS)] = "auto",
+    max_iter: MaxIter = None,
     warm_start: MKLResult | WarmStart | None = None,
-    callback: Callback | None = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
 ) -> MKLResult:
     """Learn kernel weights with a support vector machine, and certify the solution.
 
@@ -156,13 +167,10 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
-    check_known(loss, LOSSES, "loss")
     joint = make_joint(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    check_known(method, METHODS, "method")
-    tol = check_tol(tol)
-    most = check_max_iter(max_iter) or 500
+    most = max_iter or 500
     warm = _check_warm(warm_start, joint)
     run = _solver(method, joint.weight_set)
     with blas_threads_for(joint.gram.n_samples):
@@ -180,7 +188,7 @@ def _check_warm(warm_start: MKLResult | WarmStart | None, joint: Joint) -> WarmS
         )
     weights, b = warm_start.weights, warm_start.dual_coef
     if weights is not None:
-        weights = _floats(weights, "warm_start.weights")
+        weights = as_floats(weights, "warm_start.weights")
         if weights.shape != (joint.n_kernels,):
             raise InputError(
                 f"`warm_start` must be a solution for {joint.n_kernels} kernels, got weights of shape "
@@ -188,15 +196,6 @@ def _check_warm(warm_start: MKLResult | WarmStart | None, joint: Joint) -> WarmS
             )
         check_finite(weights, "warm_start.weights")
     return WarmStart(weights, None if b is None else check_start(b, joint.gram.n_samples))
-
-
-def _floats(values: ArrayLike, name: str) -> Array:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"`{name}` must be numeric, got {type(values).__name__}. Encode it as numbers."
-        ) from None
 
 
 def make_joint(
@@ -212,13 +211,13 @@ def make_joint(
 ) -> Joint:
     """Check arrays and put a machine on a stack."""
     stack = as_gram(gram)
-    targets = _floats(y, "y")
+    targets = as_floats(y, "y")
     if targets.shape != (stack.n_samples,):
         raise InputError(
             f"`y` must have one entry per row of the kernels, shape ({stack.n_samples},), got {targets.shape}."
         )
     factors = check_scale(scale, stack.n_kernels)
-    weights = None if sample_weight is None else _floats(sample_weight, "sample_weight")
+    weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
     machine = Machine(
         targets, check_positive(C, "C"), loss, check_positive(epsilon, "epsilon", zero=True), weights
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, check_alpha, check_known, check_positive
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Number, check_fields
 
 Array = NDArray[np.float64]
 #: What rounding leaves of a weight that is zero.
@@ -74,14 +75,15 @@ class CappedSimplex(WeightSet):
     cap : float
     """
 
-    cap: float
+    cap: Annotated[float, Number(above=0, most=1)]
 
     def check(self, n_kernels: int) -> None:
         """The cap must let the weights sum to 1."""
-        if not 1.0 / n_kernels - 1e-12 <= check_positive(self.cap, "cap") <= 1.0:
+        check_fields(self)
+        if self.cap < 1.0 / n_kernels - 1e-12:
             raise InputError(
-                f"The cap of the weights must lie between 1 / n_kernels = {1.0 / n_kernels:.4g} and 1, got {self.cap}. "
-                "At 1 it is the simplex."
+                f"`cap`, the largest weight, must lie between 1 / n_kernels = {1.0 / n_kernels:.4g} and 1, got "
+                f"{self.cap}. At 1 it is the simplex."
             )
 
     def project(self, v: Array) -> Array:
@@ -125,12 +127,11 @@ class LpBall(WeightSet):
     p : float
     """
 
-    p: float
+    p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]
 
     def check(self, n_kernels: int) -> None:
         """Raise unless p > 1; at p = 1 the simplex is meant."""
-        if not check_alpha(self.p, "p") > 1.0:
-            raise InputError(f"`p` must be above 1, got {self.p}. For p = 1 use the simplex.")
+        check_fields(self)
 
     def best(self, q: Array) -> Array:
         """``weights_m ~ q_m^(1 / (p - 1))``, Hölder's case of equality."""

@@ -1,0 +1,388 @@
+"""What a parameter may be, said once beside the parameter: ``C: Annotated[float, Number(above=0)]``.
+
+A rule is a value that knows three things: whether something keeps to it, what it becomes (a float, an int), and the
+words for people. `checked` holds the arguments of a function against the rules of its signature, `check_values` the
+settings of an object against those of its constructor. Free of NumPy, whose numbers are recognised as what they are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import numbers
+import os
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, wraps
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+from kernelweave._errors import InputError
+
+__all__ = [
+    "Choice",
+    "Flag",
+    "Function",
+    "InstanceOf",
+    "Number",
+    "OneOf",
+    "Rule",
+    "Text",
+    "Whole",
+    "check_value",
+    "check_values",
+    "checked",
+    "rules_of",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Unfit(Exception):
+    """A value that breaks a rule: what to do about it, and what came where that is more than the value itself."""
+
+    def __init__(self, remedy: str = "", got: str = "") -> None:
+        super().__init__(remedy)
+        self.remedy, self.got = remedy, got
+
+
+class Rule(ABC):
+    """What a parameter may be."""
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The value in its own type; raises `Unfit` for one that breaks the rule."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """What is expected, to stand after "must be"."""
+
+    def __or__(self, other: Rule | None) -> Rule:
+        """Either of two rules; None stands for itself."""
+        return Choice((self, OneOf(None) if other is None else other))
+
+
+@dataclass(frozen=True)
+class Number(Rule):
+    """A number between bounds.
+
+    Attributes
+    ----------
+    above, least, below, most : float or None
+        ``above < value``, ``least <= value``, ``value < below``, ``value <= most``.
+    infinite : bool
+        Whether infinity is a value.
+    remedy : str
+        A sentence that says what to do.
+    """
+
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    infinite: bool = False
+    remedy: str = ""
+
+    def read(self, value: Any) -> float:
+        number = as_number(value)
+        if math.isnan(number) or (math.isinf(number) and not self.infinite):
+            raise Unfit
+        if LARGEST_NUMBER < abs(number) < math.inf:
+            raise Unfit(f"Numbers above {LARGEST_NUMBER:g} overflow in products.")
+        if 0 < abs(number) < 1.0 / LARGEST_NUMBER:
+            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.")
+        if not (
+            (self.above is None or number > self.above)
+            and (self.least is None or number >= self.least)
+            and (self.below is None or number < self.below)
+            and (self.most is None or number <= self.most)
+        ):
+            raise Unfit
+        return number
+
+    def words(self) -> str:
+        bounds = [
+            f"{sign} {bound:.10g}"
+            for sign, bound in ((">", self.above), (">=", self.least), ("<", self.below), ("<=", self.most))
+            if bound is not None
+        ]
+        kind = "a number" if self.infinite or len(bounds) == 2 else "a finite number"
+        inf = " (float('inf') is allowed)" if self.infinite else ""
+        return " ".join([kind, " and ".join(bounds)]).strip() + inf
+
+
+@dataclass(frozen=True)
+class Whole(Rule):
+    """A whole number between bounds, which are included. Larger ones than `LARGEST` are not meant."""
+
+    least: int | None = None
+    most: int | None = None
+    remedy: str = ""
+
+    def read(self, value: Any) -> int:
+        value = _scalar(value)
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+            raise Unfit
+        number = int(value)
+        if (self.least is not None and number < self.least) or number > (
+            LARGEST if self.most is None else self.most
+        ):
+            raise Unfit
+        if self.least is None and number < -LARGEST:
+            raise Unfit
+        return number
+
+    def words(self) -> str:
+        if self.least is not None and self.most is not None:
+            return f"a whole number from {self.least} to {self.most}"
+        bounds = (
+            f" >= {self.least}" if self.least is not None else "",
+            f" <= {self.most}" if self.most is not None else "",
+        )
+        return "a whole number" + "".join(bounds)
+
+
+#: Larger numbers than this are refused where their squares and products would overflow.
+LARGEST_NUMBER = 1e100
+#: The largest whole number that compiled loops can count to.
+LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Flag(Rule):
+    """True or False, and nothing that only counts as such."""
+
+    def read(self, value: Any) -> bool:
+        if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+            return bool(value)
+        raise Unfit
+
+    def words(self) -> str:
+        return "True or False"
+
+
+class OneOf(Rule):
+    """One of some values: names, whole numbers, None, True or False."""
+
+    def __init__(self, *values: str | int | bool | None) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"OneOf({', '.join(map(repr, self.values))})"
+
+    def read(self, value: Any) -> Any:
+        for known in self.values:
+            if value is known:
+                return known
+            if isinstance(known, str) and isinstance(value, str) and str(value) == known:
+                return known
+            if (
+                isinstance(known, int)
+                and not isinstance(known, bool)
+                and isinstance(value, numbers.Real)
+                and not isinstance(value, bool)
+                and value == known
+            ):
+                return known
+        names = [known for known in self.values if isinstance(known, str)]
+        close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
+        raise Unfit(f"Did you mean {close[0]!r}?" if close else "")
+
+    def words(self) -> str:
+        named = [repr(value) for value in self.values]
+        return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} or {named[-1]}"
+
+
+@dataclass(frozen=True)
+class Text(Rule):
+    """A string, or a path where these are meant."""
+
+    path: bool = False
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, str) or (self.path and isinstance(value, os.PathLike)):
+            return value
+        raise Unfit
+
+    def words(self) -> str:
+        return "text or a path" if self.path else "text"
+
+
+@dataclass(frozen=True)
+class Function(Rule):
+    """Something that can be called."""
+
+    def read(self, value: Any) -> Any:
+        if callable(value):
+            return value
+        raise Unfit
+
+    def words(self) -> str:
+        return "a function"
+
+
+@dataclass(frozen=True)
+class InstanceOf(Rule):
+    """An object of one of some classes; `said` are the words for people."""
+
+    classes: tuple[type, ...]
+    said: str
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, self.classes):
+            return value
+        raise Unfit
+
+    def words(self) -> str:
+        return self.said
+
+
+@dataclass(frozen=True)
+class Choice(Rule):
+    """What keeps to any of several rules."""
+
+    rules: tuple[Rule, ...]
+
+    def read(self, value: Any) -> Any:
+        remedy = got = ""
+        for rule in self.rules:
+            try:
+                return rule.read(value)
+            except Unfit as unfit:
+                remedy, got = remedy or unfit.remedy, got or unfit.got
+        raise Unfit(remedy, got)
+
+    def words(self) -> str:
+        return " or ".join(rule.words() for rule in self.rules)
+
+    @property
+    def remedy(self) -> str:
+        """That of the first rule that has one."""
+        return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
+
+
+def _scalar(value: Any) -> Any:
+    """The number in an array without dimensions, or the value itself."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
+def as_number(value: Any) -> float:
+    """A real number as float; raises `Unfit` for everything else, text and True included."""
+    value = _scalar(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or type(value).__name__ == "bool":
+        raise Unfit
+    try:
+        return float(value)
+    except OverflowError:
+        raise Unfit from None
+
+
+# ---- the rules that many parameters share ---------------------------------------------------------
+
+#: A relative gap at which to stop.
+Tol = Annotated[float, Number(above=0, below=1, remedy="It is a relative gap.")]
+#: A number of steps.
+MaxIter = Annotated[int | None, Whole(1) | None]
+#: A strength of regularisation.
+Strength = Annotated[float, Number(above=0, infinite=True)]
+#: A weight of a loss.
+Cost = Annotated[float, Number(above=0)]
+#: A number that is not negative.
+Nonnegative = Annotated[float, Number(least=0)]
+#: Told of every step.
+Callback = Annotated[Any, Function() | None]
+
+
+# ---- holding values against rules ------------------------------------------------------------------
+
+
+def check_value(rule: Rule, name: str, value: Any, *, of: str = "") -> Any:
+    """The value in its own type, or an `InputError` that says what was expected, what came and what to do."""
+    try:
+        return rule.read(value)
+    except Unfit as unfit:
+        owner = f" of {of}" if of else ""
+        more = " ".join(said for said in (unfit.remedy, getattr(rule, "remedy", "")) if said)
+        got = unfit.got or shown(value)
+        raise InputError(
+            f"`{name}`{owner} must be {rule.words()}, got {got}.{' ' if more else ''}{more}"
+        ) from None
+
+
+def listed(values: Any) -> list[Any] | None:
+    """What something holds, or None for what holds nothing: a number, text, an array without dimensions."""
+    if isinstance(values, str | bytes | Mapping):
+        return None
+    try:
+        return list(values)
+    except TypeError:
+        return None
+
+
+def shown(value: Any) -> str:
+    """A value in a few words, for messages."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        # whole numbers of thousands of digits are not written out
+        text = "a very large number"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@cache
+def rules_of(function: Any) -> Mapping[str, Rule]:
+    """The rules in the signature of a function or, given a class, of its fields or its constructor."""
+    if hasattr(function, "__dataclass_fields__"):
+        source = function
+    else:
+        source = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
+    found = {}
+    for name, hint in typing.get_type_hints(source, include_extras=True).items():
+        rule = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Rule)), None)
+        if rule is not None:
+            found[name] = rule
+    return found
+
+
+def check_values(owner: Any, values: Mapping[str, Any], *, of: str = "") -> dict[str, Any]:
+    """Settings of an object in their own types, held against the rules of its class."""
+    kind: Any = type(owner)
+    rules = rules_of(kind)
+    return {
+        name: check_value(rules[name], name, value, of=of) if name in rules else value
+        for name, value in values.items()
+    }
+
+
+def check_fields(owner: Any, *, named: bool = False) -> None:
+    """Hold a frozen data class against the rules of its fields, and put values into their own types."""
+    given = {f.name: getattr(owner, f.name) for f in fields(owner)}
+    for name, value in check_values(owner, given, of=type(owner).__name__ if named else "").items():
+        object.__setattr__(owner, name, value)
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Hold every argument against the rule that stands at its parameter, before the function sees it."""
+    names = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        rules = rules_of(function)
+        given = [
+            check_value(rules[name], name, value) if name in rules else value
+            for name, value in zip(names, args, strict=False)
+        ]
+        named = {
+            name: check_value(rules[name], name, value) if name in rules else value
+            for name, value in kwargs.items()
+        }
+        return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
+
+    return call
