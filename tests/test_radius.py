@@ -514,3 +514,22 @@ def test_representations_agree(rng):
     one = solve_rkl(gram_from_stack(stack), y, 1.0, tol=1e-9)
     two = solve_rkl(gram_from_stack(stack, reduce=False), y, 1.0, tol=1e-9)
     assert one.value == pytest.approx(two.value, rel=1e-9)
+
+
+def test_settings_are_used_or_refused(rng):
+    """A ridge counts for every kind; what a family of kernels has no use for is refused."""
+    X = rng.normal(size=(24, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=24) > 0, 1.0, -1.0)
+    stack = X[:, None, :] * X[None, :, :]
+    for kind in ("rkl", "do", "kl-c"):
+        plain, ridged = (solve_radius(stack, y, 1.0, kind, ridge=ridge, tol=1e-6) for ridge in (0.0, 0.5))
+        by_hand = stack + 0.5 * np.eye(24)[:, :, None] * np.einsum("iim->im", stack).max(axis=0)
+        expected = solve_radius(by_hand, y, 1.0, kind, tol=1e-6)
+        assert ridged.value == pytest.approx(expected.value, rel=1e-4), kind
+        assert abs(ridged.value - plain.value) > 1e-2 * abs(plain.value), kind
+    with pytest.raises(InputError, match="`ridge` needs step="):
+        solve_radius(stack, y, 1.0, "do", ridge=0.5, step="newton")
+    family = Gaussians.of_columns(X, each=True)
+    for name, value in (("ridge", 0.1), ("scale", np.ones(2)), ("norm", 2)):
+        with pytest.raises(InputError, match=f"`{name}` is of sums of kernels"):
+            solve_radius(family, y, 1.0, **{name: value})

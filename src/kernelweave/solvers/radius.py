@@ -111,7 +111,8 @@ def solve_radius(
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
         "newton" is for "rkl" and "do" on sums of kernels, which are convex problems in disguise: it ends with a global
         certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
-        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral".
+        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
+        "do" takes "spectral" as well.
     max_iter : int, default=200
     start : array of shape (n_parameters,), optional
         Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
@@ -160,6 +161,11 @@ def solve_radius(
     weighted = not isinstance(gram, FAMILIES)
     if isinstance(gram, FAMILIES):
         family = gram
+        idle = {"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2}
+        for name in (name for name, unused in idle.items() if not unused):
+            raise InputError(
+                f"`{name}` is of sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+            )
         if kind == "do":
             raise InputError(
                 "kind='do' is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
@@ -182,7 +188,10 @@ def solve_radius(
     first = _first(family, own) if start is None else np.array(start, dtype=float)
     if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
-    newton = kind in ("rkl", "do") and isinstance(family, WeightedSum)
+    # the balls and machines of "do" are taken apart kernel by kernel there, without a ridge
+    newton = isinstance(family, WeightedSum) and (kind == "rkl" or (kind == "do" and ridge == 0))
+    if step == "newton" and kind == "do" and ridge > 0:
+        raise InputError(f"`ridge` needs step='spectral' or 'armijo' with kind='do', got ridge={ridge:g}.")
     if step == "newton" and not newton:
         raise InputError(
             f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
