@@ -240,3 +240,15 @@ def test_targets_of_zero():
     path = kw.rls2_path(gram, np.zeros(len(gram)), n_alphas=3)
     assert not path.primal.any()
     assert not path.rel_gap.any()
+
+
+def test_coefficients_along_a_path_are_those_of_the_model():
+    """Columns of very different size, so that the factors of the normaliser matter."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(50, 3)) * [1.0, 10.0, 0.1]
+    y = X @ [1.0, 0.2, -5.0] + 0.1 * rng.normal(size=50)
+    kernels = [kw.kernels.Linear().on([j]) for j in range(3)]
+    model = kw.MKLRegressor(kernels, kw.learners.RLS2(alpha=0.5)).fit(X, y)
+    assert np.ptp(np.log(model.normalizers_[0].scale)) > 5
+    path = kw.inspection.regularization_path(model, alphas=[0.5])
+    np.testing.assert_allclose(path.coef[0], model.coef_, rtol=1e-6)

@@ -514,3 +514,131 @@ def test_screening_changes_no_solution():
             np.testing.assert_allclose(values, first, rtol=2e-7)
             assert warm.n_screened == 0
     assert screened > 0
+
+
+# ---- screening and certificates at their limits -----------------------------------------------------
+
+
+def nearly_free_problem(noise):
+    """Two rows with a tiny kernel each: the dual is a parabola, so that the gap-safe sphere is as small as it can be.
+
+    At ``c = best + move`` the distance to the solution ``best`` equals the radius where the rows that move have the
+    smallest noise.
+    """
+    rows = np.sqrt(1e-9) * np.eye(2)
+    targets = np.array([1.0, 1.0]) * noise
+    return solver_problem(FactorGram(rows, np.arange(3)), targets, 1.0 / noise)[0]
+
+
+@pytest.mark.parametrize(
+    ("noise", "best", "now"),
+    [
+        # the forms of both kernels move as far as they can, in opposite directions
+        (np.ones(2), [1.0 + 0.5**0.5, 2.2 - 0.5**0.5], [1.0, 2.2]),
+        # only the row with the smaller noise moves: the other says nothing of how far
+        (np.array([1.0, 100.0]), [2.0, 1.6], [1.0, 1.6]),
+    ],
+)
+def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
+    from kernelweave.solvers.rls2 import gap_safe
+
+    problem = nearly_free_problem(noise)
+    best, now = np.array(best), np.array(now)
+    problem.targets[:] = best * noise
+    forms = problem.quadratic_forms(now[None])
+    r = best * noise - noise * now
+    gap = 0.5 * float(np.sum(r**2 / noise)) + 0.5 * (forms.max() - forms.min())
+    assert gap_safe(problem, 1.0, forms, gap).tolist() == [False, False]
+    # rightly so: the kernel that looks smaller now is the one that is active at the solution
+    assert forms[0] < forms[1]
+    weights = kw.solve_rls2(problem.gram, problem.targets[0], 1.0, sample_weight=1.0 / noise).weights
+    assert weights[0] > 0.5
+    # and close to a solution the test does exclude
+    exact = problem.quadratic_forms(best[None])
+    assert gap_safe(problem, 1.0, exact, 1e-6).tolist() == [False, True]
+
+
+def many_kernels(rng, n=50):
+    X = rng.normal(size=(n, 40))
+    gram = X[:, None, :] * X[None, :, :]
+    smooth = rbf_stack(X[:, :3], [0.05, 0.5, 5.0, 50.0])
+    return unit_trace(np.concatenate([gram, smooth], axis=2)), np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+@pytest.mark.parametrize("tol", [1e-1, 3e-2, 1e-2, 1e-3])
+def test_the_reported_gap_looks_at_every_kernel(tol):
+    """Over more kernels than are watched, converged or cut short, after screening and exclusions."""
+    gram, y = many_kernels(np.random.default_rng(5))
+    alphas = np.geomspace(1.0, 1e-5, 40)
+    path = kw.rls2_path(gram, y, alphas, tol=tol)
+    short = [kw.solve_rls2(gram, y, alpha, tol=tol, max_iter=1) for alpha in alphas]
+    assert any(r.status is kw.Status.MAX_ITER for r in short)
+    for r in [*(path.at(k) for k in range(len(alphas))), *short]:
+        assert r.gap >= exact_gap(gram, y, r) - 1e-12 * r.primal
+
+
+def exact_gap(gram, y, r):
+    q = np.einsum("i,ijm,j->m", r.dual_coef, gram, r.dual_coef)
+    residual = y - (gram @ r.weights) @ r.dual_coef - r.alpha * r.dual_coef
+    return 0.5 * residual @ residual + 0.5 * r.alpha * (q.max() - q @ r.weights)
+
+
+def test_the_gap_of_a_solver_cut_short_looks_at_every_kernel():
+    """Two kernels are watched at first; at small alpha the third has the largest form by far."""
+    x = np.linalg.qr(np.random.default_rng(6).normal(size=(40, 3)))[0].T
+    rows = np.stack([x[0], x[0] + 0.3 * x[2], x[1]])
+    gram, y = rows.T[:, None, :] * rows.T[None, :, :], 10 * x[0] + 0.1 * x[2] + 3 * x[1]
+    r = kw.solve_rls2(gram, y, 1e-2, tol=1e-12, max_iter=1)
+    assert r.status is kw.Status.MAX_ITER
+    assert r.gap >= exact_gap(gram, y, r) * (1 - 1e-12)
+
+
+def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
+    """The last look before a solver converges is at all kernels, also at those that the sphere test has excluded."""
+    from kernelweave.solvers import rls2
+
+    excluded = []
+
+    def look(*args, **options):
+        marks = options.get("excluded")
+        excluded.append(marks is not None and bool(marks.any()))
+        return all_forms(*args, **options)
+
+    all_forms = rls2._all_forms
+    monkeypatch.setattr(rls2, "_all_forms", look)
+    monkeypatch.setattr(rls2, "gap_safe", lambda problem, *_: np.ones(problem.n_kernels, bool))
+    gram, y = many_kernels(np.random.default_rng(5))
+    for alpha in np.geomspace(1.0, 1e-5, 12):
+        assert kw.solve_rls2(gram, y, alpha, tol=1e-6).status is kw.Status.CONVERGED
+        assert not excluded[-1]
+    assert any(excluded)
+
+
+def test_one_output_that_did_not_converge_is_the_status_of_all():
+    gram, y = make_problem("dense", np.random.default_rng(23))
+    # the first output is solved at once
+    targets = np.column_stack([np.zeros(len(y)), y])
+    options = {"shared_weights": False, "max_iter": 1, "tol": 1e-10}
+    assert kw.solve_rls2(gram, targets[:, 0], 1e-3, max_iter=1).status is kw.Status.CONVERGED
+    assert kw.solve_rls2(gram, targets, 1e-3, **options).status is kw.Status.MAX_ITER
+    assert kw.rls2_path(gram, targets, [1e-3], **options).status == (kw.Status.MAX_ITER,)
+    learner = kw.learners.RLS2(alpha=1e-3, **options)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = kw.MKLRegressor("precomputed", learner).fit(gram, targets)
+    assert model.status_ == "max_iter"
+
+
+def test_one_class_that_did_not_converge_is_the_status_of_all():
+    """The first class has a kernel that says all of it, the others need several."""
+    labels = np.repeat([0, 1, 2], 10)
+    halves = [(labels == c) & (np.arange(30) % 2 == half) for c in (1, 2) for half in (0, 1)]
+    signs = [np.where(labels == 0, 1.0, -1.0), *halves]
+    gram = np.stack([np.outer(sign, sign).astype(float) for sign in signs], axis=-1)
+    learner = kw.learners.RLS2(alpha=1.0, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = kw.MKLClassifier("precomputed", learner, normalize=None, fit_intercept=False).fit(
+            gram, labels
+        )
+    assert model.status_ == "max_iter"
+    first = kw.solve_rls2(gram, signs[0], 1.0, max_iter=1)
+    assert first.status is kw.Status.CONVERGED

@@ -70,7 +70,7 @@ def rounding_bound(
     fitted = unit * float(np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / problem.noise)))
     # the subtractions in r, of numbers as large as what is subtracted
     fitted += np.finfo(np.float64).eps * math.sqrt(8.0 * primal)
-    return (
+    return float(
         alpha * level
         + 0.5 * alpha * (top - highest)
         + 2.0 * math.sqrt(2.0 * residual) * fitted

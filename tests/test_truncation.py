@@ -1,0 +1,40 @@
+"""What truncated factors leave out stays in every bound."""
+
+import numpy as np
+
+from kernelweave.gram import FactorGram, compress, gram_from_stack
+from kernelweave.solvers.joint import Joint
+from kernelweave.solvers.machines import Machine
+from kernelweave.solvers.weight_sets import Simplex
+from problems import rbf_stack, unit_trace
+
+
+def test_centring_counts_how_far_it_moves_the_residual():
+    """All that is left out lies in the row about which the kernel is centred: every other row gets a share of it."""
+    n, left = 12, 0.25
+    Z = np.random.default_rng(0).normal(size=(2, n))
+    unit = np.eye(n)[4]
+    held = FactorGram(Z, np.array([0, 2]), np.array([left]))
+    H = np.eye(n) - np.outer(np.ones(n), unit)
+    exact = H @ (Z.T @ Z + left * np.outer(unit, unit)) @ H.T
+    centred = held.center(unit)
+    c = 1.0 - unit
+    upper = centred.quadratic_forms(c)[0] + centred.residual_trace[0] * (c @ c)
+    assert upper >= c @ exact @ c
+    # and no more than twice what is needed here
+    assert centred.residual_trace[0] <= 2 * left * n
+
+
+def test_margin_bounds_hold_for_the_kernels_that_were_given():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    stack = unit_trace(rbf_stack(X, [0.3, 2.0])) * 60
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=60) > 0, 1.0, -1.0)
+    rough = compress(gram_from_stack(stack, reduce=False), tol=3e-2, max_rank=59)
+    assert (rough.residual_trace > 0).all()
+    scale = rng.uniform(0.5, 2.0, stack.shape[2])
+    joint = Joint(rough, Machine(y, 1.0, "hinge", 0.1, None), scale, Simplex())
+    for b in rng.normal(size=(20, 60)):
+        exact = scale * np.einsum("i,ijm,j->m", b, stack, b)
+        assert (joint.forms(b) >= exact * (1 - 1e-12)).all()
+        assert (joint.forms(b, np.array([2])) >= exact[2] * (1 - 1e-12)).all()
