@@ -421,3 +421,24 @@ def test_dealt_folds_share_out_rows(rng, stratify):
     again = deal(content[order], y[order], 4, stratify=stratify)
     assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
     assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1
+
+
+def test_losses_of_single_kernels_weigh_rows(rng):
+    from kernelweave.gram import as_gram
+    from kernelweave.learners.margin import MarginProblem
+    from kernelweave.solvers.machines import Machine
+
+    X = rng.normal(size=(30, 2))
+    y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    times = rng.integers(1, 6, size=30)
+    rows = np.repeat(np.arange(30), times)
+    stack = np.stack([kernel(X) for kernel in (Linear(), RBF(0.5))], axis=2)
+
+    def losses(index, weight):
+        gram = as_gram(stack[np.ix_(index, index)])
+        problem = MarginProblem(
+            gram, Machine(y[index], 1.0, sample_weight=weight), np.ones(2), 1e-6, content=index
+        )
+        return learners.BestKernel()._losses_of_kernels(problem)
+
+    np.testing.assert_allclose(losses(np.arange(30), times.astype(float)), losses(rows, None), rtol=1e-9)

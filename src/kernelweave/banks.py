@@ -55,7 +55,7 @@ def _count(n_features: Any) -> int:
         n = n_features.__index__()
     except (AttributeError, TypeError):
         n = 0
-    if n < 1 or isinstance(n_features, bool):
+    if not 1 <= n <= 10**7 or isinstance(n_features, bool):
         raise InputError(
             f"`n_features` must be an integer >= 1, got {shown(n_features)}. Pass X.shape[1], or the names of the "
             "columns."
