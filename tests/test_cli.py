@@ -852,6 +852,34 @@ def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
     assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "p.csv"), "--std"]) == 2
 
 
+def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
+    """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
+    from kernelweave.runs import nested
+    from kernelweave.runs.fitting import make_model, prepare
+    from kernelweave.runs.joining import read_tables
+    from kernelweave.runs.spec import FitSpec
+
+    spec = FitSpec(
+        target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
+    )
+    prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
+    seen, fitted = [], []
+
+    def watched(spec, prepared, held):
+        seen.append(held)
+        fitted.append(make_model(spec, prepared, held))
+        return fitted[-1]
+
+    monkeypatch.setattr(nested, "make_model", watched)
+    rows = np.arange(0, 90, 2)
+    assert len(nested.nested_scores(spec, prepared, rows)) == 3
+    assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
+    for held, model in zip(seen, fitted, strict=True):
+        assert model._training["extra"].n_rows == len(held)
+        # a model file could not hold the table of further rows
+        assert model.normalize == "trace"
+
+
 def test_an_earlier_run_is_not_overwritten_by_accident(wine, tmp_path, capsys):
     fit = ["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]
     assert main(fit) == 0

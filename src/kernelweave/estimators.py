@@ -270,7 +270,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
             source=source,
             targets=tuple(target[kept] for target in targets),
             sample_weight=weights,
-            normalizer=normalizer,
+            normalizer=normalizer.without_extra(),
             extra=self._extra_queries(normalizer),
             fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
             classification=isinstance(self, ClassifierMixin),

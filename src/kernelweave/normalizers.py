@@ -165,6 +165,12 @@ class Normalizer:
         """Further inputs whose kernel diagonals enter the statistics; None for inductive rules."""
         return getattr(self, "extra", None)
 
+    def without_extra(self) -> Normalizer:
+        """The rule without its further inputs, which whoever fits holds in the form of the source."""
+        if self.transductive is None:
+            return self
+        return type(self)(**{**self.get_params(), "extra": None})
+
     def get_params(self) -> dict[str, Any]:
         """Settings of the rule."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
