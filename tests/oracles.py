@@ -296,3 +296,45 @@ def rkl_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
         F = factor_of(stack[:, :, m])
         limits.append(cp.sum_squares(F @ b) + cp.quad_over_lin(F @ B, s) <= np.diag(stack[:, :, m]) @ B)
     return _conic(cp.Problem(cp.Maximize(y @ b - epsilon * tube * cp.norm1(b) - 0.5 * s), limits))
+
+
+def exact_values(kind, gram, weights, y, t, costs, coef, intercept, epsilon=0.1):
+    """Primal value on ``gram @ weights`` and dual value over the simplex, in rational numbers.
+
+    `kind` is "svc", "l2svc" or "svr". For the dual the heavier side of the coefficients is made lighter, so that they
+    sum to zero exactly.
+    """
+    n, _, n_kernels = gram.shape
+    stack = [[[Fraction(float(gram[i, j, m])) for j in range(n)] for i in range(n)] for m in range(n_kernels)]
+    d = [Fraction(float(w)) for w in weights]
+    d = [w / sum(d) for w in d]
+    b, shift = [Fraction(float(c)) for c in coef], Fraction(float(intercept))
+    goal = [Fraction(float(value)) for value in (t if kind == "svr" else y)]
+    cost = [Fraction(float(c)) for c in np.broadcast_to(costs, n)]
+
+    def products(c):
+        return [[sum(row[j] * c[j] for j in range(n) if c[j]) for row in K] for K in stack]
+
+    def dot(u, v):
+        return sum(p * q for p, q in zip(u, v, strict=True))
+
+    def loss(value, f):
+        if kind == "svr":
+            return max(Fraction(0), abs(value - f) - Fraction(epsilon))
+        slack = max(Fraction(0), 1 - value * f)
+        return slack * slack / 2 if kind == "l2svc" else slack
+
+    f = [dot(d, column) for column in zip(*products(b), strict=True)]
+    primal = dot(b, f) / 2 + sum(
+        c * loss(value, own + shift) for c, value, own in zip(cost, goal, f, strict=True)
+    )
+    above, below = sum(c for c in b if c > 0), -sum(c for c in b if c < 0)
+    if above and below:
+        level = min(above, below)
+        b = [c * level / (above if c > 0 else below) for c in b]
+    reward = dot(goal, b)
+    if kind == "svr":
+        reward -= Fraction(epsilon) * sum(abs(c) for c in b)
+    if kind == "l2svc":
+        reward -= sum(c * c / (2 * own) for c, own in zip(b, cost, strict=True) if c)
+    return primal, reward - max(dot(b, product) for product in products(b)) / 2

@@ -280,13 +280,16 @@ def test_easy_mkl_says_when_the_classes_overlap(rng):
     assert early.dual == 0.0
     with pytest.raises(kw.InputError, match="Raise lam"):
         solve_easy_mkl(gram, y, 0.0)
-    assert solve_easy_mkl(gram, y, 1e-6).status is kw.Status.CONVERGED
+    # the mixtures are so near to each other that rounding errors are 9e-7 of what is left between them
+    assert solve_easy_mkl(gram, y, 1e-6, tol=1e-5).status is kw.Status.CONVERGED
+    assert solve_easy_mkl(gram, y, 1e-6).status is kw.Status.ROUNDING
 
 
 def test_easy_mkl_bounds_the_optimum_from_both_sides(rng):
     gram, y, _ = make_data(80, rng)
     best = solve_easy_mkl(gram, y, 0.1, tol=1e-12)
-    assert best.rel_gap <= 1e-12
+    assert best.rel_gap <= 1e-10  # measured: 9e-12, rounding errors
+    assert best.gap - best.rounding <= 1e-12 * best.primal
     for most in (1, 3, 10, 30):
         early = solve_easy_mkl(gram, y, 0.1, max_iter=most, tol=1e-12)
         assert early.dual <= best.primal * (1 + 1e-12)

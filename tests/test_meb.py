@@ -20,7 +20,7 @@ def check(ball, K, tol):
     assert b.sum() == pytest.approx(1.0, abs=1e-14)
     assert ball.infeasibility <= 1e-14
     size = np.abs(K).max()
-    assert ball.radius2 == ball.dual
+    assert ball.radius2 == pytest.approx(ball.dual + ball.rounding, rel=1e-15)
     assert ball.dual == pytest.approx(b @ np.diag(K) - b @ K @ b, rel=1e-9, abs=1e-13 * size)
     assert ball.center_norm2 == pytest.approx(b @ K @ b, rel=1e-12, abs=1e-14 * size)
     distances = np.diag(K) - 2 * K @ b + b @ K @ b

@@ -333,6 +333,46 @@ def test_rkl_is_invariant_to_scalings_of_kernels_and_simplemkl_is_not(problem, r
     assert np.abs(predictions(simple, factors) - predictions(simple, np.ones(stack.shape[2]))).max() > 0.05
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e-13, 1e-6, 1e13])
+def test_the_certificate_of_rkl_does_not_see_the_scale(size, rng):
+    """A floor below the variances made the small kernel worthless: values up to eight times the optimum, gap 0."""
+    X = rng.normal(size=(30, 3))
+    y = np.sign(X.sum(axis=1) + rng.normal(size=30))
+    stack = X[:, None, :] * X[None, :, :]
+    plain = solve_rkl(stack, y, 1.0, tol=1e-7)
+    scaled = solve_rkl(stack * np.array([1.0, size, 1.0]), y, 1.0, tol=1e-7)
+    assert plain.status.ok
+    assert scaled.status.ok
+    assert scaled.primal == pytest.approx(plain.primal, rel=1e-7)
+    assert (scaled.weights * np.array([1.0, size, 1.0]) > 0).all()
+
+
+def test_kernels_that_do_not_vary_are_left_out(problem):
+    stack, y = problem
+    more = np.concatenate([np.ones((N, N, 1)), stack, np.zeros((N, N, 1))], axis=2)
+    found = solve_rkl(more, y, 1.0, tol=1e-8)
+    assert found.status.ok
+    assert found.weights[0] == found.weights[-1] == 0.0
+    assert found.primal == pytest.approx(solve_rkl(stack, y, 1.0, tol=1e-8).primal, rel=1e-8)
+    with pytest.raises(InputError, match="coincide"):
+        solve_rkl(more[:, :, [0, -1]], y, 1.0)
+
+
+def test_the_upper_bound_of_rkl_counts_the_gap_of_the_ball(problem):
+    """The kernel is divided by a squared radius that is too small: in truth the norm of w is larger."""
+    stack, y = problem
+    start = np.full(stack.shape[2], 1.0 / stack.shape[2])
+    rough = solve_rkl(stack, y, 20.0, tol=0.3, max_iter=1, start=start)
+    K = np.tensordot(stack, rough.weights, ([2], [0]))
+    radius2 = solve_meb(K, tol=1e-12).primal
+    f = K @ rough.dual_coef + rough.intercept
+    norm2 = rough.dual_coef @ K @ rough.dual_coef
+    primal = 0.5 * radius2 * norm2 + 20.0 * np.maximum(0.0, 1.0 - y * f).sum()
+    without = 0.5 * rough.radius2 * norm2 + 20.0 * np.maximum(0.0, 1.0 - y * f).sum()
+    assert rough.primal >= primal * (1 - 1e-12)
+    assert without < primal * (1 - 1e-6)  # or the test would see nothing
+
+
 def test_recovery_and_box(problem):
     """The machine on K / r^2 with box C is the one on K with box C / r^2 (methods, 2.1)."""
     stack, y = problem

@@ -568,6 +568,16 @@ void add_rows(In2 K, In1 w, Out1 g) {
     smo::add_rows(K.data(), K.shape(0), w.data(), g.data());
 }
 
+// out = K w, summed in long double
+void long_product(In2 K, In1 w, Out1 out) {
+    const size_t n = K.shape(0);
+    expect("K", K, {n, n});
+    expect("w", w, {n});
+    expect("out", out, {n});
+    nb::gil_scoped_release free;
+    smo::long_product(K.data(), K.shape(0), w.data(), out.data());
+}
+
 // see _core_smo.hpp; returns (steps, violation, most negative relative curvature)
 nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g, double eps, int64_t max_steps,
                   bool shrink) {
@@ -679,6 +689,7 @@ NB_MODULE(_core, module) {
     module.def("inspect", &inspect);
     module.def("mirror", &mirror, "K"_a, "threads"_a = 1);
     module.def("add_rows", &add_rows);
+    module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);
     module.def("layer_forward", &layer_forward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "out"_a,

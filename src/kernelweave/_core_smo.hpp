@@ -94,6 +94,23 @@ inline void add_rows(const double* K, size_t n, const double* w, double* g) {
     combine_row(rows.data(), weights.data(), rows.size(), g, n);
 }
 
+// out = sum_k w[k] K[k], summed in long double and rounded once
+inline void long_product(const double* K, size_t n, const double* w, double* out) {
+    constexpr size_t WIDTH = 64;
+    long double sums[WIDTH];
+    for (size_t first = 0; first < n; first += WIDTH) {
+        const size_t width = std::min(WIDTH, n - first);
+        std::fill(sums, sums + width, 0.0L);
+        for (size_t k = 0; k < n; ++k) {
+            if (w[k] == 0.0) continue;
+            const double* row = K + k * n + first;
+            const long double own = w[k];
+            for (size_t c = 0; c < width; ++c) sums[c] += own * row[c];
+        }
+        for (size_t c = 0; c < width; ++c) out[first + c] = double(sums[c]);
+    }
+}
+
 // The coordinates that are worked on: all, or the rows and columns of those left after shrinking, copied together so
 // that the searches stay contiguous (an index list would gather) and the matrix moves into a nearer cache.
 struct View {

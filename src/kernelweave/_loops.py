@@ -336,6 +336,14 @@ def _add_rows(K: Array, w: Array, g: Array) -> None:
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
 
 
+def _long_product(K: Array, w: Array, out: Array) -> None:
+    rows = np.flatnonzero(w)
+    sums = np.zeros(len(w), dtype=np.longdouble)
+    for k in rows:  # one by one, so that no second matrix is made
+        sums += np.longdouble(w[k]) * K[k]
+    out[:] = sums
+
+
 #: Stands for infinity in `_box_smo`, as in the compiled function.
 _HUGE = 1e300
 
@@ -400,6 +408,7 @@ numpy_core = SimpleNamespace(
     inspect=_inspect,
     mirror=_mirror,
     add_rows=_add_rows,
+    long_product=_long_product,
     box_smo=_box_smo,
 )
 

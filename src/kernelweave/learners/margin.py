@@ -279,6 +279,7 @@ class MarginProblem:
             status=found.status,
             n_iter=1,
             n_machines=1,
+            rounding=found.rounding,
         )
 
 

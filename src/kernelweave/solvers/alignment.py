@@ -10,6 +10,7 @@ weights enter the mean and the products, so that a weight equals a repetition.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -30,10 +31,11 @@ from kernelweave._loops import core
 from kernelweave._parameters import MaxIter, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.solvers.box import EPS
 from kernelweave.solvers.frobenius import frobenius_norms, frobenius_products
 from kernelweave.solvers.result import AlignFResult, AlignResult, EasyMKLResult, Status, relative_gap
-from kernelweave.solvers.svm import solve_l2svc
+from kernelweave.solvers.rounding import EPS, noise
+from kernelweave.solvers.smo import check_max_iter
+from kernelweave.solvers.svm import run_machine, squared_hinge
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -380,15 +382,10 @@ def solve_easy_mkl(
         ridge = lam if lam > 0 else SMALLEST_RIDGE * float(diagonal.mean())
         if ridge == 0.0:
             raise InputError("The kernels must not all be zero.")
-        machine = solve_l2svc(
-            K,
-            y,
-            1.0 / ridge,
-            sample_weight=row_weight,
-            tol=0.1 * tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            check=False,
+        terms = int(np.maximum(stack.ranks, 1).sum())
+        problem, loss = squared_hinge(K, y, 1.0 / ridge, row_weight)
+        machine = run_machine(
+            replace(problem, noise=2.0 * noise(terms)), loss, 0.1 * tol, max_iter, warm_start
         )
         b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
         above = labels > 0
@@ -404,8 +401,13 @@ def solve_easy_mkl(
     # what truncated factors leave out can only add to the objective, at most this
     missing = float(share @ stack.residual_trace) * float(squares.sum())
     primal = float(share @ forms) + lam * spread + missing
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    size = float(root @ np.abs(b))
+    rounding = noise(len(b)) * (size**2 + lam * spread)  # of the primal value
+    dual = machine.primal - machine.own_gap
     if lam > 0 and machine.dual > 0:
-        gap = 2.0 * machine.gap / (machine.primal * machine.dual)
+        gap = 2.0 * machine.own_gap / (machine.primal * dual)
+        rounding += 2.0 / machine.dual - 2.0 / (machine.primal + machine.rounding) - gap
     elif lam > 0:
         gap = primal - 2.0 / machine.primal
     else:
@@ -414,14 +416,17 @@ def solve_easy_mkl(
         used = row_weight > 0
         margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
         gap = primal - max(margin, 0.0) ** 2 / primal if primal > 0 else np.inf
-    solved = gap
-    gap = min(max(gap, 0.0) + missing, primal)
+        error = 2.0 * (noise(len(b)) + problem.noise) * float(root.max()) * size
+        rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
+    solved = gap = max(gap, 0.0)
+    # the objective is no less than 0
+    gap = min(gap + missing + rounding, primal)
     if gap <= tol * primal:
         status = Status.CONVERGED
-    elif solved <= tol * primal:
-        status = Status.TRUNCATED
+    elif solved > tol * primal:
+        status = Status.STALLED if machine.status in (Status.CONVERGED, Status.ROUNDING) else machine.status
     else:
-        status = Status.STALLED if machine.status.ok else machine.status
+        status = Status.TRUNCATED if solved + missing > tol * primal else Status.ROUNDING
     return EasyMKLResult(
         weights=_shares(stack, forms, bound, row_weight, factors),
         dual_coef=b,
@@ -431,6 +436,7 @@ def solve_easy_mkl(
         rel_gap=relative_gap(primal, gap),
         status=status,
         n_iter=machine.n_iter,
+        rounding=float(rounding),
     )
 
 

@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
 from kernelweave._loops import core
 from kernelweave.gram.repair import REMEDIES, repair
+from kernelweave.solvers.rounding import EPS, noise
 
 Array = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 #: Stands for no bound: the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
 #: What may be done about a matrix that is not positive semidefinite.
@@ -41,6 +41,9 @@ class BoxProblem:
     kink : float
         >= 0.
     total : float
+    noise : float
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 when they are what was asked for, and
+        not the sum of other kernels.
     """
 
     K: Array
@@ -50,6 +53,7 @@ class BoxProblem:
     upper: Array
     kink: float = 0.0
     total: float = 0.0
+    noise: float = 0.0
 
     def gradient(self, b: Array) -> Array:
         """``Q b + linear``; only rows of K with a coefficient are read."""
@@ -60,6 +64,18 @@ class BoxProblem:
     def scaled(self, factor: float) -> BoxProblem:
         """The problem whose C is multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
+
+    def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
+        """``K b``, and a bound of its rounding errors; with `long` summed in extended precision."""
+        out = np.zeros_like(b)
+        (core.long_product if long else core.add_rows)(self.K, b, out)
+        used = np.flatnonzero(b)
+        # abs(K_ij) <= sqrt(K_ii K_jj), which holds for the terms of a sum of kernels as well; a product with abs(K)
+        # would be sharper by a small factor only
+        root = np.sqrt(np.maximum(np.diag(self.K), 0.0))
+        size = root * float(root[used] @ np.abs(b[used]))
+        own = noise(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+        return out, own + self.noise * size
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -76,7 +92,7 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
     return up, down
 
 
-def rounding(problem: BoxProblem, b: Array) -> float:
+def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
     largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
     return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))

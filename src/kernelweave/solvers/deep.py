@@ -333,6 +333,7 @@ def solve_deep(
         dual=found.dual,
         gap=found.gap,
         rel_gap=found.rel_gap,
+        rounding=found.rounding,
         status=status,
         n_iter=max(n_iter, 1),
         n_machines=n_iter + 1,

@@ -319,7 +319,7 @@ class _Part:
         """The relative gap if these were all kernels."""
         q = self.joint.forms(at.machine.dual_coef, self.kernels)
         outer = self.joint.weight_set.support(q) - float(at.weights[self.kernels] @ q)
-        return relative_gap(at.machine.primal, at.machine.gap + 0.5 * max(0.0, outer))
+        return relative_gap(at.machine.primal, at.machine.own_gap + 0.5 * max(0.0, outer))
 
 
 def solve_by_interior_point(
@@ -336,9 +336,9 @@ def solve_by_interior_point(
     interior = has_interior(joint)
     # also looks at the labels and weights of rows
     first = joint.solve(joint.kernel(equal), LOOSE if interior else tol, warm.dual_coef)
-    best = joint.result(Point(equal, first), first.status, 1, history)
+    best = joint.result(Point(equal, first), tol, Status.STALLED, 1, history)
     # the last gap over all kernels: no part can claim less
-    known = best.rel_gap if m > PART else 0.0
+    known = _own(best) if m > PART else 0.0
 
     def tell(objective: float, rel_gap: float, n_active: int, last: bool) -> bool:
         """Keep what a step has reached; the answer tells whether to stop. Nobody is asked about the last step."""
@@ -348,9 +348,9 @@ def solve_by_interior_point(
         done = len(history["objective"])
         return callback is not None and not last and bool(callback(done, objective, history["rel_gap"][-1]))
 
-    if not interior or best.rel_gap <= min(tol, FINE) or not first.dual_coef.any():
-        tell(best.primal, best.rel_gap, m, True)
-        status = first.status if best.rel_gap > tol else Status.CONVERGED
+    if not interior or _own(best) <= min(tol, FINE) or not first.dual_coef.any():
+        tell(best.primal, _own(best), m, True)
+        status = best.status if _reached(best) else first.status
         return _ended(joint, best, status, history, warm)
 
     rows = np.flatnonzero(joint.machine.costs > 0)
@@ -361,10 +361,10 @@ def solve_by_interior_point(
         part = _Part(joint, rows, np.sort(chosen))
         point, status = _solve(part, goal, max_iter - len(history["objective"]), tell)
         done = len(history["objective"])
-        found = joint.result(point, status, done, history)
-        known = history["rel_gap"][-1] = found.rel_gap
-        best = found if found.rel_gap < best.rel_gap else best
-        if best.rel_gap <= tol or status is Status.INTERRUPTED or done >= max_iter:
+        found = joint.result(point, tol, Status.STALLED, done, history)
+        known = history["rel_gap"][-1] = _own(found)
+        best = found if _own(found) < _own(best) else best
+        if _reached(best) or status is Status.INTERRUPTED or done >= max_iter:
             break
         forms = joint.forms(point.machine.dual_coef)
         own = forms[part.kernels]
@@ -378,8 +378,16 @@ def solve_by_interior_point(
         goal = max(tol, 0.01 * goal)
     if status is not Status.INTERRUPTED:
         status = Status.MAX_ITER if done >= max_iter else Status.STALLED
-        status = Status.CONVERGED if best.rel_gap <= tol else status
+        status = best.status if _reached(best) else status
     return _ended(joint, best, status, history, warm)
+
+
+def _own(result: MKLResult) -> float:
+    return relative_gap(result.primal, result.own_gap)
+
+
+def _reached(result: MKLResult) -> bool:
+    return result.status in (Status.CONVERGED, Status.ROUNDING)
 
 
 def _ended(

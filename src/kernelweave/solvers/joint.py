@@ -13,12 +13,14 @@ from kernelweave._threads import threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.result import MKLResult, Status, SVMResult, relative_gap
+from kernelweave.solvers.rounding import imbalance, noise
 from kernelweave.solvers.weight_sets import WeightSet
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 #: Called after every outer iteration with (iteration, objective, relative gap); a true value stops.
 Callback = Callable[[int, float, float], object]
+History = dict[str, list[float]]
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Joint:
     weight_set: WeightSet
     n_machines: int = 0
     _matrix: Array | None = field(default=None, repr=False)
+    _noise: float = 0.0
 
     @property
     def n_kernels(self) -> int:
@@ -46,7 +49,9 @@ class Joint:
         return self.gram.n_kernels
 
     def kernel(self, weights: Array) -> Array:
-        """``K(d)``, symmetric; the next call overwrites it."""
+        """``K(d)``, symmetric; the next call overwrites it, and machines are solved on this one."""
+        # once for the sum, and once for weights whose own sum is not quite 1
+        self._noise = 2.0 * noise(int(np.maximum(self.gram.ranks[weights > 0], 1).sum()))
         if self._matrix is None:
             self._matrix = np.empty((self.gram.n_samples, self.gram.n_samples))
         out = self.gram.combine_upper(weights * self.scale, self._matrix)
@@ -67,16 +72,49 @@ class Joint:
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
 
     def solve(self, K: Array, tol: float, warm: Array | None) -> SVMResult:
-        """The machine on one kernel."""
+        """The machine on the kernel that was combined last."""
         self.n_machines += 1
-        return self.machine.solve(K, tol=tol, warm_start=warm)
+        return self.machine.solve(K, tol=tol, warm_start=warm, noise=self._noise)
 
-    def result(self, at: Point, status: Status, n_iter: int, history: dict[str, list[float]]) -> MKLResult:
-        """Wrap up, with the gap over all kernels."""
-        q = self.forms(at.machine.dual_coef)
+    def goal(self, machine: SVMResult, tol: float) -> float:
+        """What the own gap must fall to: the tolerance, less the rounding errors where they leave half of it."""
+        goal = tol * abs(machine.primal)
+        spare = goal - 2.0 * machine.rounding
+        return spare if spare >= 0.5 * goal else goal
+
+    def forms_error(self, b: Array, q: Array) -> Array:
+        """Bound of the errors of the forms q: of rounding, and of coefficients whose sum is not quite zero."""
+        # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
+        terms = self.scale * np.square(np.sqrt(np.maximum(self.gram.diagonal(), 0.0)) @ np.abs(b))
+        share = imbalance(b)[0]
+        return noise(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
+
+    def result(self, at: Point, tol: float, status: Status, n_iter: int, history: History) -> MKLResult:
+        """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
+        b = at.machine.dual_coef
+        q = self.forms(b)
+        error = self.forms_error(b, q)
         level = float(at.weights @ q)
-        gap = at.machine.gap + 0.5 * max(0.0, self.weight_set.support(q) - level)
-        primal = at.machine.primal
+        highest = self.weight_set.support(q)
+        own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
+        shift = self.weight_set.support(q + error) - highest + float(at.weights @ error)
+        return self.certified(at, own, at.machine.rounding + 0.5 * shift, tol, status, n_iter, history)
+
+    def certified(
+        self,
+        at: Point,
+        own: float,
+        rounding: float,
+        tol: float,
+        status: Status,
+        n_iter: int,
+        history: History,
+    ) -> MKLResult:
+        """A result with the gap that the solver left, and the rounding errors beside it."""
+        primal, gap = at.machine.primal, own + rounding
+        goal = tol * abs(primal)
+        if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= goal:
+            status = Status.CONVERGED if gap <= goal else Status.ROUNDING
         return MKLResult(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
@@ -88,6 +126,7 @@ class Joint:
             status=status,
             n_iter=n_iter,
             n_machines=self.n_machines,
+            rounding=rounding,
             history={key: np.asarray(values) for key, values in history.items()},
         )
 

@@ -8,6 +8,8 @@ from scipy.linalg import lapack
 
 from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.result import Status, SVMResult, relative_gap
+from kernelweave.solvers.rounding import EPS, of_machine
+from kernelweave.solvers.rounding import noise as noise_of
 
 Array = NDArray[np.float64]
 
@@ -64,7 +66,7 @@ class Bordered:
         return inverse - np.outer(self._ones, self._ones) / self._total
 
 
-def solve_least_squares(K: Array, y: Array, costs: Array) -> SVMResult:
+def solve_least_squares(K: Array, y: Array, costs: Array, noise: float = 0.0) -> SVMResult:
     """Minimise ``1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f_i)^2`` over f = <w, phi(x)> + intercept.
 
     Parameters
@@ -74,6 +76,8 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> SVMResult:
     y : array of shape (n_samples,)
     costs : array of shape (n_samples,)
         C_i >= 0; rows with 0 take no part.
+    noise : float, default=0.0
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
 
     Returns
     -------
@@ -97,16 +101,27 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> SVMResult:
     quad = float(b @ product)
     primal = 0.5 * quad + 0.5 * float(costs[used] @ np.square(slack))
     gap = 0.5 * float(costs[used] @ np.square(slack - inverse * x))
-    rel = relative_gap(primal, gap)
+    own = relative_gap(primal, gap)
+    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    error = (noise_of(len(used)) + noise) * root * float(root @ np.abs(b))
+    f = product + intercept
+    error += EPS * (np.abs(f) + np.abs(y - f))
+    spring = np.zeros(len(y))
+    spring[used] = inverse * x
+    rounding = of_machine(
+        b, f, error, low=costs * (f - error - y), high=costs * (f + error - y), pull=y - spring,
+        loss=primal, gap=gap, bend=float(np.abs(b) @ np.abs(product)),
+    )  # fmt: skip
     return SVMResult(
         dual_coef=b,
         intercept=float(intercept),
         primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=rel,
-        status=Status.CONVERGED if rel < 1e-6 or primal == 0 else Status.STALLED,
+        dual=primal - gap - rounding,
+        gap=gap + rounding,
+        rel_gap=relative_gap(primal, gap + rounding),
+        status=Status.CONVERGED if own < 1e-6 or primal == 0 else Status.STALLED,
         n_iter=1,
         support=np.flatnonzero(b),
         infeasibility=abs(float(b.sum())),
+        rounding=rounding,
     )

@@ -10,15 +10,15 @@ bounds the joint optimum from below by ``reward(b) - sigma(q) / 2``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import check_known
+from kernelweave._checks import check_kernel_matrix, check_known
 from kernelweave.solvers.least_squares import Bordered, solve_least_squares
 from kernelweave.solvers.result import SVMResult
-from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
+from kernelweave.solvers.svm import hinge, run_machine, squared_hinge, tube
 
 Array = NDArray[np.float64]
 
@@ -68,17 +68,29 @@ class Machine:
         costs = self.costs
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
-    def solve(self, K: Array, *, tol: float, warm_start: Array | None = None) -> SVMResult:
-        """Solve on one kernel that is known to be symmetric and finite."""
+    def solve(
+        self, K: Array, *, tol: float, warm_start: Array | None = None, noise: float = 0.0
+    ) -> SVMResult:
+        """Solve on one kernel that is known to be symmetric and finite.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+        tol : float
+        warm_start : array of shape (n_samples,), optional
+        noise : float, default=0.0
+            Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
+        """
         if self.loss == "squared":
-            return solve_least_squares(K, self.y, self.costs)
-        common = {"sample_weight": self.sample_weight, "tol": tol, "warm_start": warm_start, "check": False}
-        common["max_iter"] = self.max_iter
+            return solve_least_squares(K, self.y, self.costs, noise)
+        K = check_kernel_matrix(K)
         if self.loss == "hinge":
-            return solve_svc(K, self.y, self.C, **common)  # type: ignore[arg-type]
-        if self.loss == "squared-hinge":
-            return solve_l2svc(K, self.y, self.C, **common)  # type: ignore[arg-type]
-        return solve_svr(K, self.y, self.C, self.epsilon, **common)  # type: ignore[arg-type]
+            problem, loss = hinge(K, self.y, self.C, self.sample_weight)
+        elif self.loss == "squared-hinge":
+            problem, loss = squared_hinge(K, self.y, self.C, self.sample_weight)
+        else:
+            problem, loss = tube(K, self.y, self.C, self.epsilon, self.sample_weight)
+        return run_machine(replace(problem, noise=noise), loss, tol, self.max_iter, warm_start)
 
     def reward(self, b: Array) -> float:
         """The dual objective without the kernel's part."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +14,8 @@ from kernelweave._parameters import Flag, MaxIter, Nonnegative, OneOf, Tol, chec
 from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import ON_INDEFINITE, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import MEBResult, relative_gap
-from kernelweave.solvers.smo import Certificate, solve_box
+from kernelweave.solvers.rounding import EPS, noise
+from kernelweave.solvers.smo import Certificate, check_max_iter, solve_box
 
 Array = NDArray[np.float64]
 
@@ -103,18 +106,15 @@ def solve_meb(
         start = np.zeros(n)
         start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    def certify(b: Array, product: Array, _: float) -> Certificate:
-        lifted = product + ridges * b
-        distances = diagonal - 2.0 * lifted + float(b @ lifted)
-        farthest = float(distances[inside].max())
-        return Certificate(farthest, float(b @ (farthest - distances)), 0.0)
-
     with blas_threads_for(n):
-        found = solve_box(problem, certify, tol=tol, max_iter=max_iter, start=start)
-    primal, gap = found.certificate.primal, found.certificate.gap
+        found = solve_box(
+            problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
+        )
+    primal, solved = found.certificate.primal, found.certificate.gap
+    gap = solved + found.rounding
     return MEBResult(
         dual_coef=found.b,
-        radius2=primal - gap,
+        radius2=primal - solved,
         center_norm2=float(found.b @ (found.product + ridges * found.b)),
         primal=primal,
         dual=primal - gap,
@@ -124,4 +124,49 @@ def solve_meb(
         n_iter=found.n_iter,
         support=np.flatnonzero(found.b),
         infeasibility=problem.infeasibility(found.b),
+        rounding=found.rounding,
     )
+
+
+@dataclass(frozen=True)
+class _Enclosing:
+    """Certifies coefficients of a centre (see `kernelweave.solvers.smo.Certify`).
+
+    Attributes
+    ----------
+    diagonal, ridges : arrays of shape (n_samples,)
+        The diagonal of the kernel with its ridge, and what coefficients meet on the diagonal beside K.
+    inside : array of bool, shape (n_samples,)
+        Rows that the ball must hold.
+    """
+
+    diagonal: Array
+    ridges: Array
+    inside: NDArray[np.bool_]
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        distances = self._distances(b, product + self.ridges * b)
+        farthest = float(distances[self.inside].max())
+        return Certificate(farthest, float(b @ (farthest - distances)), 0.0)
+
+    def _distances(self, b: Array, lifted: Array) -> Array:
+        return self.diagonal - 2.0 * lifted + float(b @ lifted)
+
+    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+        """Bound of the rounding errors of a certificate, given that of the product."""
+        lifted = product + self.ridges * b
+        if np.count_nonzero(b) == 1:
+            # a ball about a row: entries of K, of which nothing was summed
+            error, share = np.zeros_like(error), 0.0
+        else:
+            error, share = error + EPS * np.abs(lifted), noise(len(b))
+        size = float(b @ np.abs(lifted))
+        middle = float(b @ error) + share * size  # of b'Kb, which all distances share
+        distances = self._distances(b, lifted)
+        # rows that coincide with the centre are seen to do so exactly
+        apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * lifted) + np.abs(distances), 0.0)
+        own = 2.0 * error + EPS * apart
+        primal = float((distances + own)[self.inside].max()) - at.primal + middle
+        # of b'diag - b'Kb, and of coefficients whose sum is not quite 1
+        away = abs(math.fsum(b) - 1.0) + share
+        return primal + middle + away * (float(b @ self.diagonal) + 2.0 * size)

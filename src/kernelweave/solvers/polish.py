@@ -25,7 +25,8 @@ from scipy.linalg import lapack
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
-from kernelweave.solvers.box import EPS, BoxProblem, derivatives, rounding
+from kernelweave.solvers.box import BoxProblem, derivatives, resolution
+from kernelweave.solvers.rounding import EPS
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -165,7 +166,7 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
         core.add_rows(problem.K, change, g)
         g += problem.ridge * change
         U, D = derivatives(problem, b, g)
-        noise = rounding(problem, b)
+        noise = resolution(problem, b)
         rise, fall = ~free & (level - U > noise), ~free & (D - level > noise)
         left = where[over | under]
         if not len(left) and not rise.any() and not fall.any():
@@ -216,7 +217,7 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         rise, fall = int(np.argmin(U)), int(np.argmax(D))
         sign = 1.0 if level - U[rise] >= D[fall] - level else -1.0
         k = rise if sign > 0 else fall
-        if max(level - U[rise], D[fall] - level) <= rounding(problem, b):
+        if max(level - U[rise], D[fall] - level) <= resolution(problem, b):
             solved = True
             break
         _turn(problem, (np.arange(len(b)) == k) & (b == 0), sign, low, high, slope)

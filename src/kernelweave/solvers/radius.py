@@ -36,7 +36,7 @@ from kernelweave.solvers.radius_criteria import (
     on_sphere,
     radii_of,
 )
-from kernelweave.solvers.result import RadiusResult
+from kernelweave.solvers.result import RadiusResult, Status, relative_gap
 from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
 from kernelweave.solvers.svm_mkl import LOSSES, solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
@@ -202,7 +202,12 @@ def solve_radius(
             joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
             return _do_by_newton(joint, None if start is None else first, tol, max_iter, callback)
         return _by_newton(
-            RKLProblem(family, criterion.machine), first, project, norm, tol, max_iter, callback
+            RKLProblem(family, criterion.machine),
+            None if start is None else first,
+            norm,
+            tol,
+            max_iter,
+            callback,
         )
     with blas_threads_for(family.n_samples):
         here, status, history = descend(
@@ -219,6 +224,7 @@ def solve_radius(
         dual=machine.dual,
         gap=machine.gap,
         rel_gap=machine.rel_gap,
+        rounding=machine.rounding,
         status=status,
         n_iter=len(history["objective"]) - 1,
         n_machines=criterion.n_machines,
@@ -243,16 +249,15 @@ def _do_by_newton(
         found = solve_by_newton(joint, tol, max_iter, WarmStart(start), callback)
     return RadiusResult(
         **{f.name: getattr(found, f.name) for f in fields(found)},
-        value=found.dual,
+        value=found.primal - found.own_gap,
         radius2=float(found.weights @ joint.radii),
-        stationarity=found.rel_gap,
+        stationarity=relative_gap(found.primal, found.own_gap),
     )
 
 
 def _by_newton(
     problem: RKLProblem,
-    start: Array,
-    project: Callable[[Array], Array],
+    start: Array | None,
     norm: int | None,
     tol: float,
     max_iter: int,
@@ -260,24 +265,34 @@ def _by_newton(
 ) -> RadiusResult:
     with blas_threads_for(problem.family.n_samples):
         here, status, history = solve_rkl_newton(
-            problem, start, tol=tol, max_iter=max_iter, callback=callback
+            problem,
+            np.sign(problem.variance) if start is None else start * problem.variance,
+            tol=tol,
+            max_iter=max_iter,
+            callback=callback,
         )
+        rounding = problem.rounding(here)
+    gap, goal = here.gap + rounding, tol * abs(here.primal)
+    if status is Status.CONVERGED and gap > goal:
+        status = Status.ROUNDING
+    t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
     # the norm only names one of the multiples of the same kernel
-    size = float(np.linalg.norm(here.t)) if norm == 2 else float(here.t.sum())
+    size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
     machine = here.machine
     return RadiusResult(
-        weights=here.t / size,
+        weights=t / size,
         dual_coef=machine.dual_coef * size,
         intercept=machine.intercept,
         primal=here.primal,
-        dual=here.dual,
-        gap=here.gap,
-        rel_gap=here.rel_gap,
+        dual=here.primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(here.primal, gap),
+        rounding=rounding,
         status=status,
         n_iter=len(history["objective"]),
         n_machines=problem.n_machines,
         history={key: np.asarray(values) for key, values in history.items()},
-        value=machine.dual,
+        value=machine.primal - machine.own_gap,
         radius2=1.0 / size,
         stationarity=stationarity_of(here),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -73,6 +74,12 @@ class WeightedSum:
         self._diagonal = gram.diagonal()
         self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
         self._matrix = np.empty((gram.n_samples, gram.n_samples))
+
+    def rescaled(self, factors: Array) -> WeightedSum:
+        """The same kernels with other factors; a factor of 0 leaves a kernel out."""
+        out = copy(self)
+        out.scale = self.scale * factors
+        return out
 
     def kernel(self, t: Array) -> Array:
         """K(t)."""

@@ -228,6 +228,11 @@ class SVMResult:
     infeasibility: float
     rounding: float = 0.0
 
+    @property
+    def own_gap(self) -> float:
+        """The gap without the rounding errors: what more steps could make smaller."""
+        return self.gap - self.rounding
+
 
 @dataclass(frozen=True)
 class MEBResult:
@@ -245,7 +250,7 @@ class MEBResult:
     primal : float
         Squared radius of the ball about this centre that holds every row.
     dual : float
-        Lower bound of the optimal value; equals `radius2`.
+        Lower bound of the optimal value: `radius2` less `rounding`.
     gap : float
         ``primal - dual`` >= 0, `rounding` included.
     rel_gap : float
@@ -274,6 +279,11 @@ class MEBResult:
     infeasibility: float
     rounding: float = 0.0
 
+    @property
+    def own_gap(self) -> float:
+        """The gap without the rounding errors: what more steps could make smaller."""
+        return self.gap - self.rounding
+
 
 @dataclass(frozen=True)
 class MKLResult:
@@ -300,7 +310,7 @@ class MKLResult:
     rounding : float
         The part of `gap` that bounds rounding errors, to first order.
     history : mapping of str to array
-        ``objective``, ``rel_gap`` and ``n_active`` after every iteration.
+        ``objective``, ``rel_gap`` (without rounding errors) and ``n_active`` after every iteration.
     """
 
     weights: Array
@@ -315,6 +325,11 @@ class MKLResult:
     n_machines: int
     rounding: float = 0.0
     history: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def own_gap(self) -> float:
+        """The gap without the rounding errors: what more iterations could make smaller."""
+        return self.gap - self.rounding
 
 
 @dataclass(frozen=True)
@@ -404,12 +419,14 @@ class EasyMKLResult:
     dual : float
         Lower bound of the optimal value.
     gap : float
-        ``primal - dual`` >= 0.
+        ``primal - dual`` >= 0, `rounding` included.
     rel_gap : float
         ``gap / primal``.
     status : Status
     n_iter : int
         SMO steps plus Newton systems.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
     """
 
     weights: Array
@@ -420,3 +437,4 @@ class EasyMKLResult:
     rel_gap: float
     status: Status
     n_iter: int
+    rounding: float = 0.0

@@ -16,6 +16,7 @@ kernels divided by their rho_m: margin MKL whose scaling is learnt along.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from kernelweave.solvers.machines import Machine
 from kernelweave.solvers.meb import solve_meb
 from kernelweave.solvers.radius_criteria import FLAT, WeightedSum, coinciding
 from kernelweave.solvers.result import MEBResult, Status, SVMResult, relative_gap
+from kernelweave.solvers.rounding import imbalance, noise
 from kernelweave.solvers.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
 
 Array = NDArray[np.float64]
@@ -61,6 +63,13 @@ class RKLPoint:
         return max(0.0, self.primal - self.dual)
 
     @property
+    def own(self) -> float:
+        """The share of machine and ball in the relative gap."""
+        return relative_gap(self.machine.primal, self.machine.own_gap) + relative_gap(
+            self.ball.primal, self.ball.own_gap
+        )
+
+    @property
     def rel_gap(self) -> float:
         """Gap as a share of the primal."""
         return relative_gap(self.primal, self.gap)
@@ -73,14 +82,23 @@ SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 class RKLProblem:
     """Kernels and a machine, with hot starts.
 
+    RKL does not see how kernels are scaled, so that they are brought to a total variance of 1 first: numbers that
+    differ by many orders of magnitude would leave no digits to the small ones. Kernels that are constant to rounding
+    vary by nothing that could be scaled, and are left out.
+
     Parameters
     ----------
     family : WeightedSum
     machine : Machine
+
+    Attributes
+    ----------
+    variance : array of shape (n_kernels,)
+        The total variances as given; 0 for kernels that are left out. Weights here are those of the family times this.
     """
 
     def __init__(self, family: WeightedSum, machine: Machine) -> None:
-        self.family, self.machine = family, machine
+        self.machine = machine
         self.n_machines = 0
         self._b: Array | None = None
         self._beta: Array | None = None
@@ -88,9 +106,14 @@ class RKLProblem:
         n = family.n_samples
         equal = np.full(n, 1.0 / n)
         unit = np.ones(family.n_parameters)
-        #: rho of equal coefficients, the total variances: a bound of the radius that no kernel can slip through.
-        self.variance = family.diagonals(unit, equal) - family.forms(unit, equal)
-        self.variance = np.maximum(self.variance, 1e-12 * float(self.variance.max()))
+        level = family.diagonals(unit, equal)
+        variance = level - family.forms(unit, equal)
+        self.variance = np.where(variance > 4.0 * noise(n) * level, variance, 0.0)
+        if not self.variance.any():
+            raise coinciding(n)
+        self.family = family.rescaled(
+            np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
+        )
 
     def at(self, t: Array, tol: float) -> RKLPoint:
         """Scale the weights to radius 1, and solve machine and ball."""
@@ -103,7 +126,8 @@ class RKLProblem:
         K /= r2
         self.K, t = K, t / r2
         self.n_machines += 1
-        machine = self.machine.solve(K, tol=tol, warm_start=self._b)
+        terms = int(np.maximum(self.family.gram.ranks[t > 0], 1).sum())
+        machine = self.machine.solve(K, tol=tol, warm_start=self._b, noise=2.0 * noise(terms))
         self._b = b = machine.dual_coef
         q = self.family.forms(t, b)
         rho = self.family.diagonals(t, beta) - self.family.forms(t, beta)
@@ -111,13 +135,33 @@ class RKLProblem:
         # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
         primal = machine.primal * max(1.0, ball.primal / ball.radius2)
         # every mixture of the two bounds is one
-        level = min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
-        dual = self.machine.reward(b) - 0.5 * level
+        dual = self.machine.reward(b) - 0.5 * self._level(q, rho)
         return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal))
 
     def mixed(self, rho: Array, share: float) -> Array:
-        """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients."""
-        return (1.0 - share) * rho + share * self.variance
+        """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
+
+        The latter are the total variances, all 1: no kernel can slip through them.
+        """
+        return (1.0 - share) * rho + share
+
+    def _level(self, q: Array, rho: Array) -> float:
+        """The least of the largest ratios of forms to linear bounds of r^2."""
+        return min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
+
+    def rounding(self, at: RKLPoint) -> float:
+        """Bound of the rounding errors of the certificate."""
+        b, beta = at.machine.dual_coef, at.ball.dual_coef
+        root = np.sqrt(self.family.diagonal(np.arange(len(at.t))))
+        share = noise(len(b))
+        q = (
+            at.q
+            + share * np.square(root @ np.abs(b))
+            + 2.0 * imbalance(b)[0] * np.sqrt(at.q) * (root @ np.abs(b))
+        )
+        rho = np.maximum(at.rho - 2.0 * (share + abs(math.fsum(beta) - 1.0)) * (np.square(root) @ beta), 0.0)
+        level = self._level(q, rho) - self._level(at.q, at.rho)
+        return at.machine.rounding + 0.5 * level + at.primal * at.ball.rounding / at.ball.radius2
 
     def model(self, at: RKLPoint, watched: Index, share: float) -> tuple[Array, Array]:
         """Weights times rho on the simplex, and the second derivative of the Lagrangian in these coordinates."""
@@ -165,7 +209,11 @@ def solve_rkl_newton(
     direction: Array | None = None
     model: tuple[Array, Array, Array, Index] | None = None
     for n in range(max_iter):
-        if n and here.machine.dual > accepted.machine.primal * (1 + 1e-12) and here is not accepted:
+        if (
+            n
+            and here.machine.primal - here.machine.own_gap > accepted.machine.primal * (1 + 1e-12)
+            and here is not accepted
+        ):
             rejected += 1
             if rejected > 30 or model is None or direction is None:
                 status = Status.STALLED
@@ -200,7 +248,7 @@ def solve_rkl_newton(
         if callback is not None and callback(n, here.primal, here.rel_gap):
             status = Status.INTERRUPTED
             break
-        own = here.machine.rel_gap + here.ball.rel_gap
+        own = here.own
         inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
         if own > 0.3 * here.rel_gap:
             inner = min(inner, 0.03 * own)
@@ -228,4 +276,4 @@ def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, dam
 
 def stationarity_of(at: RKLPoint) -> float:
     """What the linear model still promises, as a share of the value: the gap of the weights."""
-    return max(0.0, at.gap - at.machine.gap) / max(abs(at.primal), 1e-300)
+    return max(0.0, at.gap - at.machine.own_gap) / max(abs(at.primal), 1e-300)

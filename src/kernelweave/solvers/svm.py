@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +24,8 @@ from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, OneOf, Tol
 from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import ON_INDEFINITE, UNBOUNDED, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import SVMResult, relative_gap
-from kernelweave.solvers.smo import Certificate, Certify, check_max_iter, solve_box
+from kernelweave.solvers.rounding import EPS, of_machine
+from kernelweave.solvers.smo import Certificate, check_max_iter, solve_box
 
 Array = NDArray[np.float64]
 
@@ -109,21 +112,7 @@ def solve_svc(
     True
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
-    labels = _labels(y, costs)
-    lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
-    problem = BoxProblem(matrix, np.zeros(len(matrix)), -labels, lower, upper)
-
-    def certify(b: Array, product: Array, factor: float) -> Certificate:
-        cost = factor * costs
-        intercept = _hinge_intercept(labels - product, labels, cost)
-        margin = 1.0 - labels * (product + intercept)
-        loss = np.maximum(margin, 0.0)
-        multipliers = labels * b
-        gap = (cost - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
-        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
-
-    return _solve(problem, certify, tol, max_iter, warm_start)
+    return run_machine(*hinge(matrix, y, C, sample_weight), tol, max_iter, warm_start)
 
 
 @checked
@@ -199,27 +188,7 @@ def solve_l2svc(
     array([-0.4,  0.4])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
-    labels = _labels(y, costs)
-    used = costs > 0
-    most = np.where(used, UNBOUNDED, 0.0)
-    ridge = np.divide(1.0, costs, out=np.zeros_like(costs), where=used)
-    lower, upper = np.minimum(0.0, labels * most), np.maximum(0.0, labels * most)
-    problem = BoxProblem(matrix, ridge, -labels, lower, upper)
-
-    def certify(b: Array, product: Array, factor: float) -> Certificate:
-        cost = factor * costs
-        intercept = _squared_hinge_intercept(labels - product, labels, cost)
-        margin = 1.0 - labels * (product + intercept)
-        loss = np.maximum(margin, 0.0)
-        multipliers = labels * b
-        gap = 0.5 * cost @ np.square(loss - ridge / factor * multipliers) + multipliers @ np.maximum(
-            -margin, 0.0
-        )
-        primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
-        return Certificate(primal, float(gap), intercept)
-
-    return _solve(problem, certify, tol, max_iter, warm_start)
+    return run_machine(*squared_hinge(matrix, y, C, sample_weight), tol, max_iter, warm_start)
 
 
 @checked
@@ -299,42 +268,156 @@ def solve_svr(
     array([-1.5,  0. ,  1.5])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(matrix))
-    epsilon = check_positive(epsilon, "epsilon", zero=True)
-    targets = check_vector(y, "y", len(matrix))
-    problem = BoxProblem(matrix, np.zeros(len(matrix)), -targets, -costs, costs, kink=epsilon)
+    return run_machine(*tube(matrix, y, C, epsilon, sample_weight), tol, max_iter, warm_start)
 
-    def certify(b: Array, product: Array, factor: float) -> Certificate:
-        cost = factor * costs
-        rest = targets - product
-        intercept = _quantile(
-            np.concatenate([rest - epsilon, rest + epsilon]), np.tile(cost, 2), float(cost.sum())
-        )
-        rest -= intercept
-        loss = np.maximum(np.abs(rest) - epsilon, 0.0)
-        size = np.abs(b)
-        # the second bracket is nonnegative but for rounding
-        gap = (cost - size) @ loss + size @ np.maximum(loss + epsilon - np.sign(b) * rest, 0.0)
+
+# ---- the losses: a box problem and what certifies its coefficients --------------------------------
+
+
+def hinge(K: Array, y: ArrayLike, C: float, sample_weight: ArrayLike | None) -> tuple[BoxProblem, Loss]:
+    """The classifier with the hinge loss."""
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
+    labels = _labels(y, costs)
+    lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
+    return BoxProblem(K, np.zeros(len(K)), -labels, lower, upper), _Hinge(labels, costs)
+
+
+def squared_hinge(
+    K: Array, y: ArrayLike, C: float, sample_weight: ArrayLike | None
+) -> tuple[BoxProblem, Loss]:
+    """The classifier with the squared hinge loss."""
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
+    labels = _labels(y, costs)
+    used = costs > 0
+    most = np.where(used, UNBOUNDED, 0.0)
+    ridge = np.divide(1.0, costs, out=np.zeros_like(costs), where=used)
+    lower, upper = np.minimum(0.0, labels * most), np.maximum(0.0, labels * most)
+    return BoxProblem(K, ridge, -labels, lower, upper), _SquaredHinge(labels, costs, ridge)
+
+
+def tube(
+    K: Array, y: ArrayLike, C: float, epsilon: float, sample_weight: ArrayLike | None
+) -> tuple[BoxProblem, Loss]:
+    """Regression with the epsilon-insensitive loss."""
+    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
+    epsilon = check_positive(epsilon, "epsilon", zero=True)
+    targets = check_vector(y, "y", len(K))
+    problem = BoxProblem(K, np.zeros(len(K)), -targets, -costs, costs, kink=epsilon)
+    return problem, _Tube(targets, costs, epsilon)
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A loss with its data: certifies signed coefficients (see `kernelweave.solvers.smo.Certify`).
+
+    Attributes
+    ----------
+    target, costs : arrays of shape (n_samples,)
+    """
+
+    target: Array
+    costs: Array
+
+    @abstractmethod
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        """Certificate at the best intercept."""
+
+    @abstractmethod
+    def slope(self, f: Array) -> Array:
+        """``C_i loss'(f_i)``; at a kink the steeper side."""
+
+    @abstractmethod
+    def pull(self, b: Array) -> Array:
+        """Derivative of the reward."""
+
+    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+        """Bound of the rounding errors of a certificate, given that of the product."""
+        f = product + at.intercept
+        # sums with a product of zero are exact
+        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(self.target - f))
+        return of_machine(
+            b, f, error, low=self.slope(f - error), high=self.slope(f + error), pull=self.pull(b),
+            loss=at.primal, gap=at.gap, bend=float(np.abs(b) @ np.abs(product)),
+        )  # fmt: skip
+
+
+class _Hinge(Loss):
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        labels, cost = self.target, factor * self.costs
+        intercept = _hinge_intercept(labels - product, labels, cost)
+        margin = 1.0 - labels * (product + intercept)
+        loss = np.maximum(margin, 0.0)
+        multipliers = labels * b
+        gap = (cost - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
         return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
 
-    return _solve(problem, certify, tol, max_iter, warm_start)
+    def slope(self, f: Array) -> Array:
+        return np.where(self.target * f <= 1.0, -self.target * self.costs, 0.0)
+
+    def pull(self, b: Array) -> Array:
+        return self.target
 
 
-def _solve(
-    problem: BoxProblem,
-    certify: Certify,
-    tol: float,
-    max_iter: int | None,
-    warm_start: ArrayLike | None,
+@dataclass(frozen=True)
+class _SquaredHinge(Loss):
+    ridge: Array
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        labels, cost = self.target, factor * self.costs
+        intercept = _squared_hinge_intercept(labels - product, labels, cost)
+        margin = 1.0 - labels * (product + intercept)
+        loss = np.maximum(margin, 0.0)
+        multipliers = labels * b
+        gap = 0.5 * cost @ np.square(loss - self.ridge / factor * multipliers) + multipliers @ np.maximum(
+            -margin, 0.0
+        )
+        primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
+        return Certificate(primal, float(gap), intercept)
+
+    def slope(self, f: Array) -> Array:
+        return -self.target * self.costs * np.maximum(1.0 - self.target * f, 0.0)
+
+    def pull(self, b: Array) -> Array:
+        return self.target - self.ridge * b
+
+
+@dataclass(frozen=True)
+class _Tube(Loss):
+    epsilon: float
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        cost = factor * self.costs
+        rest = self.target - product
+        intercept = _quantile(
+            np.concatenate([rest - self.epsilon, rest + self.epsilon]), np.tile(cost, 2), float(cost.sum())
+        )
+        rest -= intercept
+        loss = np.maximum(np.abs(rest) - self.epsilon, 0.0)
+        size = np.abs(b)
+        # the second bracket is nonnegative but for rounding
+        gap = (cost - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0)
+        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
+
+    def slope(self, f: Array) -> Array:
+        rest = f - self.target
+        return np.where(np.abs(rest) >= self.epsilon, self.costs * np.sign(rest), 0.0)
+
+    def pull(self, b: Array) -> Array:
+        return self.target - self.epsilon * np.sign(b)
+
+
+def run_machine(
+    problem: BoxProblem, loss: Loss, tol: float, max_iter: int | None, warm_start: ArrayLike | None
 ) -> SVMResult:
+    """Solve one of these problems, and certify the solution."""
     tol, max_iter = check_tol(tol), check_max_iter(max_iter)
     n = len(problem.linear)
     start = None if warm_start is None else project(problem, check_start(warm_start, n))
     with blas_threads_for(n):
         found = solve_box(
-            problem, certify, tol=tol, max_iter=max_iter, start=np.zeros(n) if start is None else start
+            problem, loss, tol=tol, max_iter=max_iter, start=np.zeros(n) if start is None else start
         )
-    primal, gap = found.certificate.primal, found.certificate.gap
+    primal, gap = found.certificate.primal, found.certificate.gap + found.rounding
     return SVMResult(
         dual_coef=found.b,
         intercept=found.certificate.intercept,
@@ -346,6 +429,7 @@ def _solve(
         n_iter=found.n_iter,
         support=np.flatnonzero(found.b),
         infeasibility=problem.infeasibility(found.b),
+        rounding=found.rounding,
     )
 
 

@@ -269,7 +269,7 @@ def solve_by_either(
     turns: tuple[Callable[..., MKLResult], ...] = (solve_by_interior_point, solve_by_newton)
     for solver in turns:
         done = found.n_iter
-        if found.rel_gap <= tol or found.status is Status.INTERRUPTED or done >= max_iter:
+        if found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED) or done >= max_iter:
             break
 
         def later(iteration: int, objective: float, rel_gap: float, done: int = done) -> object:
@@ -333,7 +333,9 @@ def solve_by_newton(
         machine = joint.solve(K, inner, b)
         b = machine.dual_coef
         at = Point(weights, machine)
-        if last is not None and machine.dual > last[0].machine.primal + 1e-14 * abs(machine.primal):
+        if last is not None and machine.primal - machine.own_gap > last[0].machine.primal + 1e-14 * abs(
+            machine.primal
+        ):
             # J has certainly grown: shorten the step, then trust the model less
             rejected += 1
             for values in history.values():
@@ -357,17 +359,15 @@ def solve_by_newton(
             q = q + joint.scale[watched] * residual * float(b @ b)
         level = float(weights[watched] @ q)
         outer = 0.5 * max(0.0, _support(joint.weight_set, q) - level)
-        gap = machine.gap + outer
+        gap = machine.own_gap + outer
         primal = machine.primal
-        goal = 0.5 * tol * abs(primal)
-        if outer <= max(goal, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal))) or gap <= tol * abs(
-            primal
-        ):
+        goal = joint.goal(machine, tol)
+        if outer <= max(0.5 * goal, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal))) or gap <= goal:
             forms = joint.forms(b)
             forms[watched] = q
             outer = known = 0.5 * max(0.0, joint.weight_set.support(forms) - level)
-            gap = machine.gap + outer
-            if outer > goal:
+            gap = machine.own_gap + outer
+            if outer > 0.5 * goal:
                 grown = np.union1d(np.flatnonzero(weights > 0), _watch(weights, forms, cap))
                 grown = np.union1d(watched, grown)
                 if len(grown) > len(watched):
@@ -384,7 +384,7 @@ def solve_by_newton(
         )
         if gap < best_gap:
             best, best_gap = at, gap
-        if gap <= tol * abs(primal):
+        if gap <= goal:
             status = Status.CONVERGED
             break
         gaps = history["rel_gap"]
@@ -396,10 +396,10 @@ def solve_by_newton(
             break
         # a warm machine that is already within the tolerance does not answer to the step: ask for more
         inner = max(inner_tol(outer / abs(primal), tol) * 0.1**idle, FINEST)
-        if machine.gap > outer:
+        if machine.own_gap > outer:
             # the machine is what is left
-            inner = min(inner, 0.1 * machine.rel_gap)
-            if not machine.status.ok and machine.status is not Status.MAX_ITER:
+            inner = min(inner, 0.1 * relative_gap(primal, machine.own_gap))
+            if machine.status is Status.STALLED:
                 status = machine.status
                 break
         B = joint.machine.curvature(K, b, V)
@@ -408,7 +408,7 @@ def solve_by_newton(
     if best is None:
         best = at
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
-    return joint.result(best, status, n_iter, history)
+    return joint.result(best, tol, status, n_iter, history)
 
 
 def _fell(values: list[float]) -> bool:
@@ -525,11 +525,12 @@ def solve_by_reduced_gradient(
     for n_iter in range(1, max_iter + 1):
         q = joint.forms(at.machine.dual_coef)
         outer = 0.5 * max(0.0, float(q.max()) - float(at.weights @ q))
-        gap = relative_gap(at.machine.primal, at.machine.gap + outer)
+        own = at.machine.own_gap + outer
+        gap = relative_gap(at.machine.primal, own)
         history["objective"].append(at.machine.primal)
         history["rel_gap"].append(gap)
         history["n_active"].append(float(np.count_nonzero(at.weights)))
-        if gap <= tol:
+        if own <= joint.goal(at.machine, tol):
             status = Status.CONVERGED
             break
         if callback is not None and callback(n_iter, at.machine.primal, gap):
@@ -546,7 +547,7 @@ def solve_by_reduced_gradient(
             break
         at = moved
     warm.weights, warm.dual_coef = at.weights, at.machine.dual_coef
-    return joint.result(at, status, n_iter, history)
+    return joint.result(at, tol, status, n_iter, history)
 
 
 def _reduced_gradient_step(
@@ -645,7 +646,9 @@ def solve_by_cutting_planes(
     rewards: list[float] = []
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
     best: Point | None = None
-    lower = -math.inf
+    lower = -math.inf  # best bound of the optimum, and the same less its rounding errors
+    certain = -math.inf
+    errors: list[float] = []
     status = Status.MAX_ITER
     n_iter = 0
     m = joint.n_kernels
@@ -656,12 +659,15 @@ def solve_by_cutting_planes(
         at = Point(weights, machine)
         if best is None or machine.primal < best.machine.primal:
             best = at
-        lower = max(lower, machine.primal - machine.gap - 0.5 * max(0.0, float(q.max()) - float(weights @ q)))
-        gap = relative_gap(best.machine.primal, max(0.0, best.machine.primal - lower))
+        bound = machine.primal - machine.own_gap - 0.5 * max(0.0, float(q.max()) - float(weights @ q))
+        errors.append(machine.rounding + float(joint.forms_error(b, q).max()))
+        lower, certain = max(lower, bound), max(certain, bound - errors[-1])
+        own = max(0.0, best.machine.primal - lower)
+        gap = relative_gap(best.machine.primal, own)
         history["objective"].append(best.machine.primal)
         history["rel_gap"].append(gap)
         history["n_active"].append(float(np.count_nonzero(weights)))
-        if gap <= tol:
+        if own <= joint.goal(best.machine, tol):
             status = Status.CONVERGED
             break
         if callback is not None and callback(n_iter, best.machine.primal, gap):
@@ -688,17 +694,16 @@ def solve_by_cutting_planes(
         # tolerance
         average = np.maximum(-found.ineqlin.marginals, 0.0)
         average /= average.sum()
-        lower = max(lower, float(average @ rewards) - 0.5 * float((average @ np.array(rows)).max()))
+        bound = float(average @ rewards) - 0.5 * float((average @ np.array(rows)).max())
+        lower, certain = max(lower, bound), max(certain, bound - float(average @ errors))
         weights = np.maximum(found.x[:m], 0.0)
         weights /= weights.sum()
     assert best is not None
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
-    result = joint.result(best, status, n_iter, history)
-    if lower > result.dual:
-        # the bound of the cuts holds whatever the coefficients are
-        gap = max(0.0, result.primal - lower)
-        result = replace(result, dual=result.primal - gap, gap=gap, rel_gap=relative_gap(result.primal, gap))
-    return result
+    # the bound of the cuts holds whatever the coefficients are
+    own = max(0.0, best.machine.primal - lower)
+    rounding = best.machine.rounding + lower - certain
+    return joint.certified(best, own, rounding, tol, status, n_iter, history)
 
 
 # ---- closed form ----------------------------------------------------------------------------------
@@ -723,22 +728,22 @@ def solve_by_closed_form(
         q = joint.forms(b)
         at = Point(weights, machine)
         outer = 0.5 * max(0.0, joint.weight_set.support(q) - float(weights @ q))
-        gap = machine.gap + outer
+        gap = machine.own_gap + outer
         rel = relative_gap(machine.primal, gap)
         if gap < best_gap:
             best, best_gap = at, gap
         history["objective"].append(machine.primal)
         history["rel_gap"].append(rel)
         history["n_active"].append(float(np.count_nonzero(weights)))
-        if rel <= tol:
+        if gap <= joint.goal(machine, tol):
             status = Status.CONVERGED
             break
         if callback is not None and callback(n_iter, machine.primal, rel):
             status = Status.INTERRUPTED
             break
         inner = inner_tol(outer / abs(machine.primal), tol)
-        if machine.gap > outer:
-            inner = min(inner, 0.1 * machine.rel_gap)
+        if machine.own_gap > outer:
+            inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
         if n_iter == 1 and warm.weights is not None and (sparse or not weights.all()):
             # a weight of zero, which only a warm start brings, would stay zero for ever, and a tiny one nearly so
             weights = (1.0 - LIFT) * weights + LIFT * joint.weight_set.start(joint.n_kernels)
@@ -746,7 +751,7 @@ def solve_by_closed_form(
         weights = _best_weights(joint.weight_set, norms)
     assert best is not None
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
-    return joint.result(best, status, n_iter, history)
+    return joint.result(best, tol, status, n_iter, history)
 
 
 def _best_weights(weight_set: WeightSet, norms: Array) -> Array:
