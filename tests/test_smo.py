@@ -1,5 +1,7 @@
 """SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from kernelweave import _loops
 from kernelweave._loops import numpy_core
 from kernelweave.solvers.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
 from kernelweave.solvers.polish import polish
+from kernelweave.solvers.rounding import LONG_EPS
 
 CORES = [pytest.param(numpy_core, id="numpy")]
 if _loops.HAS_EXTENSION:
@@ -139,6 +142,17 @@ def test_add_rows(core, share, rng):
     expected = g + K @ w
     core.add_rows(K, w, g)
     np.testing.assert_allclose(g, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.9])
+def test_long_product(core, share, rng):
+    K = rng.normal(size=(133, 133)) * 10.0 ** rng.uniform(-8, 8, size=133)
+    K, w, out = K + K.T, rng.normal(size=133) * (rng.uniform(size=133) < share), np.full(133, np.nan)
+    core.long_product(K, w, out)
+    expected = [math.fsum(row) for row in K * w]  # the products are rounded here, and nothing else
+    error = LONG_EPS * 133 + np.finfo(float).eps
+    np.testing.assert_array_less(np.abs(out - expected), error * (np.abs(K) @ np.abs(w)) + 1e-300)
 
 
 @pytest.mark.parametrize("kind", KINDS)
