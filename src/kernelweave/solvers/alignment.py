@@ -34,7 +34,6 @@ from kernelweave.gram import Gram, as_gram
 from kernelweave.solvers.frobenius import frobenius_norms, frobenius_products
 from kernelweave.solvers.result import AlignFResult, AlignResult, EasyMKLResult, Status, relative_gap
 from kernelweave.solvers.rounding import EPS, noise
-from kernelweave.solvers.smo import check_max_iter
 from kernelweave.solvers.svm import run_machine, squared_hinge
 
 Array = NDArray[np.float64]

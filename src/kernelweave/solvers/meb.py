@@ -15,7 +15,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.solvers.box import ON_INDEFINITE, BoxProblem, as_kernel, check_start, project
 from kernelweave.solvers.result import MEBResult, relative_gap
 from kernelweave.solvers.rounding import EPS, noise
-from kernelweave.solvers.smo import Certificate, check_max_iter, solve_box
+from kernelweave.solvers.smo import Certificate, solve_box
 
 Array = NDArray[np.float64]
 

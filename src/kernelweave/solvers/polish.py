@@ -76,13 +76,15 @@ class _FreeBlock:
         self.block = problem.K[np.ix_(free, free)]
         self.block.flat[:: len(free) + 1] += problem.ridge[free]
         diagonal = np.abs(np.diag(self.block))
-        lift = len(free) * EPS * float(diagonal.max())
+        # rows that the kernel does not see at all have no scale of their own
+        lift = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
         while True:
             lifted = self.block.copy()
             lifted.flat[:: len(free) + 1] += lift
             self._factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 break
+            # a block of zeros never comes here
             lift = 100.0 * lift + 1e-300
             if not lift <= 1e-7 * float(diagonal.sum()):
                 raise _Negative

@@ -37,7 +37,7 @@ from kernelweave.solvers.radius_criteria import (
     radii_of,
 )
 from kernelweave.solvers.result import RadiusResult, Status, relative_gap
-from kernelweave.solvers.rkl import RKLProblem, solve_rkl_newton, stationarity_of
+from kernelweave.solvers.rkl import RKLProblem, solve_rkl_problem, stationarity_of
 from kernelweave.solvers.svm_mkl import LOSSES, solve_by_newton
 from kernelweave.solvers.weight_sets import Orthant, Simplex, Sphere, WeightSet
 
@@ -264,14 +264,14 @@ def _by_newton(
     callback: Callback | None,
 ) -> RadiusResult:
     with blas_threads_for(problem.family.n_samples):
-        here, status, history = solve_rkl_newton(
+        here, status, history = solve_rkl_problem(
             problem,
             np.sign(problem.variance) if start is None else start * problem.variance,
             tol=tol,
             max_iter=max_iter,
             callback=callback,
         )
-        rounding = problem.rounding(here)
+    rounding = here.rounding
     gap, goal = here.gap + rounding, tol * abs(here.primal)
     if status is Status.CONVERGED and gap > goal:
         status = Status.ROUNDING

@@ -12,13 +12,17 @@ rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, r
 
 which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the
 kernels divided by their rho_m: margin MKL whose scaling is learnt along.
+
+Where fewer rows lie on the sphere than kernels are active, r^2 has kinks, and Newton may crawl or stop. Then cutting
+planes go on: every machine and every ball that was solved bounds J and r^2 from below by linear functions, and the
+smallest value that these allow is a linear program, whose multipliers give a bound of the optimum as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +51,8 @@ class RKLPoint:
     ball : MEBResult
     q, rho : arrays of shape (n_kernels,)
     primal, dual : float
+    certain : float
+        The lower bound less its rounding errors.
     """
 
     t: Array
@@ -56,6 +62,13 @@ class RKLPoint:
     rho: Array
     primal: float
     dual: float
+    certain: float
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the rounding errors of the certificate."""
+        upper = self.machine.rounding + self.primal * self.ball.rounding / self.ball.radius2
+        return upper + max(0.0, self.dual - self.certain)
 
     @property
     def gap(self) -> float:
@@ -75,6 +88,31 @@ class RKLPoint:
         return relative_gap(self.primal, self.gap)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Linear bounds: ``J(t) >= reward - <t, q> / 2`` and ``r^2(t) >= <t, rho>``, and the errors of their numbers.
+
+    Attributes
+    ----------
+    reward : float
+    q, rho, q_error, rho_error : arrays of shape (n_kernels,)
+    """
+
+    reward: float
+    q: Array
+    rho: Array
+    q_error: Array
+    rho_error: Array
+
+
+#: Cuts that Newton leaves to what comes after it.
+KEPT = 40
+#: How far cutting planes go from the best point towards the solution of the linear program.
+REACH = 0.5
+#: Share of the gap after which Newton takes its turn again.
+TURN = 1e-2
+#: Iterations after which Newton that has not made its gap ten times smaller gives way to them.
+SLOW = 20
 #: Shares of the variances among which the certificate takes the best.
 SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
@@ -103,6 +141,7 @@ class RKLProblem:
         self._b: Array | None = None
         self._beta: Array | None = None
         self.K = np.empty((0, 0))
+        self.cuts: list[Cut] = []
         n = family.n_samples
         equal = np.full(n, 1.0 / n)
         unit = np.ones(family.n_parameters)
@@ -114,6 +153,7 @@ class RKLProblem:
         self.family = family.rescaled(
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
         )
+        self._root = np.sqrt(self.family.diagonal(np.arange(len(variance))))
 
     def at(self, t: Array, tol: float) -> RKLPoint:
         """Scale the weights to radius 1, and solve machine and ball."""
@@ -134,9 +174,47 @@ class RKLProblem:
         rho = np.maximum(rho, 0.0)
         # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
         primal = machine.primal * max(1.0, ball.primal / ball.radius2)
+        cut = self._cut(b, beta, q, rho)
+        self.cuts.append(cut)
         # every mixture of the two bounds is one
-        dual = self.machine.reward(b) - 0.5 * self._level(q, rho)
-        return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal))
+        dual = cut.reward - 0.5 * self._level(q, rho)
+        certain = cut.reward - 0.5 * self._level(q + cut.q_error, np.maximum(rho - cut.rho_error, 0.0))
+        return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal), certain)
+
+    def _cut(self, b: Array, beta: Array, q: Array, rho: Array) -> Cut:
+        size = self._root @ np.abs(b)
+        share = noise(len(b))
+        away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
+        q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(q) * size
+        return Cut(self.machine.reward(b), q, rho, q_error, away * (np.square(self._root) @ beta))
+
+    def program(self) -> tuple[Array, float, float] | None:
+        """Weights of the smallest value that all cuts allow; a bound of the optimum, and the same less its errors."""
+        from scipy.optimize import linprog
+
+        size = max(max(abs(cut.reward) for cut in self.cuts), 1e-300)
+        q, rho = np.array([cut.q for cut in self.cuts]), np.array([cut.rho for cut in self.cuts])
+        rewards = np.array([cut.reward for cut in self.cuts])
+        k, m = q.shape
+        # the total variances, all 1, are a bound of r^2 as well
+        above = np.vstack([rho, np.ones(m)])
+        found = linprog(
+            np.r_[np.zeros(m), 1.0],
+            A_ub=np.vstack([np.c_[-0.5 * q / size, -np.ones(k)], np.c_[above, np.zeros(k + 1)]]),
+            b_ub=np.r_[-rewards / size, np.ones(k + 1)],
+            bounds=[(0.0, None)] * m + [(None, None)],
+            method="highs",
+        )
+        if found.x is None:
+            return None
+        shares = np.maximum(-found.ineqlin.marginals, 0.0)
+        upper, lower = shares[:k] / shares[:k].sum(), shares[k:] / max(float(shares[k:].sum()), 1e-300)
+        reward, form, radius = float(upper @ rewards), upper @ q, lower @ above
+        error = upper @ np.array([cut.q_error for cut in self.cuts])
+        short = lower[:-1] @ np.array([cut.rho_error for cut in self.cuts])
+        bound = reward - 0.5 * self._level(form, radius)
+        certain = reward - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
+        return np.maximum(found.x[:m], 0.0), bound, certain
 
     def mixed(self, rho: Array, share: float) -> Array:
         """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
@@ -148,20 +226,6 @@ class RKLProblem:
     def _level(self, q: Array, rho: Array) -> float:
         """The least of the largest ratios of forms to linear bounds of r^2."""
         return min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
-
-    def rounding(self, at: RKLPoint) -> float:
-        """Bound of the rounding errors of the certificate."""
-        b, beta = at.machine.dual_coef, at.ball.dual_coef
-        root = np.sqrt(self.family.diagonal(np.arange(len(at.t))))
-        share = noise(len(b))
-        q = (
-            at.q
-            + share * np.square(root @ np.abs(b))
-            + 2.0 * imbalance(b)[0] * np.sqrt(at.q) * (root @ np.abs(b))
-        )
-        rho = np.maximum(at.rho - 2.0 * (share + abs(math.fsum(beta) - 1.0)) * (np.square(root) @ beta), 0.0)
-        level = self._level(q, rho) - self._level(at.q, at.rho)
-        return at.machine.rounding + 0.5 * level + at.primal * at.ball.rounding / at.ball.radius2
 
     def model(self, at: RKLPoint, watched: Index, share: float) -> tuple[Array, Array]:
         """Weights times rho on the simplex, and the second derivative of the Lagrangian in these coordinates."""
@@ -178,10 +242,10 @@ class RKLProblem:
         return at.t * mixed, H / np.outer(rho, rho)
 
 
-def solve_rkl_newton(
+def solve_rkl_problem(
     problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
 ) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
-    """Newton steps until the global gap is small.
+    """Newton, and cutting planes by turns with it from where it makes no progress, until the global gap is small.
 
     Parameters
     ----------
@@ -192,6 +256,38 @@ def solve_rkl_newton(
     max_iter : int
     callback : callable, optional
     """
+    best, status, history = solve_rkl_newton(problem, start, tol=tol, max_iter=max_iter, callback=callback)
+    while status is Status.STALLED and (left := max_iter - len(history["objective"])) > 0:
+        # so near to the solution Newton may find what it needs
+        goal = max(tol, TURN * best.rel_gap)
+        best, status = solve_rkl_by_cuts(problem, best, history, tol=goal, max_iter=left, callback=callback)
+        done = len(history["objective"])
+        if status is not Status.CONVERGED or best.gap <= tol * abs(best.primal) or done >= max_iter:
+            status = Status.MAX_ITER if status is Status.CONVERGED and best.rel_gap > tol else status
+            break
+
+        def later(n: int, objective: float, rel_gap: float, done: int = done) -> object:
+            return callback is not None and callback(done + n, objective, rel_gap)
+
+        most = min(max_iter - done, SLOW)
+        found, status, more = solve_rkl_newton(problem, best.t, tol=tol, max_iter=most, callback=later)
+        for key, values in more.items():
+            history[key] += values
+        dual, certain = max(best.dual, found.dual), max(best.certain, found.certain)
+        best = replace(found if found.primal < best.primal else best, dual=dual, certain=certain)
+        if status is Status.MAX_ITER:
+            status = Status.STALLED
+        if best.gap <= tol * abs(best.primal):
+            status = Status.CONVERGED
+    if status is Status.STALLED and len(history["objective"]) >= max_iter:
+        status = Status.MAX_ITER
+    return best, status, history
+
+
+def solve_rkl_newton(
+    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
+) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
+    """Newton steps until the global gap is small; see `solve_rkl_problem`."""
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_machines": [], "n_active": []}
     here = best = problem.at(start, LOOSEST)
     if np.count_nonzero(start) > FIRST:
@@ -242,7 +338,8 @@ def solve_rkl_newton(
         if here.gap <= tol * abs(here.primal) or not here.q.any():
             status = Status.CONVERGED
             break
-        if idle > 15:
+        gaps = history["rel_gap"]
+        if idle > 15 or (len(gaps) > SLOW and min(gaps) > 0.1 * min(gaps[:-SLOW])):
             status = Status.STALLED
             break
         if callback is not None and callback(n, here.primal, here.rel_gap):
@@ -260,7 +357,42 @@ def solve_rkl_newton(
         model = (problem.mixed(here.rho, share), scaled, H, watched)
         direction = _next(here, *model, damping)
         here = problem.at(direction, inner)
+        del problem.cuts[:-KEPT]
     return best, status, history
+
+
+def solve_rkl_by_cuts(
+    problem: RKLProblem,
+    best: RKLPoint,
+    history: dict[str, list[float]],
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+) -> tuple[RKLPoint, Status]:
+    """Go on from a point by cutting planes; see `solve_rkl_problem`."""
+    for _ in range(max_iter):
+        found = problem.program()
+        if found is None:
+            return best, Status.STALLED
+        t, bound, certain = found
+        best = replace(best, dual=max(best.dual, bound), certain=max(best.certain, certain))
+        if best.gap <= tol * abs(best.primal):
+            return best, Status.CONVERGED
+        # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
+        inner = inner_tol(best.rel_gap, tol)
+        here = problem.at(REACH * t + (1.0 - REACH) * best.t, inner)
+        dual, known = max(best.dual, here.dual), max(best.certain, here.certain)
+        best = replace(here if here.primal < best.primal else best, dual=dual, certain=known)
+        history["objective"].append(best.primal)
+        history["rel_gap"].append(best.rel_gap)
+        history["n_machines"].append(problem.n_machines)
+        history["n_active"].append(float(np.count_nonzero(best.t)))
+        if best.gap <= tol * abs(best.primal):
+            return best, Status.CONVERGED
+        if callback is not None and callback(len(history["objective"]), best.primal, best.rel_gap):
+            return best, Status.INTERRUPTED
+    return best, Status.MAX_ITER
 
 
 def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, damping: float) -> Array:
