@@ -153,7 +153,7 @@ class RKLProblem:
         self.family = family.rescaled(
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
         )
-        self._root = np.sqrt(self.family.diagonal(np.arange(len(variance))))
+        self._root = np.sqrt(np.maximum(self.family.diagonal(np.arange(len(variance))), 0.0))
 
     def at(self, t: Array, tol: float) -> RKLPoint:
         """Scale the weights to radius 1, and solve machine and ball."""
@@ -185,7 +185,7 @@ class RKLProblem:
         size = self._root @ np.abs(b)
         share = noise(len(b))
         away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
-        q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(q) * size
+        q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
         return Cut(self.machine.reward(b), q, rho, q_error, away * (np.square(self._root) @ beta))
 
     def program(self) -> tuple[Array, float, float] | None:
