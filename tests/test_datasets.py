@@ -27,6 +27,7 @@ FACTS = {
     "pima": (768, 8, 268), "ionosphere": (351, 33, 126), "wpbc": (194, 33, 46), "wpbc_with_id": (194, 34, 46),
     "sonar": (208, 60, 97), "fourclass": (862, 2, 307), "splice": (1000, 60, 483), "german_numeric": (1000, 24, 300),
     "musk1": (476, 166, 207), "wdbc": (569, 30, 212), "colon": (62, 2000, 22), "monk3": (432, 6, 204),
+    "colon-log": (62, 2000, 22),
     "postoperative": (87, 23, 1), "tictactoe": (958, 27, 332), "ilpd": (579, 11, 165), "bcw_original": (683, 9, 239),
     "australian": (690, 14, 307), "credit": (653, 46, 296), "srbct": (83, 2308, 11), "binarystrings": (250, 100, None),
 }  # fmt: skip
@@ -116,6 +117,19 @@ def test_protocols_standardise_what_the_papers_do(name, protocol, standard, data
         np.testing.assert_allclose(data.X.std(axis=0, ddof=1), 1.0, rtol=1e-12)
     else:
         np.testing.assert_array_equal(data.X, datasets.load(name).X)
+
+
+def test_versions_by_steps_are_made_from_the_numbers_of_the_file(data_dir):
+    """colon-log: logarithms, then every row, then for the protocol every column; colon stays raw."""
+    original(data_dir, "colon")
+    raw, version = datasets.load("colon"), datasets.load("colon-log")
+    logs = np.log10(raw.X)
+    rows = (logs - logs.mean(axis=1, keepdims=True)) / logs.std(axis=1, ddof=1, keepdims=True)
+    np.testing.assert_allclose(version.X, rows, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(version.y, raw.y)
+    columns = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+    np.testing.assert_allclose(datasets.load("colon-log", protocol="rkl").X, columns, rtol=1e-10, atol=1e-12)
+    assert raw.X.min() > 5
 
 
 def test_missing_cells_can_be_kept(data_dir):

@@ -313,6 +313,60 @@ def test_results_do_not_depend_on_the_number_of_jobs(uci, tmp_path):
                 assert result[key] == alone[key]
 
 
+# ---- two strengths --------------------------------------------------------------------------------
+
+
+def test_two_strengths_are_chosen_without_test_rows(tmp_path):
+    """Servo: the second strength pays; the choice of one split made again by hand, from plain solutions."""
+    need("servo")
+    from kernelweave import rls2_path, solve_rls2
+    from kernelweave.experiments.rls2_relax import chosen, exact_path, surface
+    from kernelweave.experiments.rls2_uci import problem, split_rows
+
+    experiment = experiments.get("rls2-relax")
+    options = experiment.defaults.with_values(
+        datasets=("servo",), splits=2, n_alphas=5, largest=1.0, smallest=1e-4, folds=3
+    )
+    with Store(tmp_path) as store:
+        ended = run_cells(experiment, options, store)
+        assert ended.n_failed == 0, store.failures()
+        rows = store.rows(experiment.cells(options))
+        assert 0 < store.seconds(experiment.cells(options)) < 600
+    tables = experiment.tables(rows, options)
+    (_, r), *_ = tables["results"].iterrows()
+    assert r["two"] < r["one"]
+    assert r["two, test"] <= r["one, test"]
+    assert r["gap"] <= 1e-6
+    assert 1e-4 <= r["nearest"] <= 1.0
+    assert 0 <= r["distance"] <= 1
+    # the plain path is the diagonal of the square
+    p = problem("servo")
+    train, test = split_rows(len(p.y), 0.7, 0, options.seed)
+    path = exact_path(p, train, options.alphas, options.tol)
+    values = surface(p, path, train, test)
+    plain = solve_rls2(
+        p.gram.restrict(train), p.y[train] - p.y[train].mean(), options.alphas[2], scale=p.scale, tol=1e-6
+    )
+    full = np.zeros(len(p.y))
+    full[train] = plain.dual_coef
+    by_hand = p.gram.matvec(plain.weights * p.scale, full)[test] + p.y[train].mean()
+    # two solutions within a relative gap of 1e-6
+    np.testing.assert_allclose(values[2, 2], by_hand, atol=2e-2)
+    own = next(r for c, r in rows if c["method"] == "exact" and c["split"] == 0)
+    np.testing.assert_allclose(own["surface"], p.score(values, test), rtol=1e-5)
+    relaxed = rls2_path(
+        p.gram.restrict(train),
+        p.y[train] - p.y[train].mean(),
+        options.alphas,
+        scale=p.scale,
+        relax=options.alphas,
+    )
+    np.testing.assert_allclose(relaxed.weights, path.weights, atol=1e-12)
+    # ties go to the largest strengths
+    assert chosen(np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 2), bool)) == (0, 1)
+    assert {name for name, _ in experiment.figures(tables)} == {"changes", "surface"}
+
+
 # ---- strings --------------------------------------------------------------------------------------
 
 
@@ -513,7 +567,8 @@ def test_table_1_of_rkl_in_small(tmp_path):
         assert ended.n_failed == 0, store.failures()
         tables = experiment.tables(store.rows(experiment.cells(options)), options)
     results = tables["results"].set_index(["dataset", "protocol", "method"])
-    assert len(results) == 2 * (2 * 6 + 1)
+    # nine columns of the literal protocol, the six of the paper on a fair scale, the tuned RBF once
+    assert len(results) == 2 * (9 + 6 + 1)
     convex = results[results.index.get_level_values("method").isin(["uniform", "mkl-l1", "rkl", "mkl-l2"])]
     assert (convex["gap"] <= 1e-4).all()
     # the majority class has 55.6 %
@@ -522,6 +577,13 @@ def test_table_1_of_rkl_in_small(tmp_path):
     # scale it does not
     assert results.loc[("heart", "fair", "uniform")]["accuracy"] > 75
     assert results.loc[("heart", "literal", "rkl")]["printed"] == PRINTED["heart"]["rkl"][0] == 84.1
+    assert results.loc[("heart", "literal", "eq10-l2")]["printed"] == PRINTED["heart"]["klc-l2"][0] == 83.3
+    tests = tables["tests"].set_index(["protocol", "sets", "method"])
+    own = results.xs("literal", level="protocol")["accuracy"]
+    assert tests.loc[("literal", "without colon", "rkl")]["mean"] == own["heart", "rkl"]
+    both = own.unstack()["rkl"] - own.unstack()["mkl-l1"]
+    assert tests.loc[("literal", "colon", "mkl-l1")]["difference"] == pytest.approx(both.mean(), abs=1e-3)
+    assert tests.loc[("literal", "colon-log", "mkl-l1")]["n"] == 1
     assert [name for name, _ in experiment.figures(tables)] == ["rkl_against_mkl"]
 
 
@@ -556,6 +618,40 @@ def test_printed_table_of_rkl_is_the_one_of_the_paper():
         for m in ("uniform", "mkl-l1", "klc-l1", "rkl", "mkl-l2", "klc-l2", "rkl-l2", "rkl-none")
     ]
     np.testing.assert_allclose(means, [74.05, 82.47, 77.95, 85.59, 83.42, 76.17, 85.67, 85.69], atol=0.006)
+
+
+def test_the_sum_of_the_kernels_is_their_mean_with_a_larger_C():
+    need("heart")
+    from kernelweave.experiments import rkl
+
+    _, y, gram = rkl.problem("heart")
+    train, test = rkl.make_folds(y, 3, 0)[0]
+    learner = rkl.LEARNERS["uniform-sum"]()
+    one, _ = rkl.scores(learner, gram, y, train, test, (1.0, 10.0), True, rkl.FACTORS["uniform-sum"])
+    two, _ = rkl.scores(learner, gram, y, train, test, (20.0, 200.0), True)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_scales_change_others_and_not_rkl(tmp_path):
+    """Kernels times 100 or 1/100: RKL says the same, SimpleMKL does not."""
+    need("heart")
+    experiment = experiments.get("rkl-scales")
+    options = experiment.defaults.with_values(
+        datasets=("heart",), methods=("rkl", "mkl-l1"), draws=2, splits=1
+    )
+    with Store(tmp_path) as store:
+        ended = run_cells(experiment, options, store)
+        assert ended.n_failed == 0, store.failures()
+        tables = experiment.tables(store.rows(experiment.cells(options)), options)
+    results = tables["results"].set_index("method")
+    assert results.loc["rkl", "flipped"] == 0
+    # measured 0 to the seven digits that are kept; the tolerance of RKL here is 1e-7
+    assert results.loc["rkl", "change"] < 1e-3
+    assert results.loc["mkl-l1", "change"] > 0.05
+    assert len(tables["draws"]) == 2 * 3
+    assert [name for name, _ in experiment.figures(tables)] == ["ranges"]
+    with pytest.raises(InputError, match="test fold"):
+        options.with_values(splits=6)
 
 
 def test_rkl_does_not_depend_on_the_protocol_at_equal_C():

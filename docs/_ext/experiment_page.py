@@ -211,14 +211,15 @@ def microarray(tables: Tables) -> dict[str, str]:
 
 
 def rkl(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rkl import ALSO_PRINTED, LABELS, PRINTED
+    from kernelweave.experiments.rkl import ALSO_PRINTED, LABELS, PRINTED, SETS
 
-    results = tables["results"]
+    results, tests = tables["results"], tables["tests"].set_index(["protocol", "sets", "method"])
     names = list(dict.fromkeys(results["dataset"]))
     by = results.set_index(["dataset", "protocol", "method"])
     out = {}
     for protocol in ("literal", "fair"):
-        rows, columns = [], list(LABELS)
+        rows = []
+        columns = [m for m in LABELS if m == "rbf" or (protocol, m) in {(p, q) for _, p, q in by.index}]
         for name in names:
             found = {}
             for method in columns:
@@ -236,13 +237,10 @@ def rkl(tables: Tables) -> dict[str, str]:
                 text += "" if pd.isna(row["kernels"]) else f" / {row['kernels']:.1f}"
                 cells.append(f"**{text}**" if row["accuracy"] >= best - 1e-9 else text)
             rows.append([name, *cells])
-        means = []
-        for method in columns:
-            where = protocol if method != "rbf" else results["protocol"].iloc[0]
-            part = results[(results["protocol"] == where) & (results["method"] == method)]
-            means.append(f"{part['accuracy'].mean():.2f}" if len(part) else "")
-        rows.append(["mean", *means])
-        out[protocol] = markdown(["data set", *LABELS.values()], rows)
+        for sets in SETS:
+            means = [f"{tests.loc[(protocol, sets, m), 'mean']:.2f}" for m in columns]
+            rows.append([f"mean, {_rkl_sets(sets)}", *means])
+        out[protocol] = markdown(["data set", *(LABELS[m] for m in columns)], rows)
     printed = [
         [name, *(f"{a:g} ({s:g}) / {k:g}" for a, s, k in row.values())] for name, row in PRINTED.items()
     ]
@@ -255,7 +253,140 @@ def rkl(tables: Tables) -> dict[str, str]:
         three = [PRINTED[name][m] for m in ("rkl", *ALSO_PRINTED)] if name in PRINTED else []
         norms.append([name, own, *(f"{a:g} ({s:g}) / {k:g}" for a, s, k in three)])
     out["norms"] = markdown(["data set", "ours, any norm", "RKL L1", *ALSO_PRINTED.values()], norms)
-    return out
+    return out | _rkl_tests(tests) | _rkl_readings(by, names)
+
+
+def _rkl_sets(sets: str) -> str:
+    return sets if sets.startswith("without") else f"with {sets}"
+
+
+def _rkl_tests(tests: pd.DataFrame) -> dict[str, str]:
+    """RKL against the other columns, over data sets."""
+    from kernelweave.experiments.rkl import LABELS, SETS
+
+    rows = []
+    for protocol in ("literal", "fair"):
+        for method in LABELS:
+            if method == "rkl" or (protocol, SETS[0], method) not in tests.index:
+                continue
+            cells = []
+            for sets in SETS:
+                r = tests.loc[(protocol, sets, method)]
+                cells.append(f"{r['difference']:+.2f} ({int(r['better'])}:{int(r['worse'])}, p {r['p']:.2g})")
+            rows.append([protocol, LABELS[method], *cells])
+    header = ["protocol", "RKL minus", *(_rkl_sets(sets) for sets in SETS)]
+    return {"tests": markdown(header, rows)}
+
+
+def _rkl_readings(by: pd.DataFrame, names: list[str]) -> dict[str, str]:
+    """Columns that can be read in two ways, beside what was printed: literal protocol."""
+    from kernelweave.experiments.rkl import PRINTED, READINGS, VERSIONS
+
+    pairs = {first: second for second, first in READINGS.items()}
+    rows, off = [], {m: [] for m in (*pairs, *READINGS)}
+    for name in names:
+        line = PRINTED[VERSIONS.get(name, name)]
+        cells = []
+        for first, second in pairs.items():
+            printed = line[first][0]
+            cells.append(f"{printed:g}")
+            for method in (first, second):
+                own = by.loc[(name, "literal", method), "accuracy"]
+                cells.append(f"{own:.1f}")
+                if name != "colon":
+                    off[method].append(abs(own - printed))
+        rows.append([name, *cells])
+    last = [
+        text
+        for first, second in pairs.items()
+        for text in ("", *(f"{sum(off[m]) / len(off[m]):.1f}" for m in (first, second)))
+    ]
+    rows.append(["mean distance from printed, without colon", *last])
+    header = [
+        "literal",
+        *("Unif printed", "theta = 1/20", "theta = 1"),
+        *("KL-C L1 printed", "radius of K + I/C", "radius of K"),
+        *("KL-C L2 printed", "radius of K + I/C", "radius of K"),
+    ]
+    return {"readings": markdown(header, rows)}
+
+
+def rkl_scales(tables: Tables) -> dict[str, str]:
+    from kernelweave.experiments.rkl_scales import METHODS, NAMES
+
+    by = tables["results"].set_index(["dataset", "method"])
+    names = list(dict.fromkeys(tables["results"]["dataset"]))
+    rows = []
+    for name in names:
+        cells = []
+        for method in METHODS:
+            r = by.loc[(name, method)]
+            cells.append(f"{r['as_is']:.1f}: {r['worst']:.1f} to {r['best']:.1f} ({r['flipped']:.1f})")
+        rows.append([name, *cells])
+    means = [by.xs(m, level="method")[["as_is", "worst", "best", "flipped"]].mean() for m in METHODS]
+    rows.append(["mean", *(f"{r.as_is:.1f}: {r.worst:.1f} to {r.best:.1f} ({r.flipped:.1f})" for r in means)])
+    change = [by.xs(m, level="method")["change"].max() for m in METHODS]
+    rows.append(["largest change of a decision value", *(f"{value:.2g}" for value in change)])
+    return {"ranges": markdown(["data set", *(NAMES[m] for m in METHODS)], rows)}
+
+
+def relax(tables: Tables) -> dict[str, str]:
+    from kernelweave.experiments.rls2_relax import LABELS
+
+    results, tests = tables["results"], tables["tests"]
+    shown = ["one", "two", "one, squares", "two, squares", "alternating", "one, test", "two, test"]
+    rows = []
+    for _, r in results.iterrows():
+        digits = 3 if r["metric"] == "rmse" and r["one"] < 10 else 1
+        cells = []
+        for key in shown:
+            if pd.isna(r[key]):
+                cells.append("")
+            elif f"{key} std" in r:
+                cells.append(spread(r[key], r[f"{key} std"], digits))
+            else:
+                cells.append(f"{r[key]:.{digits}f}")
+        rows.append([r["dataset"], "RMSE" if r["metric"] == "rmse" else "acc. %", int(r["splits"]), *cells])
+    header = ["data set", "", "splits", *(LABELS[key] for key in shown)]
+    chosen = [
+        [
+            r["dataset"], f"{int(r['better'])}:{int(r['worse'])}", f"{r['alpha']:.1g}", f"{r['relax']:.1g}",
+            f"{int(r['weaker'])} of {int(r['splits'])}", f"{r['kernels one']:.1f}", f"{r['kernels two']:.1f}",
+            f"{r['gap']:.1e}", f"{r['seconds']:.1f}",
+        ]
+        for _, r in results.iterrows()
+    ]  # fmt: skip
+    frozen = [
+        [
+            r["dataset"], f"{r['nearest']:.2g}", f"{100 * r['distance']:.0f} %", f"{r['alternating end']:.3f}",
+            f"{r['nearest end']:.3f}", f"{r['one end']:.3f}",
+        ]
+        for _, r in results.iterrows()
+        if not pd.isna(r["nearest"])
+    ]  # fmt: skip
+    compared = [
+        [
+            f"{LABELS[r['left']]} / {LABELS[r['right']]}", r["sets"], int(r["n"]), f"{r['change']:+.1f}",
+            f"{r['median']:+.1f}", f"{int(r['better'])}:{int(r['worse'])}", f"{r['p']:.2g}",
+        ]
+        for _, r in tests.iterrows()
+    ]  # fmt: skip
+    return {
+        "scores": markdown(header, rows),
+        "chosen": markdown(
+            ["data set", "splits better:worse with two", "alpha of the weights (median)", "of the ridge",
+             "ridge weaker in", "kernels, one", "kernels, two", "largest gap", "seconds a split"],
+            chosen,
+        ),
+        "frozen": markdown(
+            ["data set", "nearest exact weights are of alpha", "distance left", "score of Algorithm 1 at 1e-6",
+             "of these weights, ridge at 1e-6", "of exact weights and ridge at 1e-6"],
+            frozen,
+        ),
+        "tests": markdown(
+            ["", "sets", "n", "mean change of the error in %", "median", "better:worse", "p"], compared
+        ),
+    }  # fmt: skip
 
 
 SOURCES = {
@@ -423,6 +554,9 @@ def _mlmkl_steps(steps: pd.DataFrame) -> dict[str, str]:
         "steps-accuracy": markdown(
             header, [[NAMES[m], *(f"{by.loc[(m, e), 'accuracy']:.1f}" for e in etas)] for m in methods]
         ),
+        "steps-taken": markdown(
+            header, [[NAMES[m], *(f"{by.loc[(m, e), 'steps']:.1f}" for e in etas)] for m in methods]
+        ),
         "steps-fell": markdown(
             header,
             [
@@ -488,6 +622,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-strings": strings,
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
+    "rls2-relax": relax,
     "rkl": rkl,
     "rkl-convergence": rkl_convergence,
     "mlmkl": mlmkl,
@@ -513,8 +648,9 @@ def build(_app: object = None) -> None:
             f"{key}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
             for key, value in run["settings"].items()
         )
+        took = f" It took {run['minutes']:g} minutes of one processor." if "minutes" in run else ""
         (MADE / f"{name}-run.inc").write_text(
-            f"Settings: {settings}. Computed with {told}; {run['cores']} cores.\n"
+            f"Settings: {settings}. Computed with {told}; {run['cores']} cores.{took}\n"
         )
 
 

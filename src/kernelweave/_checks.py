@@ -143,6 +143,21 @@ class Strengths(Rule):
         return "a non-empty list of numbers > 0 (float('inf') is allowed)"
 
 
+class RidgeStrengths(Strengths):
+    """One strength, several, or several for each point of a path."""
+
+    def read(self, value: Any) -> NDArray[np.float64]:
+        if value is None:
+            raise Unfit
+        values = _floats(value)
+        if values.ndim > 2 or not values.size:
+            raise Unfit("", f"shape {values.shape}")
+        return super().read(values.reshape(-1)).reshape(values.shape)
+
+    def words(self) -> str:
+        return "a number > 0, a non-empty list of such numbers, or a table with a row for each strength of the path"
+
+
 #: Targets or labels, one for each row.
 Targets = Annotated[ArrayLike, Floats()]
 #: Labels of two classes.

@@ -24,7 +24,8 @@ from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, Ta
 from kernelweave.calibration import METHODS, calibrate, out_of_fold
 from kernelweave.kernels import Kernel
 from kernelweave.solvers.criteria import compute_criteria
-from kernelweave.solvers.result import Status
+from kernelweave.solvers.relaxed import RelaxedResult
+from kernelweave.solvers.result import Status, relative_gap
 from kernelweave.solvers.ridge import DenseSystem
 from kernelweave.solvers.rls2 import make_problem
 from kernelweave.training import (
@@ -42,6 +43,7 @@ from kernelweave.training import (
     normalized_cross,
     path_task,
     rebuild_task,
+    ridge_strength,
     score_folds,
     set_up,
     shared_alphas,
@@ -288,7 +290,9 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
         if learner.requested() is None:
-            return n_problems * learner.n_alphas * (learner.n_folds + 1)
+            given = learner.given_alphas()
+            n_alphas = learner.n_alphas if given is None else len(given)
+            return n_problems * n_alphas * (learner.n_folds + 1)
         # nobody knows how many steps a descent takes
         return None if learner.iterates else n_problems
 
@@ -311,12 +315,15 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 self._say_interrupted("the weights are the best ones so far")
             report(f"alpha {self.alpha_:.3g}")
             return solved
-        alphas = shared_alphas(task, setups, learner.n_alphas, learner)
+        given = learner.given_alphas()
+        alphas = shared_alphas(task, setups, learner.n_alphas, learner) if given is None else given
         folds = content_folds(
             task.source, labels[kept], learner.n_folds, stratify=isinstance(self, ClassifierMixin)
         )
         if len(folds) < 2:
             # one distinct row: nothing to compare, so shrink as much as the path allows
+            if learner.relax_grid(alphas) is not None:
+                learner = clone(learner).set_params(relax=None)
             return self._finish_path(task, setups, learner, alphas, 0, report)
         score = negative_squared_error(task.targets, task.sample_weight)
         return self._search(
@@ -348,6 +355,12 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 ask(text)
                 return False
 
+        relax = learner.relax_grid(alphas)
+        if relax is not None:
+            # the best ridge at every point of the path, the strongest among equals
+            points = np.arange(len(alphas))
+            which = scores.mean(axis=0).argmax(axis=1)
+            scores, relax = scores[:, points, which], relax[points, which]
         mean = scores.mean(axis=0)
         if np.isnan(mean).any():
             raise InputError(
@@ -359,6 +372,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.alphas_ = alphas
         self.cv_results_ = {
             "alpha": alphas,
+            **({} if relax is None else {"relax": relax}),
             "mean_test_score": mean,
             "std_error_test_score": error,
             "score_name": name,
@@ -366,6 +380,8 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         }
         self.best_index_ = best
         self.best_score_ = float(mean[best])
+        if relax is not None:
+            learner = clone(learner).set_params(relax=float(relax[best]))
         return self._finish_path(task, setups, learner, alphas, best, report)
 
     def _finish_path(
@@ -438,6 +454,14 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
         if learner.strength == "C":
             self.C_ = 1.0 / self.alpha_
+        relaxed = [r for r in results if isinstance(r, RelaxedResult)]
+        if relaxed:
+            self.relax_ = relaxed[0].relax
+            self.ridge_gap_ = float(sum(r.ridge_gap for r in relaxed))
+            self.ridge_rel_gap_ = relative_gap(sum(r.ridge_primal for r in relaxed), self.ridge_gap_)
+        if getattr(learner, "relax", None) == "auto":
+            # what was chosen once is not chosen again on folds of the training rows
+            self._training["learner"].set_params(relax=getattr(self, "relax_", None))
         if learner.bayesian:
             self._store_bayes(task, solved)
         for name in ("stationarity", "radius2"):
@@ -610,6 +634,11 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         standardised or kernels are centred.
     alpha_ : float
         The strength that was used.
+    relax_ : float
+        Only with ``RLS2(relax=...)``: the strength of the function, where `alpha_` is that of the weights.
+    ridge_gap_, ridge_rel_gap_ : float
+        Only with `relax_`: how far the function may be from the best one at these weights, as a value and as a share of
+        its objective; `gap_` speaks of the weights.
     kernel_names_ : array of str, shape (n_kernels,)
     layer_kernel_names_ : list of arrays of str
         Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
@@ -740,7 +769,7 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
             with blas_threads_for(task.source.n_samples):
                 found = compute_criteria(
                     problem,
-                    result.alpha,
+                    ridge_strength(self),
                     weights[min(k, len(weights) - 1)],
                     self._dual[:, k][None],
                     total=False,
@@ -799,11 +828,11 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         out = np.zeros((source.query_length(queries), len(self._effective)))
         for group in groups:
             effective = self._effective[group.start]
-            if np.isinf(self.alpha_):
+            if np.isinf(ridge_strength(self)):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
             active = np.flatnonzero(effective)
-            system = DenseSystem(gram.combine_upper(effective), self.alpha_, noise)
+            system = DenseSystem(gram.combine_upper(effective), ridge_strength(self), noise)
             cross = np.zeros((len(out), source.n_samples))
             prior = np.zeros(len(out))
             raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}

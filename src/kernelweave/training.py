@@ -135,6 +135,11 @@ def learner_of(estimator: Any) -> Learner:
     return learner
 
 
+def ridge_strength(estimator: Any) -> float:
+    """The strength at which coefficients were computed: that of the weights, unless relaxed."""
+    return float(getattr(estimator, "relax_", estimator.alpha_))
+
+
 def rebuild_task(estimator: Any) -> Task:
     """The task that a fitted estimator was trained on."""
     kept = estimator._training
@@ -526,22 +531,31 @@ def fold_decisions(
     report: Report,
     label: str = "fold",
 ) -> tuple[Array, bool]:
-    """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop."""
+    """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop.
+
+    Where the learner has further strengths to choose from at every point, they follow each other.
+    """
     part = task.take(train)
     setups = set_up(part)
     paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label=label)
     done = min(len(path) for path in paths)
+    grid = learner.relax_grid(alphas)
+    each = 1 if grid is None else grid.shape[1]
     weights, coefficients = [], []
     for setup, path in zip(setups, paths, strict=True):
         n_outputs = len(setup.intercept)
         w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
-        weights.append(np.broadcast_to(w, (done, n_outputs, w.shape[2])) * setup.normalizer.scale)
-        coefficients.append(path.dual_coef[:done].reshape(done, part.source.n_samples, n_outputs))
+        w = np.repeat(w, each, axis=0)
+        weights.append(np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * setup.normalizer.scale)
+        coefficients.append(path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs))
     values = decisions(
         part.source,
         task.source.queries(test),
         setups[0].normalizer,
-        [s.intercept + _learnt(path)[:done] for s, path in zip(setups, paths, strict=True)],
+        [
+            s.intercept + np.repeat(_learnt(path)[:done], each, axis=0)
+            for s, path in zip(setups, paths, strict=True)
+        ],
         weights,
         coefficients,
         [getattr(path, "uppers", [()] * len(path))[:done] for path in paths],
@@ -576,17 +590,20 @@ def score_folds(
 
     Returns
     -------
-    scores : array of shape (n_folds done, n_alphas)
+    scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
+        The latter where the learner has further strengths to choose from.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
     """
     rows: list[Array] = []
     interrupted = False
+    grid = learner.relax_grid(alphas)
+    shape = alphas.shape if grid is None else grid.shape
     done = _run_folds(task, learner, folds, alphas, n_jobs, tol, report)
     try:
         for (_, test), (values, stopped) in zip(folds, done, strict=True):
-            if len(values) == len(alphas):
-                rows.append(np.array([score(f, test) for f in values]))
+            if len(values) == np.prod(shape):
+                rows.append(np.array([score(f, test) for f in values]).reshape(shape))
             if stopped:
                 interrupted = len(rows) < len(folds)
                 break

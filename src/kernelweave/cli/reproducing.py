@@ -63,6 +63,7 @@ def run_reproduce(name: str, out: str, *, jobs: int, resume: bool, given: dict[s
             steps.close()
         rows = store.rows(cells)
         failures = store.failures()
+        minutes = store.seconds(cells) / 60.0
     console.print(
         f"{outcome.n_done} of {outcome.n_cells} cells are finished; {outcome.seconds:.1f} s for {outcome.n_new}."
     )
@@ -71,7 +72,11 @@ def run_reproduce(name: str, out: str, *, jobs: int, resume: bool, given: dict[s
             _write(console, experiment, options, rows, folder)
             write_text(
                 folder / "run.json",
-                json.dumps({"experiment": name, "settings": options.as_dict()} | environment(), indent=1)
+                json.dumps(
+                    {"experiment": name, "settings": options.as_dict(), "minutes": round(minutes, 1)}
+                    | environment(),
+                    indent=1,
+                )
                 + "\n",
             )
     for cell, reason in failures[:5]:

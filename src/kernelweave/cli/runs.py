@@ -83,7 +83,10 @@ def summarize(console: Any, model: Any) -> None:
 
 def strength(model: Any) -> str:
     """The strength in the learner's own parameter."""
-    return f"C {model.C_:.4g}" if hasattr(model, "C_") else f"alpha {model.alpha_:.4g}"
+    if hasattr(model, "C_"):
+        return f"C {model.C_:.4g}"
+    ridge = f", ridge at {model.relax_:.4g}" if hasattr(model, "relax_") else ""
+    return f"alpha {model.alpha_:.4g}{ridge}"
 
 
 def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
@@ -152,6 +155,10 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         "rank_tol": spec.rank_tol,
     }
     learner = make_learner(spec)
+    if getattr(learner, "relax", None) == "auto":
+        raise InputError(
+            "Setting `relax`: auto chooses by folds, which a path has not. Give a number, or none."
+        )
     # the strongest regularisation costs least: this only sets up the kernels
     learner.set_params(**({"alpha": float("inf")} if learner.strength == "alpha" else {"C": C_RANGE[0]}))
     bank = make_kernels(spec, prepared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +109,8 @@ def encode(info: DatasetInfo, table: RawTable, *, found: str, missing: str, stan
     if flag:
         position = table.columns.index(flag)
         train = np.array([row[position] == training for row in rows])
+    for step in info.steps:
+        X = STEPS[step](X)
     if standardize:
         spread = np.nanstd(X, axis=0, ddof=1)
         X = (X - np.nanmean(X, axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -126,6 +129,15 @@ def encode(info: DatasetInfo, table: RawTable, *, found: str, missing: str, stan
         found=found,
         info=info,
     )
+
+
+def _standard_rows(X: Array) -> Array:
+    spread = np.nanstd(X, axis=1, ddof=1, keepdims=True)
+    return (X - np.nanmean(X, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
+
+
+#: How some versions are made from the numbers of their file; see `DatasetInfo`.
+STEPS: dict[str, Callable[[Array], Array]] = {"log10": np.log10, "rows": _standard_rows}
 
 
 def _column(cells: list[str], categorical: bool) -> tuple[Array, list[str | None]]:

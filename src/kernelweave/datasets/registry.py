@@ -44,6 +44,9 @@ class DatasetInfo:
         Column that marks the training rows, and the value that marks them after ``=``.
     views : tuple of str
         Prefixes of column names that form views.
+    steps : tuple of {"log10", "rows"}
+        How this version is made from the numbers of the file: logarithms of all cells, and rows with mean 0 and
+        standard deviation 1 (ddof 1), in this order. A protocol standardises columns after that.
     bundled : str
         Loader of scikit-learn that ships the same table.
     url : str
@@ -72,6 +75,7 @@ class DatasetInfo:
     drop: tuple[str, ...] = ()
     flag: str = ""
     views: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     bundled: str = ""
     url: str = ""
     layout: Layout | None = None

@@ -17,8 +17,10 @@ EXPERIMENTS = {
     "rls2-prostate": ("rls2_prostate", "Prostate"),
     "rls2-uci": ("rls2_uci", "UCI"),
     "rls2-microarray": ("rls2_microarray", "Microarray"),
+    "rls2-relax": ("rls2_relax", "Relax"),
     "rkl": ("rkl", "RKLTable"),
     "rkl-convergence": ("rkl_convergence", "RKLConvergence"),
+    "rkl-scales": ("rkl_scales", "Scales"),
     "mlmkl": ("mlmkl", "MLMKLTables"),
 }
 

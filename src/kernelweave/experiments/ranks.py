@@ -84,6 +84,14 @@ def rank(scores: ArrayLike) -> Ranking:
     )
 
 
+def signed_rank(differences: ArrayLike) -> float:
+    """The p of Wilcoxon's signed-rank test, two-sided; NaN for fewer than two differences or none."""
+    from scipy.stats import wilcoxon
+
+    d = np.asarray(differences, dtype=np.float64)
+    return float(wilcoxon(d).pvalue) if len(d) > 1 and np.any(d != 0) else math.nan
+
+
 def cliques(ranks: Sequence[float], critical: float) -> list[tuple[int, int]]:
     """Largest runs of ascending ranks within the critical difference, as (first, last) positions."""
     found: list[tuple[int, int]] = []

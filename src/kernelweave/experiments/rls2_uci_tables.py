@@ -154,18 +154,27 @@ def kernels(rows: Rows, options: UCIOptions) -> pd.DataFrame:
 
 
 def profile_figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
-    """One picture a data set: splits thin, their average thick, the best average strength dotted."""
+    """One picture a data set: splits thin, their average thick, the best average strength dotted.
+
+    The third panel has the rounds of Algorithm 1, which the paper counts, and the factorisations of Newton's method.
+    """
     frame, single = tables["profiles"], tables["scores"]
     for name in frame["dataset"].unique():
-        part = frame[(frame["dataset"] == name) & (frame["method"] == "rls2")]
+        own = frame[frame["dataset"] == name]
+        part, other = own[own["method"] == "rls2"], own[own["method"] == "rls2-alternating"]
         if not len(part):
             continue
         ratio = SHOWN if (part["ratio"] == SHOWN).any() else part["ratio"].iloc[0]
         mine = single[single["dataset"] == name] if ratio == SHOWN else single.iloc[:0]
-        yield f"profile_{name}", _profile(name, ratio, part[part["ratio"] == ratio], mine)
+        yield (
+            f"profile_{name}",
+            _profile(name, ratio, part[part["ratio"] == ratio], other[other["ratio"] == ratio], mine),
+        )
 
 
-def _profile(name: str, ratio: float, part: pd.DataFrame, single: pd.DataFrame) -> Figure:
+def _profile(
+    name: str, ratio: float, part: pd.DataFrame, other: pd.DataFrame, single: pd.DataFrame
+) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 6.6), layout="constrained")
@@ -173,15 +182,20 @@ def _profile(name: str, ratio: float, part: pd.DataFrame, single: pd.DataFrame) 
     metric = part["metric"].iloc[0]
     alphas = part["alpha"].to_numpy()
     names = {"score": "test accuracy, %" if metric == "accuracy" else "test RMSE"}
-    names |= {"kernels": "selected kernels", "iterations": "iterations"}
+    names |= {"kernels": "selected kernels"}
     best = int(part["score"].argmin() if metric == "rmse" else part["score"].argmax())
-    for ax, (key, label) in zip(axes, names.items(), strict=True):
+    for ax, (key, label) in zip(axes, names.items(), strict=False):
         for text in single[key]:
             ax.plot(alphas, np.fromstring(text, sep=" "), color="0.8", lw=0.4, rasterized=True)
-        ax.plot(alphas, part[key], color="C0", lw=2.0)
-        ax.axvline(alphas[best], color="0.2", ls=":", lw=1.0)
+        ax.plot(alphas, part[key], color="C0", lw=2.0, label="exact")
+        if len(other):
+            ax.plot(other["alpha"], other[key], color="C1", lw=1.2, ls="--", label="Algorithm 1")
         ax.set_ylabel(label)
+    _iterations(axes[-1], part, other)
+    for ax in axes:
+        ax.axvline(alphas[best], color="0.2", ls=":", lw=1.0)
         ax.set_xscale("log")
+    axes[-1].legend(fontsize=7)
     if metric == "rmse" and len(single):
         # the unregularised end of single splits may be far away
         top = float(part["score"].max() * 1.3)
@@ -190,3 +204,15 @@ def _profile(name: str, ratio: float, part: pd.DataFrame, single: pd.DataFrame) 
     axes[-1].set_xlabel("regularisation strength alpha")
     axes[-1].invert_xaxis()
     return figure
+
+
+def _iterations(ax: Any, part: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Rounds of Algorithm 1 with their standard deviation over splits, and factorisations of the exact solver."""
+    if len(other):
+        mean, spread = other["iterations"].to_numpy(), other["iterations_std"].to_numpy()
+        ax.fill_between(
+            other["alpha"], np.maximum(mean - spread, 1.0), mean + spread, color="C1", alpha=0.2, lw=0
+        )
+        ax.plot(other["alpha"], mean, color="C1", lw=2.0, label="rounds of Algorithm 1")
+    ax.plot(part["alpha"], part["iterations"], color="C0", lw=1.0, label="factorisations, exact")
+    ax.set_ylabel("iterations")

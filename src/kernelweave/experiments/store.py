@@ -100,6 +100,11 @@ class Store:
         keyed = [(cell, cell_key(cell)) for cell in cells]
         return [(cell, json.loads(found[key])) for cell, key in keyed if key in found]
 
+    def seconds(self, cells: Iterable[Cell]) -> float:
+        """Processor time of those of the given cells that are finished."""
+        found = dict(self._db.execute("SELECT key, seconds FROM cell"))
+        return float(sum(found.get(cell_key(cell)) or 0.0 for cell in cells))
+
     def _write(self, statement: str, *values: Any) -> None:
         try:
             self._db.execute(statement, values)

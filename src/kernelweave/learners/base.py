@@ -49,6 +49,14 @@ class Learner(BaseEstimator):
         """A descending grid that does not depend on the data, or None for one that does."""
         return None
 
+    def given_alphas(self) -> Array | None:
+        """The strength that the parameters fix although something else is to be chosen, or None."""
+        return None
+
+    def relax_grid(self, alphas: Array) -> Array | None:
+        """Further strengths to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
+        return None
+
     def layer_names(self) -> list[list[str]]:
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
         return []

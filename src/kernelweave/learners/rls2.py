@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
+
 from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Tol, Whole
 from kernelweave.learners.base import Learner
 from kernelweave.solvers.path import rls2_path
 from kernelweave.solvers.rls2 import SOLVERS, solve_rls2
+
+#: Strengths of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades down.
+RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 
 
 class RLS2(Learner):
@@ -26,6 +31,10 @@ class RLS2(Learner):
         `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
         a fold, so that a sample weight equals a repetition and the order of the rows does not matter. It costs
         `n_folds` more paths.
+    relax : float, "auto" or None, default=None
+        A strength of its own for the function: weights d are those of `alpha`, coefficients those of ridge regression
+        with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine shares from 1 to
+        1e-4 of it, at about twice the cost. Regressions often gain by it, classifications hardly.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
     max_iter : int, optional
@@ -58,6 +67,7 @@ class RLS2(Learner):
         self,
         alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto",
         *,
+        relax: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
         solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
@@ -67,6 +77,7 @@ class RLS2(Learner):
         n_folds: Annotated[int, Whole(2)] = 5,
     ) -> None:
         self.alpha = alpha
+        self.relax = relax
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
@@ -84,11 +95,24 @@ class RLS2(Learner):
         }
 
     def requested(self) -> float | None:  # noqa: D102
-        return None if self.alpha == "auto" else float(self.alpha)
+        return None if "auto" in (self.alpha, self.relax) else float(self.alpha)
+
+    def given_alphas(self):  # noqa: D102
+        return None if self.alpha == "auto" else np.array([float(self.alpha)])
+
+    def relax_grid(self, alphas):  # noqa: D102
+        return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
     def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
         return solve_rls2(
-            gram, y, alpha, tol=self.tol, scale=scale, sample_weight=sample_weight, **self._options()
+            gram,
+            y,
+            alpha,
+            tol=self.tol,
+            scale=scale,
+            sample_weight=sample_weight,
+            relax=None if self.relax is None else float(self.relax),
+            **self._options(),
         )
 
     def path(  # noqa: D102
@@ -112,6 +136,9 @@ class RLS2(Learner):
             tol=self.tol if tol is None else tol,
             scale=scale,
             sample_weight=sample_weight,
+            relax=self.relax
+            if self.relax != "auto"
+            else self.relax_grid(np.asarray(alphas, dtype=np.float64)),
             callback=callback,
             **self._options(),
         )

@@ -364,6 +364,18 @@ def learner_fields(learner: type[learners.Learner]) -> dict[str, str]:
     return out
 
 
+def parse_relax(text: str) -> float | str | None:
+    """None, a strength, or "auto"."""
+    if text.strip().lower() in ("none", "auto", ""):
+        return "auto" if text.strip().lower() == "auto" else None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"Setting `relax` must be none, a positive number or auto, got {text!r:.100}."
+        ) from None
+
+
 def make_learner(spec: FitSpec) -> Any:
     """The learner of a spec."""
     chosen = learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]
@@ -374,6 +386,8 @@ def make_learner(spec: FitSpec) -> Any:
             continue
         if field == "norm":
             value = None if value == "none" else int(value)
+        elif field == "relax":
+            value = parse_relax(value)
         elif field == "layer_kernels":
             value = parse_layers(value)
         given[name] = value

@@ -48,6 +48,9 @@ class FitSpec(BaseModel):
     alphas
         Strengths: a number of automatic ones, "low:high:number", or a list "0.1,1,10". For learners with a C, alpha is
         1 / C.
+    relax
+        For rls2: a strength of its own for the function, where `alphas` are those of the weights: none, a number, or
+        auto, which chooses it on the same folds.
     p
         Norm of the weights of lp: near 1 few kernels are used, larger values spread the weights over more.
     theta
@@ -190,6 +193,7 @@ class FitSpec(BaseModel):
     weights: Text = ""
     group: Text = ""
     drop: Text | Names = ""
+    relax: Text = "none"
     p: Number = Field(default=2.0, ge=1, le=1e6)
     theta: Number = Field(default=0.5, gt=0, le=1)
     norm: Literal["1", "2", "none"] = "1"

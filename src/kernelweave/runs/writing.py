@@ -65,7 +65,11 @@ def write_run(
         if held is not None:
             write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
         write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
-        write_text(folder / "script.py", script(spec, data, prepared, paths, stopped_at(model, spec)))
+        alpha = stopped_at(model, spec)
+        if alpha is not None and hasattr(model, "relax_"):
+            # the script of a fit that was stopped does not choose again
+            spec = spec.model_copy(update={"relax": repr(model.relax_)})
+        write_text(folder / "script.py", script(spec, data, prepared, paths, alpha))
 
 
 def write_report(

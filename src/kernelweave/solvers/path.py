@@ -14,6 +14,7 @@ from scipy.linalg import eigh
 from kernelweave._checks import (
     Floats,
     InputError,
+    RidgeStrengths,
     RowWeights,
     Scale,
     Strengths,
@@ -23,6 +24,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.solvers.alternating import solve_alternating
 from kernelweave.solvers.criteria import Criteria, compute_criteria, mallows_cp
+from kernelweave.solvers.relaxed import relax_path
 from kernelweave.solvers.result import PathResult, RLS2Result, Status
 from kernelweave.solvers.ridge import Workspace
 from kernelweave.solvers.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
@@ -139,6 +141,7 @@ def rls2_path(
     shared_weights: Annotated[bool, Flag()] = True,
     max_iter: MaxIter = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
+    relax: Annotated[ArrayLike | None, RidgeStrengths() | None] = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> PathResult:
     """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
@@ -168,14 +171,17 @@ def rls2_path(
         Per strength, as in `solve_rls2`.
     delta : float, default=1e-2
         Residual rule of ``solver="alternating"``.
+    relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional
+        Other strengths > 0: weights along the path are as without, ``dual_coef`` is ridge regression with ``K(d)`` at
+        these, one for all points of the path, several, or several for each.
     callback : callable, optional
-        ``callback(index, result)`` after every strength; a true value ends the path there.
+        ``callback(index, result)`` after every strength, before the ridge; a true value ends the path there.
 
     Returns
     -------
     PathResult
         Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or
-        a true callback, what is done is returned and the last status is ``INTERRUPTED``.
+        a true callback, what is done is returned and the last status is ``INTERRUPTED``. With `relax` a `RelaxedPath`.
 
     Raises
     ------
@@ -217,7 +223,8 @@ def rls2_path(
             if not path.done:
                 raise
             path.interrupted = True
-    return path.result(squeeze=single)
+        found = path.result(squeeze=single)
+        return found if relax is None else relax_path(groups, found, relax)
 
 
 class _Path:

@@ -509,6 +509,7 @@ def solve_rls2(
     max_iter: MaxIter = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
+    relax: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> RLS2Result:
     """Solve RLS2, least squares with learnt kernel weights, and certify the solution.
@@ -544,6 +545,9 @@ def solve_rls2(
         ``solver="alternating"`` only: stop when ``||(K(d) + alpha I) c - y|| <= delta ||y||``.
     linear_solver : {"auto", "cholesky", "cg"}, default="auto"
         ``solver="alternating"`` only: how (13) is solved; "cg" stops at the relative residual `delta`.
+    relax : float, optional
+        Another strength > 0: weights are those of `alpha`, ``dual_coef`` is ridge regression with ``K(d)`` at `relax`.
+        One more factorisation.
     callback : callable, optional
         ``callback(n_iter, objective, rel_gap)`` after every iteration; a true value stops the solver.
 
@@ -551,7 +555,8 @@ def solve_rls2(
     -------
     RLS2Result
         Weights on the simplex, ``dual_coef`` with ``f = K(d) @ dual_coef``, ``primal``, ``dual``, ``gap`` in
-        units of the objective, ``status``. Non-convergence is reported in ``status``, never raised.
+        units of the objective, ``status``. Non-convergence is reported in ``status``, never raised. With `relax` a
+        `RelaxedResult`, which adds ``ridge_primal`` and ``ridge_gap``.
 
     Raises
     ------
@@ -613,6 +618,10 @@ def solve_rls2(
             result = solve(problem)
         else:
             result = _join_outputs([solve(part) for part in problem.parts()])
+        if relax is not None:
+            from kernelweave.solvers.relaxed import relax_result
+
+            result = relax_result(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
     result = problem.for_all_rows(result)
     return _squeeze(result) if single else result
 

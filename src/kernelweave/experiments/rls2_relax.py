@@ -1,0 +1,245 @@
+"""Does Algorithm 1 regularise by stopping early, or by having two strengths? Weights at one, ridge at another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave import datasets
+from kernelweave._errors import InputError, check_known
+from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.rls2_uci import (
+    INNER_TOL,
+    PAPER,
+    Problem,
+    Rows,
+    decision_values,
+    inner_folds,
+    problem,
+    split_rows,
+)
+from kernelweave.solvers.path import rls2_path
+from kernelweave.solvers.relaxed import ridge_path
+from kernelweave.solvers.result import PathResult
+from kernelweave.solvers.rls2 import make_problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+Array = NDArray[np.float64]
+
+METHODS = ("exact", "alternating")
+#: What is compared: columns of `results`.
+LABELS = {
+    "one": "one strength",
+    "two": "two strengths",
+    "one, squares": "one, by squared error",
+    "two, squares": "two, by squared error",
+    "alternating": "Algorithm 1",
+    "one, test": "one, by test score",
+    "two, test": "two, by test score",
+}
+
+
+@dataclass(frozen=True)
+class RelaxOptions(Options):
+    """Settings.
+
+    Attributes
+    ----------
+    datasets : tuple of str
+    ratios : tuple of float
+        Shares of the rows for training.
+    splits : int
+        Random splits of each data set and ratio, those of ``rls2-uci``.
+    methods : tuple of str
+        ``exact``: certified weights at every strength, with the ridge at every strength; ``alternating``: Algorithm 1
+        with its residual rule, on regressions, where it is better than the exact solution.
+    n_alphas : int
+        Strengths, log-spaced from `largest` to `smallest`; the same for weights and ridge.
+    largest, smallest : float
+    tol : float
+        Relative gap of the weights.
+    folds : int
+        Inner folds that choose.
+    """
+
+    datasets: tuple[str, ...] = PAPER
+    ratios: tuple[float, ...] = (0.7,)
+    splits: int = 10
+    methods: tuple[str, ...] = METHODS
+    n_alphas: int = 30
+    largest: float = 1e2
+    smallest: float = 1e-6
+    tol: float = 1e-6
+    folds: int = 5
+
+    @property
+    def alphas(self) -> Array:
+        """Strengths, descending."""
+        return np.geomspace(self.largest, self.smallest, self.n_alphas)
+
+    def check(self) -> None:
+        """Raise for settings that make no sense."""
+        super().check()
+        for name in self.datasets:
+            check_known(name, datasets.names("rls2"), "data set of this experiment")
+        for name in self.methods:
+            check_known(name, METHODS, "method")
+        if not all(0 < ratio < 1 for ratio in self.ratios):
+            raise InputError(f"`ratios` must lie between 0 and 1, got {list(self.ratios)}.")
+        if self.folds < 2:
+            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
+        if not 0 < self.smallest < self.largest:
+            raise InputError(
+                f"`largest` must be above `smallest` > 0, got {self.largest} and {self.smallest}."
+            )
+
+
+def exact_path(p: Problem, rows: Rows, alphas: Array, tol: float) -> PathResult:
+    """Certified weights along the path of the training rows."""
+    target = p.y[rows] - p.intercept(rows)
+    return rls2_path(p.gram.restrict(rows), target, alphas, scale=p.scale, tol=tol)
+
+
+def surface(p: Problem, path: PathResult, train: Rows, test: Rows) -> Array:
+    """Decision values with the weights of every strength and the ridge at every strength, (a, a, n_test)."""
+    b = p.intercept(train)
+    reduced, _ = make_problem(p.gram.restrict(train), p.y[train] - b, None, p.scale)
+    out = np.empty((len(path), len(path), len(test)))
+    for k, weights in enumerate(path.weights):
+        C = ridge_path(reduced, weights, path.alphas)[0][:, 0]
+        K = p.gram.combine(weights * p.scale)[np.ix_(test, train)]
+        out[k] = C @ K.T + b
+    return out
+
+
+def losses(p: Problem, f: Array, rows: Rows) -> tuple[Array, Array]:
+    """Mean error of the data set's own kind (squared error, or share of wrong signs), and mean squared error."""
+    squares = np.square(f - p.y[rows]).mean(axis=-1)
+    return (squares if p.regression else 1.0 - p.score(f, rows) / 100.0), squares
+
+
+def chosen(loss: Array, allowed: NDArray[np.bool_]) -> tuple[int, int]:
+    """Position of the smallest loss; among equals the largest strength of the weights, then of the ridge."""
+    found = np.unravel_index(int(np.argmin(np.where(allowed, loss, np.inf))), loss.shape)
+    return int(found[0]), int(found[1])
+
+
+def run_exact(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOptions) -> Result:
+    """Scores of the whole square of strengths, and of those that inner folds choose."""
+    path = exact_path(p, train, o.alphas, o.tol)
+    score = p.score(surface(p, path, train, test), test)
+    inner = np.zeros((2, o.n_alphas, o.n_alphas))
+    for fit, held in inner_folds(p.y[train], o.folds, split, o.seed, p.regression):
+        own = exact_path(p, train[fit], o.alphas, INNER_TOL)
+        inner += np.array(losses(p, surface(p, own, train[fit], train[held]), train[held])) * len(held)
+    out: Result = {"surface": _short(score), "gap": float(path.rel_gap.max())}
+    square, diagonal = np.ones_like(score, dtype=bool), np.eye(len(score), dtype=bool)
+    for kind, loss in zip(("", ", squares"), inner, strict=True):
+        for name, allowed in (("one", diagonal), ("two", square)):
+            where = chosen(loss, allowed)
+            out[name + kind] = float(score[where])
+            out[f"at {name}{kind}"] = list(where)
+            out[f"kernels {name}{kind}"] = int(path.n_active[where[0]])
+    return out
+
+
+def run_alternating(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOptions) -> Result:
+    """Algorithm 1 along the path, its strength by inner folds, and what its last solution is most like.
+
+    Its function at the smallest strength is compared with exact weights of every strength, all with the ridge of the
+    smallest: ``nearest`` is the strength whose function is nearest on test rows, ``distance`` what is left of the
+    distance to the exact solution.
+    """
+
+    def solve(rows: Rows) -> PathResult:
+        target = p.y[rows] - p.intercept(rows)
+        return rls2_path(p.gram.restrict(rows), target, o.alphas, scale=p.scale, solver="alternating")
+
+    path = solve(train)
+    score = p.score(decision_values(p, path, train, test), test)
+    inner = np.zeros(o.n_alphas)
+    for fit, held in inner_folds(p.y[train], o.folds, split, o.seed, p.regression):
+        f = decision_values(p, solve(train[fit]), train[fit], train[held])
+        inner += losses(p, f, train[held])[0] * len(held)
+    where = int(np.argmin(inner))
+    b = p.intercept(train)
+    reduced, _ = make_problem(p.gram.restrict(train), p.y[train] - b, None, p.scale)
+    last = decision_values(p, path, train, test)[-1]
+    exact = exact_path(p, train, o.alphas, o.tol)
+    others = np.array(
+        [
+            ridge_path(reduced, weights, path.alphas[-1:])[0][0, 0] @ own.T + b
+            for weights in exact.weights
+            for own in [p.gram.combine(weights * p.scale)[np.ix_(test, train)]]
+        ]
+    )
+    apart = np.sqrt(np.square(others - last).mean(axis=1))
+    nearest = int(np.argmin(apart))
+    return {
+        "path": _short(score),
+        "alternating": float(score[where]),
+        "at": where,
+        "kernels": int(path.n_active[where]),
+        "rounds": path.n_iter.tolist(),
+        "nearest": nearest,
+        "distance": float(apart[nearest] / apart[-1]) if apart[-1] > 0 else 0.0,
+        "nearest score": float(p.score(others[nearest], test)),
+    }
+
+
+def _short(values: Array) -> Any:
+    return [float(f"{v:.6g}") for v in values] if values.ndim == 1 else [_short(row) for row in values]
+
+
+class Relax(Experiment):
+    """Two strengths instead of one."""
+
+    name = "rls2-relax"
+    title = "RLS2 with the weights of one strength and the ridge of another"
+    defaults = RelaxOptions()
+    published = ("results", "tests", "surface")
+
+    def prepare(self, options: RelaxOptions) -> list[str]:
+        """Load every data set once."""
+        return [repr(datasets.load(name, protocol="rls2", progress=True)) for name in options.datasets]
+
+    def cells(self, options: RelaxOptions) -> list[Cell]:
+        """Data sets outermost, so that their kernels are computed once."""
+        return [
+            {"dataset": name, "method": method, "ratio": ratio, "split": split}
+            for name in options.datasets
+            for method in options.methods
+            if method == "exact" or datasets.info(name).task == "regression"
+            for ratio in options.ratios
+            for split in range(options.splits)
+        ]
+
+    def run(self, cell: Cell, options: RelaxOptions) -> Result:
+        """One method on one split."""
+        p = problem(str(cell["dataset"]))
+        split = int(cell["split"])
+        train, test = split_rows(len(p.y), float(cell["ratio"]), split, options.seed)
+        run = run_exact if cell["method"] == "exact" else run_alternating
+        started = time.process_time()
+        result = run(p, train, test, split, options)
+        return result | {"metric": p.metric, "seconds": time.process_time() - started}
+
+    def tables(self, rows: list[tuple[Cell, Result]], options: RelaxOptions) -> dict[str, DataFrame]:
+        """``results``: one row a data set and ratio; ``tests``: over sets; ``surface``: mean scores of all pairs."""
+        from kernelweave.experiments import rls2_relax_tables as made
+
+        return made.tables(rows, options)
+
+    def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
+        """What the second strength changes, set by set, and the mean test score over both."""
+        from kernelweave.experiments import rls2_relax_tables as made
+
+        yield from made.figures(tables)

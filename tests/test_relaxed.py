@@ -1,0 +1,234 @@
+"""RLS2 with two strengths: weights of one, ridge of another."""
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave import InputError, rls2_path, solve_rls2
+from kernelweave.gram import FactorGram
+from kernelweave.solvers.relaxed import RelaxedPath, RelaxedResult, ridge_path
+from kernelweave.solvers.rls2 import make_problem
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(40, 6))
+    full = np.exp(-0.1 * np.square(X[:, None] - X[None]).sum(2))
+    gram = np.concatenate([X[:, None, :] * X[None, :, :], full[:, :, None]], axis=2)
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=40)
+    return gram, y
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+@pytest.mark.parametrize("n_relax", [1, 5])
+def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
+    """By a factorisation for few strengths, by the tridiagonal form for many; weighted rows, two outputs."""
+    X = rng.normal(size=(n, 5))
+    gram = X[:, None, :] * X[None, :, :] + np.eye(n)[:, :, None]
+    y, w, scale = rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, 5)
+    problem, _ = make_problem(gram, y, w, scale)
+    weights = np.array([0.2, 0.3, 0.5, 0.0, 0.0])
+    alphas = np.geomspace(1e-3, 10.0, n_relax)
+    C, primal, gap = ridge_path(problem, weights, alphas)
+    K = gram @ (weights * scale)
+    for c, value, bound, alpha in zip(C, primal, gap, alphas, strict=True):
+        exact = np.linalg.solve(K + alpha * np.diag(1 / w), y)
+        np.testing.assert_allclose(c.T, exact, rtol=1e-9, atol=1e-11)
+        best = 0.5 * alpha * np.sum(y * exact)
+        assert value - bound - 1e-12 * best <= best <= value + 1e-12 * best
+
+
+def test_ridge_of_factors_of_low_rank_agrees_with_the_dense_one(rng):
+    X = rng.normal(size=(60, 8))
+    y, w = rng.normal(size=60), rng.uniform(0.5, 2.0, 60)
+    weights = rng.dirichlet(np.ones(8))
+    alphas = np.geomspace(1e-2, 1e2, 6)
+    held, _ = make_problem(FactorGram.from_columns(X), y, w)
+    dense, _ = make_problem(X[:, None, :] * X[None, :, :], y, w)
+    assert held.gram.factor(weights) is not None
+    for one, two in zip(ridge_path(held, weights, alphas), ridge_path(dense, weights, alphas), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-12)
+
+
+def test_gap_of_the_ridge_holds_for_any_coefficients_and_shrinks_at_the_solution(data):
+    """A worse solution has a larger value, and the bound reaches below the best one."""
+    gram, y = data
+    found = solve_rls2(gram, y, 1.0, relax=0.01)
+    K = gram @ found.weights
+    best = 0.5 * 0.01 * y @ np.linalg.solve(K + 0.01 * np.eye(40), y)
+    assert 0 <= found.ridge_gap <= 1e-9 * found.ridge_primal
+    assert found.ridge_primal - found.ridge_gap <= best * (1 + 1e-12)
+    assert found.ridge_primal >= best * (1 - 1e-12)
+
+
+def test_relax_equal_to_alpha_is_rls2(data):
+    gram, y = data
+    plain, relaxed = solve_rls2(gram, y, 0.1, tol=1e-10), solve_rls2(gram, y, 0.1, tol=1e-10, relax=0.1)
+    assert isinstance(relaxed, RelaxedResult)
+    np.testing.assert_array_equal(relaxed.weights, plain.weights)
+    np.testing.assert_allclose(relaxed.dual_coef, plain.dual_coef, rtol=1e-9, atol=1e-12)
+    assert relaxed.ridge_primal == pytest.approx(plain.primal, rel=1e-10)
+    assert (relaxed.primal, relaxed.gap) == (plain.primal, plain.gap)
+
+
+def test_path_is_plain_weights_with_a_ridge_at_every_point(data):
+    gram, y = data
+    alphas, relax = np.geomspace(10.0, 1e-2, 4), np.array([1.0, 1e-2, 1e-4])
+    plain, path = rls2_path(gram, y, alphas), rls2_path(gram, y, alphas, relax=relax)
+    assert isinstance(path, RelaxedPath)
+    np.testing.assert_array_equal(path.weights, plain.weights)
+    assert path.dual_coef.shape == (4, 3, 40)
+    for k in range(4):
+        K = gram @ plain.weights[k]
+        for j, strength in enumerate(relax):
+            exact = np.linalg.solve(K + strength * np.eye(40), y)
+            np.testing.assert_allclose(K @ path.dual_coef[k, j], K @ exact, rtol=1e-6, atol=1e-8)
+            assert path.at(k, j).relax == strength
+    one = rls2_path(gram, y, alphas, relax=1e-2)
+    np.testing.assert_allclose(one.dual_coef, path.dual_coef[:, 1], rtol=1e-6, atol=1e-6)
+    values = np.linalg.eigvalsh(gram @ plain.weights[2])
+    assert one.df[2] == pytest.approx(np.sum(values / (values + 1e-2)), rel=1e-6)
+    assert path.df.shape == path.relax.shape
+
+
+def test_outputs_with_weights_of_their_own(data, rng):
+    gram, y = data
+    Y = np.column_stack([y, rng.normal(size=40)])
+    both = rls2_path(gram, Y, [1.0, 0.1], shared_weights=False, relax=[0.01, 0.1, 1.0])
+    joined = solve_rls2(gram, Y, 0.1, shared_weights=False, relax=0.01)
+    for t in range(2):
+        alone = rls2_path(gram, Y[:, t], [1.0, 0.1], relax=[0.01, 0.1, 1.0])
+        np.testing.assert_allclose(both.dual_coef[..., t], alone.dual_coef, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            joined.dual_coef[:, t], solve_rls2(gram, Y[:, t], 0.1, relax=0.01).dual_coef, rtol=1e-6, atol=1e-8
+        )
+
+
+def test_infinite_strengths_and_impossible_ones(data):
+    gram, y = data
+    assert not solve_rls2(gram, y, 1.0, relax=np.inf).dual_coef.any()
+    assert solve_rls2(gram, y, np.inf, relax=0.1).dual_coef.any()
+    for bad in (0.0, -1.0, "x", np.nan):
+        with pytest.raises(InputError, match="relax"):
+            solve_rls2(gram, y, 1.0, relax=bad)
+    with pytest.raises(InputError, match="one row for each of the 2 strengths"):
+        rls2_path(gram, y, [1.0, 0.1], relax=np.ones((1, 3)))
+
+
+# ---- learner and estimators -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(rng):
+    """Two columns in shapes of their own among six: weights want more regularisation than the function."""
+    X = rng.normal(size=(60, 6))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2 + 0.05 * rng.normal(size=60)
+
+
+def bank():
+    return [kw.kernels.RBF(gamma=g).on([j]) for j in range(6) for g in (0.1, 1.0)]
+
+
+def test_model_is_the_ridge_at_the_weights_of_alpha(table):
+    X, y = table
+    plain = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5)).fit(X, y)
+    model = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=1e-3)).fit(X, y)
+    np.testing.assert_allclose(model.weights_, plain.weights_, atol=1e-12)
+    gram = np.moveaxis([k(X) for k in bank()], 0, -1) @ (plain.weights_ * plain.normalizers_[0].scale)
+    exact = np.linalg.solve(gram + 1e-3 * np.eye(60), y - y.mean())
+    np.testing.assert_allclose(model.predict(X), gram @ exact + y.mean(), rtol=1e-8, atol=1e-10)
+    assert (model.alpha_, model.relax_) == (0.5, 1e-3)
+    assert model.ridge_rel_gap_ < 1e-8
+    assert model.rel_gap_ == plain.rel_gap_
+    assert not hasattr(plain, "relax_")
+    # the Gaussian process is that of the ridge: weaker regularisation, less noise, certain where rows are
+    same = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=0.5)).fit(X, y)
+    np.testing.assert_allclose(
+        same.predict(X, return_std=True), plain.predict(X, return_std=True), rtol=1e-6, atol=1e-8
+    )
+    assert model.noise_variance_[0] < plain.noise_variance_[0]
+    assert model.predict(X, return_std=True)[1].mean() < plain.predict(X, return_std=True)[1].mean()
+
+
+def test_auto_chooses_from_the_square_by_the_folds(table):
+    """The choice is that of all pairs scored one by one, and with relax the folds like it at least as much."""
+    X, y = table
+    alphas = np.array([10.0, 1.0, 0.1])
+    plain = kw.MKLRegressorCV(bank(), alphas=alphas, cv=3).fit(X, y)
+    model = kw.MKLRegressorCV(bank(), kw.learners.RLS2(relax="auto"), alphas=alphas, cv=3).fit(X, y)
+    assert model.relax_ == model.cv_results_["relax"][model.best_index_]
+    assert (model.cv_results_["mean_test_score"] >= plain.cv_results_["mean_test_score"] - 1e-9).all()
+    assert model.best_score_ > plain.best_score_
+    from sklearn.model_selection import cross_val_score
+
+    shares = kw.learners.rls2.RELAX_SHARES
+    for k, alpha in enumerate(alphas):
+        one_by_one = [
+            cross_val_score(
+                kw.MKLRegressor(bank(), kw.learners.RLS2(alpha, relax=alpha * s, tol=1e-5)), X, y, cv=3
+            ).mean()
+            for s in shares[::4]
+        ]
+        assert max(one_by_one) <= model.cv_results_["mean_test_score"][k] + 1e-4
+        if model.cv_results_["relax"][k] in alpha * shares[::4]:
+            assert max(one_by_one) == pytest.approx(model.cv_results_["mean_test_score"][k], abs=1e-4)
+
+
+def test_auto_with_a_given_alpha_chooses_the_ridge_alone(table):
+    X, y = table
+    model = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax="auto")).fit(X, y)
+    assert model.alpha_ == 0.5
+    assert model.cv_results_["alpha"].tolist() == [0.5]
+    assert 0.5e-4 <= model.relax_ < 0.5
+    fixed = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=model.relax_)).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), fixed.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_several_classes_share_both_strengths_and_calibration_uses_them(rng):
+    X = rng.normal(size=(60, 6))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    learner = kw.learners.RLS2(relax="auto", n_alphas=4, n_folds=3)
+    model = kw.MKLClassifier(bank(), learner).fit(X, y)
+    assert model.weights_.shape == (3, 12)
+    assert model.relax_ < model.alpha_ or model.relax_ == model.alpha_
+    fixed = kw.MKLClassifier(bank(), kw.learners.RLS2(model.alpha_, relax=model.relax_)).fit(X, y)
+    np.testing.assert_allclose(
+        model.calibrate(cv=3).predict_proba(X), fixed.calibrate(cv=3).predict_proba(X), atol=1e-3
+    )
+    path = kw.inspection.regularization_path(model)
+    assert len(path.alphas) == 4
+
+
+def test_sample_weights_are_repetitions(table):
+    X, y = table
+    counts = np.tile([1, 2, 3], 20)
+    learner = kw.learners.RLS2(0.5, relax=1e-2)
+    one = kw.MKLRegressor(bank(), learner).fit(X, y, sample_weight=counts)
+    row = np.repeat(np.arange(60), counts)
+    two = kw.MKLRegressor(bank(), learner).fit(X[row], y[row])
+    np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_what_relax_cannot_be():
+    X, y = np.eye(5), np.arange(5.0)
+    for bad in (-1.0, 0.0, "yes"):
+        with pytest.raises(InputError, match="relax"):
+            kw.MKLRegressor(learner=kw.learners.RLS2(relax=bad)).fit(X, y)
+
+
+def test_rows_of_weight_zero_are_absent(data):
+    gram, y = data
+    w = np.ones(40)
+    w[[3, 17]] = 0.0
+    kept = w > 0
+    some = gram[np.ix_(kept, kept)]
+    one, two = (
+        solve_rls2(gram, y, 1.0, sample_weight=w, relax=0.01),
+        solve_rls2(some, y[kept], 1.0, relax=0.01),
+    )
+    np.testing.assert_allclose(one.dual_coef[kept], two.dual_coef, rtol=1e-8, atol=1e-10)
+    assert not one.dual_coef[~kept].any()
+    path = rls2_path(gram, y, [1.0, 0.1], sample_weight=w, relax=[0.01, 0.1, 1.0])
+    np.testing.assert_allclose(path.dual_coef[0, 0], one.dual_coef, rtol=1e-6, atol=1e-8)
+    plain = rls2_path(some, y[kept], [1.0, 0.1], relax=[0.01, 0.1, 1.0])
+    np.testing.assert_allclose(path.df, plain.df, rtol=1e-8)
