@@ -557,6 +557,17 @@ def test_parameters_that_cannot_be_used(learner, message, cancer):
         kw.MKLClassifier(kw.banks.mlmkl(), learner).fit(X, y)
 
 
+def test_the_last_layer_of_dmkl_has_a_sum_of_at_most_one():
+    """On these rows the span bound asks for more: without the bound the sum ends at 1.03."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=40) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # after eight steps
+        model = kw.MKLClassifier(learner=kw.learners.DMKL(n_layers=2, C=10.0, max_iter=8)).fit(X, y)
+    assert kw.inspection.layer_weights(model).weights[-1].sum() == pytest.approx(1.0, abs=1e-12)
+
+
 def test_dmkl_is_for_classes(cancer):
     X, *_ = cancer
     with pytest.raises(InputError, match="classification"):

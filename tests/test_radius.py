@@ -487,6 +487,24 @@ def test_kernels_on_which_the_rows_of_the_ball_coincide(rng):
 # ---- Do et al. ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_do_with_scales_and_weights_of_rows(C, rng):
+    """Several kernels share the weight, and each brings a ridge of its own: a wrong one shows in value and gap."""
+    X = rng.normal(size=(N, 4))
+    y = np.sign(X.sum(axis=1) + rng.normal(size=N))
+    stack = X[:, None, :] * X[None, :, :]
+    scale, weight = np.array([0.5, 1.0, 2.0, 1.5]), rng.integers(1, 4, N).astype(float)
+    found = solve_radius(stack, y, C, "do", scale=scale, sample_weight=weight, tol=1e-8)
+    radii = np.array([solve_meb(K, tol=1e-12).radius2 for K in np.moveaxis(stack * scale, -1, 0)])
+    assert found.status.ok
+    assert (found.weights > 0.02).sum() >= 2
+    # the machine without slack on kernels that carry their ridges, evaluated at the coefficients that were returned
+    b = found.dual_coef
+    forms = np.einsum("i,ijm,j->m", b, stack * scale, b) + radii * (np.square(b) / (C * weight)).sum()
+    dual = y @ b - 0.5 * forms.max()
+    assert dual == pytest.approx(found.primal, rel=1e-6)
+
+
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_do_by_newton_and_by_descent(problem, C):
     stack, y = problem

@@ -115,6 +115,9 @@ class Joint:
         goal = tol * abs(primal)
         if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= goal:
             status = Status.CONVERGED if gap <= goal else Status.ROUNDING
+        elif status is Status.CONVERGED:
+            # the last look at all kernels has the last word
+            status = Status.ROUNDING if own - rounding <= goal else Status.STALLED
         return MKLResult(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
