@@ -636,9 +636,7 @@ def test_scales_change_others_and_not_rkl(tmp_path):
     """Kernels times 100 or 1/100: RKL says the same, SimpleMKL does not."""
     need("heart")
     experiment = experiments.get("rkl-scales")
-    options = experiment.defaults.with_values(
-        datasets=("heart",), methods=("rkl", "mkl-l1"), draws=2, splits=1
-    )
+    options = experiment.defaults.with_values(datasets=("heart",), methods=("rkl", "mkl-l1"), draws=2)
     with Store(tmp_path) as store:
         ended = run_cells(experiment, options, store)
         assert ended.n_failed == 0, store.failures()

@@ -625,6 +625,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-relax": relax,
     "rkl": rkl,
     "rkl-convergence": rkl_convergence,
+    "rkl-scales": rkl_scales,
     "mlmkl": mlmkl,
 }
 

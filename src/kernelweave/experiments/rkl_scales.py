@@ -56,7 +56,7 @@ class ScalesOptions(Options):
     datasets: tuple[str, ...] = SETS
     methods: tuple[str, ...] = tuple(METHODS)
     draws: int = 5
-    splits: int = 2
+    splits: int = 1
 
     def check(self) -> None:
         """Raise for settings that make no sense."""
