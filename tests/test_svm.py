@@ -100,6 +100,35 @@ def test_values_of_scikit_learn(C, rng):
             np.testing.assert_allclose(K @ ours.dual_coef + ours.intercept, values, atol=2e-3)
 
 
+@pytest.mark.parametrize("case", ["duplicates", "rank one", "constant", "one-hot", "opposite labels"])
+@pytest.mark.parametrize("kind", ["svc", "svr"])
+def test_never_worse_than_libsvm_on_degenerate_kernels(case, kind, rng):
+    from sklearn.svm import SVC, SVR
+
+    K, y, t = make_data(60, rng)
+    rows, group = np.arange(60) % 30, rng.integers(0, 6, size=60)
+    K = {
+        "rank one": np.outer(t, t),
+        "constant": np.full((60, 60), 2.0),
+        "one-hot": (group[:, None] == group).astype(float),
+    }.get(case, K[np.ix_(rows, rows)])
+    if case == "opposite labels":
+        y[30:], t[30:] = -y[:30], -t[:30]
+    target, machine = (y, SVC()) if kind == "svc" else (t, SVR(epsilon=0.1))
+    for C in 10.0 ** np.arange(-3, 7):
+        ours = solve(kind, K, y, t, C, tol=1e-6)
+        machine.set_params(kernel="precomputed", C=C, tol=1e-6, max_iter=20_000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            machine.fit(K, target)
+        coef = np.zeros(60)
+        coef[machine.support_] = machine.dual_coef_[0]
+        f = K @ coef + machine.intercept_[0]
+        theirs = 0.5 * coef @ K @ coef + C * LOSSES[kind](target, f).sum()
+        assert ours.status is kw.Status.CONVERGED
+        assert ours.primal <= theirs * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("kind", MACHINES)
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("C", [1e-6, 1.0, 1e4])
