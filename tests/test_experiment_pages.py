@@ -67,6 +67,22 @@ def test_small_fixed_steps_end_where_they_began():
 # ---- RLS2 -----------------------------------------------------------------------------------------
 
 
+def test_strings_are_level_until_equal_columns_are_gone():
+    """Author's data: level to 0.6 % up to the seventh example, RLS2 ahead from the eighth to the eleventh."""
+    curves = table("rls2-strings", "learning_curves")
+    author = curves.pivot(index="n", columns="method", values="rmse_author")
+    ratio = author["rls2"] / author["lasso"]
+    assert (ratio.loc[1:7] - 1.0).abs().max() < 0.006
+    assert (ratio.loc[8:11] < 0.6).all()
+    assert (author.loc[12, ["rls2", "lasso"]] < 0.03).all()
+    assert author.loc[9, "rls2"] == pytest.approx(0.027, abs=5e-4)
+    fresh = curves[curves["method"] == "rls2"].set_index("n")
+    assert fresh.loc[14, "rmse_high"] == pytest.approx(0.022, abs=5e-4)
+    assert fresh.loc[16, "rmse_draws"] == pytest.approx(0.019, abs=5e-4)
+    weights = table("rls2-strings", "weights").set_index("n")["others_author"]
+    assert weights.loc[[12, 150]].tolist() == pytest.approx([0.016, 0.0016], abs=5e-4)
+
+
 def test_algorithm_1_takes_one_round_at_both_ends_and_most_between():
     """One round at both ends on every set; peaks of 6 to 15 at alpha 0.002 to 0.007; 2 to 3.2 on average."""
     profiles = table("rls2-uci", "profiles")

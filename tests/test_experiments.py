@@ -370,6 +370,7 @@ def test_two_strengths_are_chosen_without_test_rows(tmp_path):
 # ---- strings --------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # as in the runs
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_strings_are_learnt_after_a_dozen_examples(number):
     from kernelweave.experiments.rls2_strings import METHODS, NOISE, draw
@@ -390,6 +391,21 @@ def test_strings_are_learnt_after_a_dozen_examples(number):
     for key in ("d1", "d2", "d3"):
         assert late[key] == pytest.approx(1 / 3, abs=0.03)
     assert late["others"] < 0.01
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # as in the runs
+@pytest.mark.parametrize("method", ["rls2", "lasso"])
+def test_equal_columns_share_and_their_order_does_not_matter(method, rng):
+    """Few strings have many equal columns; which of them a solver takes must not decide the test error."""
+    from kernelweave.experiments.rls2_strings import METHODS, draw
+
+    options = experiments.get("rls2-strings").defaults.with_values(n_alphas=20)
+    X, y, X_test, y_test = draw(1, seed=0)
+    order = np.r_[:3, 3 + rng.permutation(97)]
+    for n in (3, 5, 7):
+        one = METHODS[method](X[:n], y[:n], X_test, y_test, options)["rmse"]
+        two = METHODS[method](X[:n, order], y[:n], X_test[:, order], y_test, options)["rmse"]
+        assert one == pytest.approx(two, rel=1e-6)
 
 
 def test_strings_end_to_end(tmp_path):

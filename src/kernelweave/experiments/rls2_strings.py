@@ -92,15 +92,27 @@ def _ridge(kernel: Any) -> Any:
     return run
 
 
+def distinct(X: Array) -> tuple[Array, Array]:
+    """Distinct columns, and a matrix (n_distinct, n_columns) that gives each to all of its copies in equal shares.
+
+    Few strings have equal columns. How a solution shares their weight among them is not determined and does not
+    matter where they are equal; on test strings they differ, and it does. Equal shares depend on nothing else.
+    """
+    kept, which = np.unique(X, axis=1, return_inverse=True)
+    shares = (np.arange(kept.shape[1])[:, None] == which.reshape(-1)).astype(float)
+    return np.ascontiguousarray(kept), shares / shares.sum(axis=1, keepdims=True)
+
+
 def _rls2(X: Array, y: Array, X_test: Array, y_test: Array, o: StringsOptions) -> dict[str, float]:
+    columns, shares = distinct(X)
     # equation (16) without centring: columns of norm 1; a column of zeros stays what it is
-    norms = np.square(X).sum(axis=0)
+    norms = np.square(columns).sum(axis=0)
     scale = 1.0 / np.where(norms > 0, norms, 1.0)
-    path = rls2_path(FactorGram.from_columns(X), y, o.alphas, scale=scale)
-    w = path.weights * scale * (path.dual_coef @ X)
+    path = rls2_path(FactorGram.from_columns(columns), y, o.alphas, scale=scale)
+    w = path.weights * scale * (path.dual_coef @ columns) @ shares
     errors = rmse(w @ X_test.T, y_test)
     best = int(errors.argmin())
-    d = path.weights[best]
+    d = path.weights[best] @ shares
     out = {"rmse": float(errors[best]), "alpha": float(path.alphas[best]), "gap": float(path.rel_gap.max())}
     out |= {f"d{j + 1}": float(d[j]) for j in range(RELEVANT)}
     return out | {"others": float(d[RELEVANT:].sum()), "selected": int((d > 0).sum())}
@@ -109,7 +121,9 @@ def _rls2(X: Array, y: Array, X_test: Array, y_test: Array, o: StringsOptions) -
 def _lasso(X: Array, y: Array, X_test: Array, y_test: Array, o: StringsOptions) -> dict[str, float]:
     from sklearn.linear_model import lars_path
 
-    _, _, coefs = lars_path(X, y, method="lasso")
+    columns, shares = distinct(X)
+    _, _, coefs = lars_path(columns, y, method="lasso")
+    coefs = shares.T @ coefs
     left, right = coefs[:, :-1, None], coefs[:, 1:, None]
     steps = np.linspace(0.0, 1.0, BETWEEN + 1)
     every = (left + (right - left) * steps).reshape(len(coefs), -1) if coefs.shape[1] > 1 else coefs
