@@ -60,6 +60,25 @@ def test_refusals_name_the_parameter(part):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter", "what"),
+    [
+        ("KernelBank", "names", "ragged"),
+        ("precomputed.fit", "X", "ragged"),
+        ("banks.views", "kernels", "0D"),
+        ("RegularizationPathDisplay", "alphas", "1e308"),
+        ("calibrate", "groups", "ragged"),
+        ("MKLClassifier.fit", "X", "-1e308 inside"),
+        ("MKLRegressor.fit", "X", "times 1e300"),
+    ],
+)
+def test_rare_refusals_name_the_parameter(name, parameter, what):
+    (call,) = [call for call in calls() if call.name == name]
+    wrong = {**wrong_arguments.WRONG, **wrong_arguments.exchanged(call.good[parameter])}[what]
+    how, words = outcome(call, parameter, wrong)
+    assert how == "refused", f"{how}: {words}"
+
+
 def test_the_table_is_of_calls_that_work():
     for call in calls():
         parameter, value = next(iter(call.good.items()))

@@ -73,7 +73,7 @@ SECTIONS = [
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),
     ("Data", "The data sets of the papers, encoded once.", ["datasets"]),
-    ("Errors", "", ["InputError", "NotPSDError"]),
+    ("Errors and warnings", "", ["InputError", "NotPSDError", "KernelWarning"]),
 ]
 
 

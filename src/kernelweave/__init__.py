@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelweave import banks, datasets, inspection, kernels, learners, normalizers, plots, views
-    from kernelweave._checks import InputError, NotPSDError
+    from kernelweave._checks import InputError, KernelWarning, NotPSDError
     from kernelweave.assembly import KernelBank
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.gram.repair import repair_gram
@@ -47,6 +47,7 @@ _NAMES = {
     "KernelFamily": "solvers.families",
     "InputError": "_checks",
     "KernelBank": "assembly",
+    "KernelWarning": "_checks",
     "LpBall": "solvers.weight_sets",
     "MEBResult": "solvers.result",
     "MKLClassifier": "estimators",
@@ -87,6 +88,7 @@ __all__ = [
     "InputError",
     "KernelBank",
     "KernelFamily",
+    "KernelWarning",
     "LpBall",
     "MEBResult",
     "MKLClassifier",

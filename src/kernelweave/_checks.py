@@ -12,12 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._errors import InputError, NotPSDError, check_known
+from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_known
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, Whole, check_value, shown
 
 __all__ = [
     "Floats",
     "InputError",
+    "KernelWarning",
     "Labels",
     "NotPSDError",
     "RowWeights",
@@ -38,6 +39,7 @@ __all__ = [
     "check_targets",
     "check_vector",
     "check_weights",
+    "count_dimensions",
 ]
 
 
@@ -70,6 +72,14 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
     except Unfit as unfit:
         got = unfit.got or shown(values)
         raise InputError(f"`{name}` must be an array of real numbers, got {got}. {unfit.remedy}") from None
+
+
+def count_dimensions(values: Any) -> int:
+    """Number of dimensions of anything; -1 for rows of different lengths, which have none."""
+    try:
+        return int(np.ndim(values))
+    except ValueError:
+        return -1
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,11 @@ class Strengths(Rule):
             raise Unfit("", f"shape {values.shape}")
         if not (values > 0).all():
             raise Unfit("", f"{values[~(values > 0)][0]}")
+        if ((values > LARGEST_NUMBER) & (values < np.inf)).any():
+            raise Unfit(
+                f"Numbers above {LARGEST_NUMBER:g} overflow in products.",
+                f"{values[values < np.inf].max():g}",
+            )
         return values
 
     def words(self) -> str:
@@ -410,7 +425,7 @@ def as_names(names: Sequence[str] | None, number: int, what: str = "kernel") -> 
     """Return names of kernels or columns, default ``kernel 0``, ``kernel 1``, ...; check the number."""
     if names is None:
         return tuple(f"{what} {m}" for m in range(number))
-    if isinstance(names, str | bytes | Mapping) or np.ndim(names) != 1:
+    if isinstance(names, str | bytes | Mapping) or count_dimensions(names) != 1:
         raise InputError(f"`names` must be a list of texts, one per {what}, got {shown(names)}.")
     if len(names) != number:
         raise InputError(f"`names` must have one entry per {what} (n_{what}s={number}), got {len(names)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["InputError", "NotPSDError", "check_known"]
+__all__ = ["InputError", "KernelWarning", "NotPSDError", "check_known"]
 
 
 class InputError(ValueError):
@@ -14,6 +14,10 @@ class InputError(ValueError):
 
 class NotPSDError(InputError):
     """A precomputed kernel matrix that is not positive semidefinite."""
+
+
+class KernelWarning(UserWarning):
+    """A model of kernels that say nothing about new rows."""
 
 
 def check_known(name: str, known: Iterable[str], what: str) -> str:

@@ -8,13 +8,13 @@ that is the estimator's `normalize`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Text, checked, shown
+from kernelweave._parameters import Text, checked, listed, shown
 from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
 from kernelweave.views import as_table
 
@@ -221,12 +221,8 @@ def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEA
             f"Views are a dict from names to columns, with at least one view, got {shown(columns)}. Pass for "
             "example {'clinical': ['age', 'bmi']}."
         )
-    base = [kernels] if isinstance(kernels, Kernel) else kernels
-    if (
-        not isinstance(base, Iterable)
-        or not (base := list(base))
-        or not all(isinstance(k, Kernel) for k in base)
-    ):
+    base = [kernels] if isinstance(kernels, Kernel) else listed(kernels)
+    if not base or not all(isinstance(k, Kernel) for k in base):
         raise InputError(
             f"`kernels` must hold at least one kernel and nothing else, got {shown(kernels)}. Try [Linear()]."
         )

@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from kernelweave import banks, learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
-from kernelweave._checks import InputError, as_floats, check_finite, check_gram_stack, check_size
+from kernelweave._checks import (
+    InputError,
+    KernelWarning,
+    as_floats,
+    check_finite,
+    check_gram_stack,
+    check_size,
+    count_dimensions,
+)
 from kernelweave._parameters import Flag, Number, OneOf, check_values, checked, listed, shown
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import BankSource, KernelBank, Source, StackSource, TableSource, memory_budget
@@ -102,7 +110,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
     def _read_training(self, X: Any) -> Any:
         """Check training rows and remember their layout; return a Table, an index or a stack."""
         if self._is_precomputed():
-            if np.ndim(X) == 2:
+            if count_dimensions(X) == 2:
                 X = np.asarray(X)
                 if X.shape[0] != X.shape[1]:
                     raise InputError(
@@ -118,6 +126,7 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self._look_at(X, reset=True)
         self._encoder = TableEncoder(type(self).__name__, reorder=False)
         table = self._encoder.fit(X).transform(X)
+        check_size(table.values, "X")
         self.n_features_in_ = table.n_columns
         return table
 
@@ -470,6 +479,11 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 values = np.concatenate(found)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
         self._store_coef(source)
+        setup = solved[0].setup
+        self.uninformative_kernels_ = [
+            *((str(source.names[m]), "identity") for m in setup.identities),
+            *((str(source.names[m]), "constant") for m in setup.constants),
+        ]
         self._source = source
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
@@ -479,6 +493,31 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=8,
             )
+
+        self._remark_identities(solved, setup.identities)
+
+    def _remark_identities(self, solved: list[Solved], identities: NDArray[np.intp]) -> None:
+        """Warn where most of the weight is on kernels in which no training row resembles another."""
+        if not len(identities):
+            return
+        weights = np.concatenate([np.atleast_2d(s.result.weights) for s in solved])
+        total, own = weights.sum(axis=1), weights[:, identities].sum(axis=1)
+        if len(identities) < weights.shape[1] and not (own > 0.5 * total).any():
+            return
+        heaviest = identities[np.argsort(-weights[:, identities].max(axis=0), kind="stable")]
+        named = ", ".join(repr(str(self.kernel_names_[m])) for m in heaviest[:3])
+        more = f" and {len(heaviest) - 3} more" if len(heaviest) > 3 else ""
+        if len(identities) == weights.shape[1]:
+            found = "All kernels are the identity on the training rows"
+        else:
+            share = float((own[total > 0] / total[total > 0]).max())
+            found = f"{share:.0%} of the weight is on kernels that are the identity on the training rows"
+        warnings.warn(
+            f"{found}: {named}{more}. In them no row resembles another, so they say nothing about new rows. Leave them "
+            "out, or take a smaller gamma, for example 1 / (number of columns * their variance).",
+            KernelWarning,
+            stacklevel=9,
+        )
 
     def _store_bayes(self, task: Task, solved: list[Solved]) -> None:
         """Hook for regression."""
@@ -658,6 +697,10 @@ class MKLRegressor(RegressorMixin, _BaseMKL):
         `kernelweave.inspection.descent`.
     gram_ : str
         How the training kernels were held.
+    uninformative_kernels_ : list of (str, str)
+        Names of kernels that say nothing about new rows, each with "identity" (on the training rows, before
+        normalisation, no row resembles another) or "constant". `KernelWarning` tells of the first kind where most of
+        the weight is on it.
     alphas_, cv_results_, best_index_, best_score_
         Of the choice of alpha, when it was "auto"; see `MKLRegressorCV`.
     noise_variance_, prior_scale_ : arrays of shape (n_outputs,)

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, count_dimensions
 from kernelweave._parameters import Whole, check_value
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import Source, StackSource, TableSource
-from kernelweave.gram import Gram
+from kernelweave.gram import Gram, identities_and_constants
 from kernelweave.learners import Learner
 from kernelweave.learners import resolve as resolve_learner
 from kernelweave.learners.folds import deal
@@ -162,12 +162,23 @@ def rebuild_task(estimator: Any) -> Task:
 
 @dataclass(frozen=True)
 class Setup:
-    """A problem ready for a solver."""
+    """A problem ready for a solver.
+
+    Attributes
+    ----------
+    gram : Gram
+    normalizer : FittedNormalizer
+    y, intercept : arrays
+    identities, constants : arrays of int
+        Kernels that say nothing, before normalisation: see `identities_and_constants`.
+    """
 
     gram: Gram
     normalizer: FittedNormalizer
     y: Array
     intercept: Array
+    identities: Rows
+    constants: Rows
 
 
 @dataclass(frozen=True)
@@ -193,6 +204,7 @@ class Solved:
 def set_up(task: Task) -> list[Setup]:
     """Build the training stack once and normalise it for every problem."""
     raw = task.source.gram()
+    looks = identities_and_constants(raw)
     extra: dict[str, Any] = {}
     if task.extra is not None:
         extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
@@ -215,7 +227,7 @@ def set_up(task: Task) -> list[Setup]:
             intercept = np.average(target, axis=0, weights=task.sample_weight)
         else:
             intercept = np.zeros(target.shape[1])
-        setups.append(Setup(shared[1], shared[0], target - intercept, intercept))
+        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, *looks))
     return setups
 
 
@@ -475,10 +487,9 @@ def split_rows(cv: Any, y: NDArray[Any], *, classifier: bool, **params: Any) -> 
     """
     n_rows = len(y)
     groups = params.get("groups")
-    if groups is not None and np.shape(groups) != (n_rows,):
-        raise InputError(
-            f"`groups` must hold the group of every row, shape ({n_rows},), got shape {np.shape(groups)}."
-        )
+    shape: Any = np.shape(groups) if count_dimensions(groups) >= 0 else "rows of different lengths"
+    if groups is not None and shape != (n_rows,):
+        raise InputError(f"`groups` must hold the group of every row, shape ({n_rows},), got {shape}.")
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
     try:

@@ -14,6 +14,7 @@ form               what is kept                                    when it is ch
 from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.looks import identities_and_constants
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
@@ -30,5 +31,6 @@ __all__ = [
     "compress",
     "concatenate",
     "gram_from_stack",
+    "identities_and_constants",
     "repair_gram",
 ]

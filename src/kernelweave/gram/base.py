@@ -157,6 +157,10 @@ class Gram(ABC):
             sample_weight = as_floats(sample_weight, "sample_weight", (self.n_samples,))
         return self._trace(sample_weight)
 
+    def square_norm(self, kernel: int) -> float | None:
+        """Squared Frobenius norm of a kernel, or None where it is not to be had in one pass over what is held."""
+        return None
+
     # ---- what representations implement -----------------------------------------------------------
 
     @abstractmethod

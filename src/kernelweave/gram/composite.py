@@ -118,6 +118,9 @@ class CompositeGram(Gram):
             out[here] = part._panel(rows, inside)
         return out
 
+    def square_norm(self, kernel: int) -> float | None:
+        return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]))
+
     @property
     def ranks(self) -> Index:
         out = np.empty(self.n_kernels, dtype=np.int64)

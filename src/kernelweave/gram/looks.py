@@ -1,0 +1,70 @@
+"""Kernels that say nothing about the rows: the identity, where no row resembles another, and the constant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelweave.gram.base import Array, Gram, Index
+
+#: Mean over the rows of the squared cosines with all other rows, at most. A function of such a kernel is, on a new row
+#: like these, about a thousandth of what it is on the rows that it was trained on.
+ALONE = 1e-6
+
+#: Squared distance of a row to the first, as a share of its length, at most: a thousand times what rounding leaves.
+SAME = 1e-12
+
+#: Numbers of several kernels, or of one, that are looked at together.
+PIECE = 2**16
+
+
+def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
+    """Positions of the kernels that are diagonal on these rows, and of those that are constant.
+
+    One look at the diagonal and the first row of each kernel tells almost all apart; only a kernel whose first row is
+    nothing beside the diagonal is looked at as a whole. For a constant the two are enough: all rows are at distance
+    zero from the first. Rows that repeat each other resemble each other, so a kernel in which they do is no identity.
+    """
+    n = gram.n_samples
+    alone: list[int] = []
+    same: list[int] = []
+    step = max(1, PIECE // n) if n > 1 else gram.n_kernels + 1
+    ranks, residual = gram.ranks, gram.residual_trace
+    for first in range(0, gram.n_kernels if n > 1 else 0, step):
+        chunk = np.arange(first, min(first + step, gram.n_kernels))
+        diagonal = gram.diagonal_of(chunk)
+        largest, smallest = diagonal.max(axis=1), diagonal.min(axis=1)
+        # a diagonal of numbers above zero has full rank, which is held as a factor only where that is n
+        full = (smallest > 0) & ((ranks[chunk] < 0) | (ranks[chunk] >= n))
+        # distances to the first row are squares of differences of lengths at least
+        flat = (largest - smallest <= 4.0 * np.sqrt(SAME) * largest) & (residual[chunk] <= SAME * n * largest)
+        here = np.flatnonzero(full | flat)
+        if not len(here):
+            continue
+        chunk, diagonal, full, flat = chunk[here], diagonal[here], full[here], flat[here]
+        row, own = gram.panel(slice(0, 1), chunk)[:, 0], diagonal[:, :1]
+        near = (own + diagonal - 2.0 * row <= SAME * np.maximum(diagonal, own)).all(axis=1)
+        same.extend(chunk[near & flat])
+        # the first row without its own entry
+        row, rest = row[:, 1:], np.where(full[:, None], diagonal[:, 1:], 1.0)
+        squares = (row * row / rest).sum(axis=1) / np.where(full, own[:, 0], 1.0)
+        maybe = np.flatnonzero(full & (2.0 * squares <= ALONE * n))
+        alone.extend(int(chunk[k]) for k in maybe if _is_diagonal(gram, int(chunk[k]), diagonal[k]))
+    return np.array(alone, dtype=np.int64), np.array(same, dtype=np.int64)
+
+
+def _is_diagonal(gram: Gram, m: int, diagonal: Array) -> bool:
+    n, total = gram.n_samples, 0.0
+    squares = gram.square_norm(m) if diagonal.max() == diagonal.min() else None
+    if squares is not None:
+        return squares - float(diagonal @ diagonal) <= ALONE * n * float(diagonal[0]) ** 2
+    root = np.sqrt(diagonal)
+    step = max(1, PIECE // n)
+    for first in range(0, n, step):
+        panel = gram.panel(slice(first, min(first + step, n)), np.array([m]))[0]
+        width = len(panel)
+        cosines = np.square(panel / root[first : first + width, None] / root[first:])
+        square = cosines[:, :width]
+        total += float(square.sum() - square.trace()) + 2.0 * float(cosines[:, width:].sum())
+        if total > ALONE * n:
+            return False
+    return True

@@ -1,0 +1,93 @@
+"""Kernels that say nothing about new rows: found, kept on the model, and told of where they matter."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave.assembly import TableSource
+from kernelweave.gram import FactorGram, PackedGram, gram_from_stack, identities_and_constants
+from kernelweave.kernels import RBF, Constant, Linear
+from kernelweave.learners import RLS2, Uniform
+from kernelweave.views import as_table
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 300))
+    return X, np.where(X[:, :3].sum(axis=1) > 0, 1, -1)
+
+
+def looks(gram):
+    return [list(found) for found in identities_and_constants(gram)]
+
+
+def test_a_gaussian_that_is_too_narrow_is_named(wide):
+    X, y = wide
+    model = kw.MKLClassifier([RBF(gamma=0.1)], RLS2(alpha=1.0), standardize=True)
+    with pytest.warns(
+        kw.KernelWarning, match=r"All kernels are the identity.*'RBF\(gamma=0.1\) on all'.*gamma"
+    ):
+        model.fit(X, y)
+    assert model.uninformative_kernels_ == [("RBF(gamma=0.1) on all", "identity")]
+
+
+def test_a_gaussian_of_the_right_width_is_not(wide):
+    X, y = wide
+    model = kw.MKLClassifier([RBF(gamma=1 / 300), Linear()], RLS2(alpha=1.0), standardize=True).fit(X, y)
+    assert model.uninformative_kernels_ == []
+
+
+def test_most_of_the_weight_decides_whether_to_warn(wide):
+    X, y = wide
+    narrow = [RBF(gamma=g) for g in (0.1, 0.2, 0.3, 0.4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = kw.MKLClassifier([*narrow[:1], Linear(), RBF(gamma=1 / 300)], Uniform(), standardize=True)
+        few.fit(X, y)
+    assert few.uninformative_kernels_ == [("RBF(gamma=0.1) on all", "identity")]
+    with pytest.warns(kw.KernelWarning, match=r"80% of the weight is on.*0.1.*0.2.*0.3.* and 1 more\."):
+        kw.MKLClassifier([*narrow, Linear()], Uniform(), standardize=True).fit(X, y)
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "center", None])
+def test_a_constant_is_named_without_a_warning(wide, normalize):
+    X, y = wide
+    kernels = [Constant(2.0), Linear(), RBF(gamma=1e-16)]
+    model = kw.MKLClassifier(kernels, RLS2(alpha=1.0), normalize=normalize).fit(X, y)
+    assert [(name.split(" on")[0], kind) for name, kind in model.uninformative_kernels_] == [
+        (kernels[0].label.split(" on")[0], "constant"),
+        ("RBF(gamma=1e-16)", "constant"),
+    ]
+
+
+def test_every_form_gives_the_same_answer(rng):
+    n = 70  # more than the rows that are looked at together
+    B = rng.normal(size=(n, n))
+    far = np.eye(n)
+    far[60, 65] = far[65, 60] = 0.5  # beyond the rows that are looked at first
+    scale = np.diag(rng.uniform(0.1, 10.0, n))
+    near = np.ones((n, n)) + 1e-5 * B @ B.T
+    stack = np.stack([np.eye(n), far, scale, np.ones((n, n)), near, B @ B.T, 0.0 * B], axis=2)
+    expected = [[0, 2], [3, 6]]
+    assert looks(gram_from_stack(stack)) == expected
+    upper = np.triu_indices(n)
+    packed = PackedGram(np.ascontiguousarray(stack[upper].T), n)
+    assert looks(packed) == expected
+    assert looks(packed.take(np.array([6, 0, 1]))) == [[1], [0]]
+
+
+def test_factors_and_tiles(rng):
+    n = 30
+    rows = np.vstack([np.eye(n), np.ones((2, n)), rng.normal(size=(1, n))])
+    assert looks(FactorGram(rows, np.r_[0, n, n + 1, n + 2, n + 3])) == [[0], [1, 2]]
+    X = as_table(rng.normal(size=(40, 300)))
+    tiles = TableSource([RBF(gamma=0.1), RBF(gamma=1 / 300), Constant()], X, max_memory=1.0).gram()
+    assert "tiles" in tiles.describe()
+    assert looks(tiles) == [[0], [2]]
+
+
+def test_one_row_tells_nothing():
+    assert looks(gram_from_stack(np.ones((1, 1, 2)))) == [[], []]
