@@ -21,7 +21,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError, count_dimensions
-from kernelweave._parameters import Whole, check_value
+from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._threads import blas_threads_for
 from kernelweave.assembly import Source, StackSource, TableSource
 from kernelweave.gram import Gram, identities_and_constants
@@ -486,10 +486,11 @@ def split_rows(cv: Any, y: NDArray[Any], *, classifier: bool, **params: Any) -> 
         Metadata for the splitter, such as ``groups``.
     """
     n_rows = len(y)
-    groups = params.get("groups")
-    shape: Any = np.shape(groups) if count_dimensions(groups) >= 0 else "rows of different lengths"
-    if groups is not None and shape != (n_rows,):
-        raise InputError(f"`groups` must hold the group of every row, shape ({n_rows},), got {shape}.")
+    groups: Any = params.get("groups")
+    if groups is not None and (count_dimensions(groups) != 1 or len(groups) != n_rows):
+        raise InputError(
+            f"`groups` must hold the group of every row, shape ({n_rows},), got {shown(groups)}."
+        )
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
     try:
