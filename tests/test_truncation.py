@@ -5,7 +5,8 @@ import numpy as np
 from kernelweave.gram import FactorGram, compress, gram_from_stack
 from kernelweave.solvers.joint import Joint
 from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.weight_sets import Simplex
+from kernelweave.solvers.svm_mkl import solve_svm_mkl
+from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex
 from problems import rbf_stack, unit_trace
 
 
@@ -38,3 +39,15 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
         exact = scale * np.einsum("i,ijm,j->m", b, stack, b)
         assert (joint.forms(b) >= exact * (1 - 1e-12)).all()
         assert (joint.forms(b, np.array([2])) >= exact[2] * (1 - 1e-12)).all()
+    for weight_set, methods in (
+        (Simplex(), ("newton", "interior-point", "reduced-gradient", "cutting-plane")),
+        (CappedSimplex(0.4), ("newton", "interior-point", "closed-form")),
+        (LpBall(2), ("closed-form",)),
+    ):
+        best = solve_svm_mkl(stack, y, 1.0, weight_set, scale=scale, tol=1e-8)
+        for method in methods:
+            found = solve_svm_mkl(rough, y, 1.0, weight_set, scale=scale, method=method, max_iter=40)
+            assert found.dual <= best.primal
+            # what is left out cannot be made up for, and nothing else is left
+            assert not found.status.ok
+            assert best.primal * (1 - 1e-8) <= found.primal <= best.primal * (1 + found.rel_gap)

@@ -318,7 +318,8 @@ class _Part:
     def rel_gap(self, at: Point) -> float:
         """The relative gap if these were all kernels."""
         q = self.joint.forms(at.machine.dual_coef, self.kernels)
-        outer = self.joint.weight_set.support(q) - float(at.weights[self.kernels] @ q)
+        level = float(at.weights[self.kernels] @ q) - self.joint.left_out(at.weights, at.machine.dual_coef)
+        outer = self.joint.weight_set.support(q) - level
         return relative_gap(at.machine.primal, at.machine.own_gap + 0.5 * max(0.0, outer))
 
 
