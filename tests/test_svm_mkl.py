@@ -811,6 +811,16 @@ def test_the_reduced_gradient_does_not_stall(loss, rng):
     check(result, gram, pick(loss, y, t), 1.0, loss=loss, tol=1e-6)
 
 
+def test_cutting_planes_do_not_jump_from_corner_to_corner():
+    # with whole steps to the optimum of the cuts: a relative gap of 0.04 after 500 machines; here 108
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 30))
+    gram = X[:, None, :] * X[None, :, :]
+    y = np.where(X[:, 0] + X[:, 1] - X[:, 2] + 0.5 * rng.normal(size=60) > 0, 1.0, -1.0)
+    result = solve(gram, y, 100.0, method="cutting-plane", max_iter=250)
+    check(result, gram, y, 100.0, tol=1e-4)
+
+
 def test_the_closed_form_does_not_stick():
     # the alternation alone: a gap of 2.3e-4 after 500 rounds, because kernels lose their weight slowly
     rng = np.random.default_rng(10)

@@ -75,6 +75,10 @@ SLOW_ROUNDS = 50
 #: Share of equal weights in a warm start of the closed form. On eight C-paths over a capped simplex 0.3 took 0.5 to 1
 #: times the machines of cold starts, 0 up to 4 times.
 LIFT = 0.3
+#: Cutting planes step from the best point towards the optimum of the cuts: twice the share after a better point, half
+#: after a worse one, within these limits. With whole steps, 200 rows, 100 single columns and C = 100 had a relative gap
+#: of 15 after 500 machines and 28 s; so 1e-4 after 319 and 8 s.
+FIRST_STEP, SHORTEST_STEP = 0.5, 0.02
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
 NEGLIGIBLE = 1e-8
 
@@ -655,7 +659,7 @@ def _golden_section(
 def solve_by_cutting_planes(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
 ) -> MKLResult:
-    """Column generation: every machine gives a cut of J, a linear program gives the next weights."""
+    """Column generation: every machine gives a cut of J, a linear program gives the direction of the next weights."""
     from scipy.optimize import linprog
 
     weights = _start(joint, warm)
@@ -666,6 +670,7 @@ def solve_by_cutting_planes(
     best: Point | None = None
     lower = -math.inf  # best bound of the optimum, and the same less its rounding errors
     certain = -math.inf
+    step = FIRST_STEP
     errors: list[float] = []
     status = Status.MAX_ITER
     n_iter = 0
@@ -677,6 +682,9 @@ def solve_by_cutting_planes(
         at = Point(weights, machine)
         if best is None or machine.primal < best.machine.primal:
             best = at
+            step = min(2.0 * step, 1.0)
+        else:
+            step = max(0.5 * step, SHORTEST_STEP)
         level = float(weights @ q) - joint.left_out(weights, b)
         bound = machine.primal - machine.own_gap - 0.5 * max(0.0, float(q.max()) - level)
         errors.append(machine.rounding + float(joint.forms_error(b, q).max()))
@@ -715,7 +723,11 @@ def solve_by_cutting_planes(
         average /= average.sum()
         bound = float(average @ rewards) - 0.5 * float((average @ np.array(rows)).max())
         lower, certain = max(lower, bound), max(certain, bound - float(average @ errors))
-        weights = np.maximum(found.x[:m], 0.0)
+        target = np.maximum(found.x[:m], 0.0)
+        target /= target.sum()
+        # between the best point and that of the program, which jumps from corner to corner
+        weights = step * target + (1.0 - step) * best.weights
+        weights[(weights < NEGLIGIBLE) & (target == 0.0)] = 0.0
         weights /= weights.sum()
     assert best is not None
     warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
