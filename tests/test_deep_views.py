@@ -106,7 +106,8 @@ def test_weights_and_names_of_every_layer(three, two, outputs):
 
 def test_precomputed_kernels_are_refused_at_fit_and_a_bank_is_not():
     stack = np.stack([k(X) for k in BASE], axis=-1)
-    learner = MLMKL(C=5.0, max_iter=4)
+    # folds follow what the rows hold, which is another thing for a table than for a bank: a criterion without folds
+    learner = MLMKL(C=5.0, max_iter=4, criterion="training")
     with pytest.raises(kw.InputError, match=r"MLMKL needs k\(x, x\) of new rows.*KernelBank"):
         kw.MKLClassifier("precomputed", learner).fit(stack[:36, :36], TWO[:36])
     with pytest.raises(kw.InputError, match="TwoLayerMKL needs"):
@@ -306,13 +307,13 @@ def test_matrices_of_every_layer_follow_the_formulas(three):
         for K, expected in zip(found.kernels, by_hand(weights), strict=True):
             np.testing.assert_allclose(K, expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(found.target, THREE)
-        # and the last one is what the machine was trained on
+        # and the last one is what the machine was trained on; measured: 2e-8, where new rows take other sums
         decided = found.kernels[-1] @ three.dual_coef_[:, which] + three.intercept_[which]
-        np.testing.assert_allclose(decided, three.decision_function(X)[:, which], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(decided, three.decision_function(X)[:, which], rtol=1e-7, atol=1e-7)
     before = inspection.layer_grams(three, weights="initial")
     for K, expected in zip(before.kernels, by_hand([np.full(k, 1 / k) for k in (3, 2, 1)]), strict=True):
         np.testing.assert_allclose(K, expected, rtol=1e-9, atol=1e-12)
-    with pytest.raises(kw.InputError, match="Unknown weights 'final'"):
+    with pytest.raises(kw.InputError, match="must be 'learnt' or 'initial', got 'final'"):
         inspection.layer_grams(three, weights="final")
     with pytest.raises(kw.InputError, match="max_rows"):
         inspection.layer_grams(three, max_rows=1)
@@ -686,7 +687,7 @@ BAD = {
     "empty layer kernel": (["--layer-kernels", ";"], "`layer_kernels`: No kernel is named"),
     "not a layer": (["--layer-kernels", "laplacian"], "cannot be a layer"),
     "number of layers": (["--layer-kernels", "linear | linear"], "one list for each of the 1 layers"),
-    "share": (["--validation-fraction", "0.7"], "at most 0.5"),
+    "share": (["--validation-fraction", "0.7"], "<= 0.5"),
     "step": (["--eta", "0"], "eta"),
     "device": (["--device", "no-such-device"], "device"),
 }
