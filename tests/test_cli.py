@@ -551,7 +551,7 @@ BAD = {
     ),
     "step of another learner": (
         lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
-        "Unknown step 'adam'. Known: 'auto', 'newton', 'spectral', 'armijo'.",
+        "`step` must be 'auto', 'newton', 'spectral' or 'armijo', got 'adam'.",
     ),
     "class weights": (
         lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "0=x"],
