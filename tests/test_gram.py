@@ -236,7 +236,7 @@ def test_repair(similarities):
         gram_from_stack(similarities)
     with pytest.raises(kw.InputError, match="must be symmetric"):
         repair_gram(np.array([[1.0, 0.5], [0.0, 1.0]]))
-    with pytest.raises(kw.InputError, match="Unknown how 'drop'"):
+    with pytest.raises(kw.InputError, match="`how` must be 'clip' or 'shift', got 'drop'"):
         repair_gram(similarities, "drop")
 
 

@@ -129,6 +129,10 @@ PROTOCOL = {
     "factor": ({"weights": W}, {"weights": WEIGHTS}),
     "trace": ({"sample_weight": None}, {"sample_weight": PROBABILITIES}),
     "diagonal_of": ({"kernels": np.arange(2)}, {"kernels": INDICES}),
+    "square_norm": (
+        {"kernel": 1},
+        {"kernel": {"beyond": M, "negative": -1, "floats": 0.5, "text": "0", "none": None}},
+    ),
     "take": ({"kernels": np.arange(2)}, {"kernels": {**INDICES, "none": ROWS["none"]}}),
     "restrict": ({"rows": np.arange(4)}, {"rows": ROWS}),
     "rescale": ({"row_scale": np.ones((M, N))}, {"row_scale": SCALES}),
@@ -250,6 +254,7 @@ LOOPS = {
     "inspect": {"K": floats(n, n)},
     "mirror": {"K": floats(n, n)},
     "add_rows": {"K": floats(n, n), "w": floats(n), "g": floats(n)},
+    "long_product": {"K": floats(n, n), "w": floats(n), "out": floats(n)},
     "box_smo": {
         "K": np.eye(n),
         "ridge": floats(n),

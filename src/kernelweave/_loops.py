@@ -336,6 +336,7 @@ def _add_rows(K: Array, w: Array, g: Array) -> None:
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
 
 
+@_sized(K="nn", w="n", out="n")
 def _long_product(K: Array, w: Array, out: Array) -> None:
     rows = np.flatnonzero(w)
     sums = np.zeros(len(w), dtype=np.longdouble)

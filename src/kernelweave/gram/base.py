@@ -159,9 +159,12 @@ class Gram(ABC):
 
     def square_norm(self, kernel: int) -> float | None:
         """Squared Frobenius norm of a kernel, or None where it is not to be had in one pass over what is held."""
-        return None
+        return self._square_norm(int(as_index(np.array([kernel]), self.n_kernels, "kernel")[0]))
 
     # ---- what representations implement -----------------------------------------------------------
+
+    def _square_norm(self, kernel: int) -> float | None:
+        return None
 
     @abstractmethod
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array: ...

@@ -118,7 +118,7 @@ class CompositeGram(Gram):
             out[here] = part._panel(rows, inside)
         return out
 
-    def square_norm(self, kernel: int) -> float | None:
+    def _square_norm(self, kernel: int) -> float | None:
         return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]))
 
     @property
