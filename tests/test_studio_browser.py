@@ -743,6 +743,7 @@ def test_pages_fit_the_screen_and_everything_has_a_name(visit, width, scheme):
 def test_the_keyboard_reaches_everything(visit):
     here = visit()
     page = here.page
+    draft(page, {"target": "target"})
     here.open("/method")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
