@@ -110,6 +110,8 @@ def _conic(problem):
                 continue
             if problem.value is not None and np.isfinite(problem.value):
                 break
+    if problem.value is None:
+        raise cp.error.SolverError("no tolerance was within reach")
     return float(problem.value)
 
 
@@ -283,7 +285,12 @@ def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0,
 
 
 def rkl_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
-    """Optimal value of RKL from its dual: signed coefficients of the machine, and s times those of the ball."""
+    """Optimal value of RKL by CVXPY with Clarabel."""
+    return rkl_point_by_conic(gram, y, costs, loss, epsilon)[0]
+
+
+def rkl_point_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
+    """Optimal value of RKL from its dual, signed coefficients of the machine, and s times those of the ball."""
     import cvxpy as cp
 
     tube = loss == "epsilon-insensitive"
@@ -295,7 +302,10 @@ def rkl_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
     for m in range(stack.shape[2]):
         F = factor_of(stack[:, :, m])
         limits.append(cp.sum_squares(F @ b) + cp.quad_over_lin(F @ B, s) <= np.diag(stack[:, :, m]) @ B)
-    return _conic(cp.Problem(cp.Maximize(y @ b - epsilon * tube * cp.norm1(b) - 0.5 * s), limits))
+    value = _conic(cp.Problem(cp.Maximize(y @ b - epsilon * tube * cp.norm1(b) - 0.5 * s), limits))
+    if b.value is None:
+        raise cp.error.SolverError("the cone solver gave no point")
+    return value, b.value, B.value
 
 
 def exact_values(kind, gram, weights, y, t, costs, coef, intercept, epsilon=0.1):

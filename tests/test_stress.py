@@ -1,0 +1,72 @@
+"""A slice of ``make stress``: two thousand random problems, ordinary and hostile, judged in extended precision."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+import stress
+
+#: Problems in one test.
+MANY = 50
+
+pytestmark = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant <= np.finfo(float).nmant,
+    reason="extended precision is double precision on this machine",
+)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "first"),
+    [(False, first) for first in range(0, 1600, MANY)] + [(True, first) for first in range(0, 400, MANY)],
+)
+def test_every_certificate_is_true(hostile, first):
+    verdicts = [stress.run(number, hostile) for number in range(first, first + MANY)]
+    assert [(v.problem, v.complaints) for v in verdicts if v.complaints] == []
+
+
+def solved(solver):
+    """The first ordinary problem of a solver, its answer, and the value of that."""
+    number = next(k for k in range(1000) if stress.make(k, False).solver == solver)
+    problem = stress.make(number, False)
+    (found, value), *_ = stress.SOLVERS[solver](problem, problem.tol)
+    return problem, found, value
+
+
+@pytest.mark.parametrize("solver", ["rls2", "svc", "l2svc", "svr", "meb", "mkl", "rkl"])
+def test_the_judge_rejects_what_is_wrong(solver):
+    problem, found, value = solved(solver)
+    assert stress.judge(problem, found, value, value.primal) == []
+    off = 1e-3 * found.primal
+    wrong = {
+        "its own objective": replace(found, primal=found.primal + off, dual=found.dual + off),
+        "a gap that is no bound": replace(found, gap=-1.0),
+        "a bound above the optimum": replace(found, dual=found.primal + off),
+        "a gap above tol": replace(found, status=kw.Status.CONVERGED, gap=2e-6 * found.primal),
+        "nothing finite": replace(found, gap=float("nan")),
+    }
+    for what, result in wrong.items():
+        assert stress.judge(problem, result, value, value.primal), what
+    # the same certificate, when a better solution or only a worse bound is known
+    assert stress.judge(problem, found, value, value.primal - off)
+    loose = stress.Value(value.primal, value.dual - off, value.own)
+    assert stress.judge(problem, replace(found, status=kw.Status.CONVERGED), loose, value.primal)
+
+
+def test_kernels_of_the_problems_are_semidefinite_to_the_last_bit():
+    for number in range(40):
+        gram = stress.make(number, number % 2 == 1).gram
+        assert (gram == gram.transpose(1, 0, 2)).all()
+        for m in range(gram.shape[2]):
+            # a Schur complement in exact arithmetic: the same numbers as integers of any size
+            K = gram[:4, :4, m]
+            if not K.any():
+                continue
+            unit = np.abs(K[K != 0]).min()
+            size = 2.0 ** (np.floor(np.log2(unit)) - 52)
+            whole = [[int(entry / size) for entry in row] for row in K]
+            assert all(whole[i][j] * size == K[i, j] for i in range(4) for j in range(4))
+            for i in range(4):
+                for j in range(i):
+                    assert whole[i][i] * whole[j][j] >= whole[i][j] ** 2
