@@ -261,7 +261,7 @@ def test_what_cannot_be_drawn_is_said(regression, classes):
     path = plots.RegularizationPathDisplay.from_estimator
     with pytest.raises(kw.InputError, match=r"needs linear kernels.*linear_features"):
         path(regression, what="coef")
-    with pytest.raises(kw.InputError, match=r"Unknown what 'weigths'.*mean 'weights'"):
+    with pytest.raises(kw.InputError, match=r"what. must be 'weights'.*mean 'weights'"):
         path(regression, what="weigths")
     with pytest.raises(kw.InputError, match=r"Unknown x 'time'.*'alpha', 'df'"):
         path(regression, x="time")

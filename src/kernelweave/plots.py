@@ -145,7 +145,8 @@ class _Bars:
             title = f"{title}  ({len(values) - shown} more kernels hold {share:.0%})".strip()
         self.ax_.set_title(title, loc="left", fontsize="medium")
         if len(self.outputs) > 1:
-            self.ax_.legend(frameon=False)
+            # the longest bars are on top
+            self.ax_.legend(frameon=False, loc="lower right")
         _plain(self.ax_)
         return self
 
@@ -443,7 +444,7 @@ class CVCurveDisplay:
         self.ax_.set_xlabel("alpha")
         self.ax_.set_ylabel(self.ylabel)
         self.ax_.set_title(name or "", loc="left", fontsize="medium")
-        self.ax_.legend(frameon=False, fontsize="small")
+        self.ax_.legend(frameon=False, fontsize="small", loc="lower center")
         _plain(self.ax_)
         return self
 

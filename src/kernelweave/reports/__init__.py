@@ -204,7 +204,7 @@ def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
         ax.plot(x, y, label=f"{name} ({area:.3f})", color=COLORS[k % len(COLORS)], drawstyle=drawn)
     ax.set_xlabel("false positive rate" if kind == "roc" else "recall")
     ax.set_ylabel("true positive rate" if kind == "roc" else "precision")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="lower right" if kind == "roc" else "lower left")
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -225,7 +225,7 @@ def _convergence_figure(model: Any, histories: list[Any]) -> Any:
     ax.set_xlabel("iteration")
     ax.set_ylabel("relative gap")
     if any(names):
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small", loc="upper right")
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 
