@@ -263,7 +263,7 @@ def test_what_cannot_be_drawn_is_said(regression, classes):
         path(regression, what="coef")
     with pytest.raises(kw.InputError, match=r"what. must be 'weights'.*mean 'weights'"):
         path(regression, what="weigths")
-    with pytest.raises(kw.InputError, match=r"Unknown x 'time'.*'alpha', 'df'"):
+    with pytest.raises(kw.InputError, match=r"must be 'alpha' or 'df', got 'time'"):
         path(regression, x="time")
     with pytest.raises(kw.InputError, match=r"Unknown output 'd'.*Known: 'a', 'b', 'c'"):
         path(classes, output="d")
