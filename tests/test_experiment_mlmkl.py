@@ -15,6 +15,7 @@ from kernelweave.experiments.store import Store
 
 pd = pytest.importorskip("pandas")
 mlmkl = pytest.importorskip("kernelweave.experiments.mlmkl")
+mlmkl_grid = pytest.importorskip("kernelweave.experiments.mlmkl_grid")
 mlmkl_tables = pytest.importorskip("kernelweave.experiments.mlmkl_tables")
 
 #: The published table of two methods' quantiles at 5 %, q / sqrt(2) for 2 to 10 methods (Demsar 2006, table 5).
@@ -95,7 +96,7 @@ def test_printed_ranks_come_from_the_printed_table():
 def test_printed_table_as_audited():
     """A third layer improves ten of the twelve sets; where it does, by 0.89 (MLMKL) and 0.34 (DMKL) on average."""
     printed = mlmkl_tables.PRINTED
-    assert list(printed) == list(mlmkl.TRAINING)
+    assert list(printed) == list(mlmkl_grid.TRAINING)
     for family, mean, largest in (("mlmkl", 0.89, 3.41), ("dmkl", 0.34, 1.36)):
         gain = np.array([row[f"{family}-3"][0] - row[f"{family}-2"][0] for row in printed.values()])
         assert (gain > 0).sum() == 10
@@ -123,7 +124,7 @@ def test_data_sets_have_the_shapes_of_table_1():
     for name, count in columns.items():
         X, y = mlmkl.table(name)
         assert X.shape[1] == count
-        assert len(y) - mlmkl.TRAINING[name] == tests[name]
+        assert len(y) - mlmkl_grid.TRAINING[name] == tests[name]
         assert set(y) == {-1.0, 1.0}
     X, _ = mlmkl.table("tictactoe")
     assert set(np.unique(X)) == {0.0, 1.0, 2.0}
@@ -160,7 +161,7 @@ def test_decision_values_are_those_of_the_estimator(method, rng, monkeypatch):
     X, y, train, test = small_problem(rng)
     split = mlmkl.make_split(X, y, train, test, 0)
     part = split.outer()
-    learner = mlmkl.make_learner(method, "tuned", 0.1, mlmkl.MLMKLOptions(), len(train))
+    learner = mlmkl.make_learner(method, "tuned", 0.1, mlmkl_grid.MLMKLOptions(), len(train))
     if method == "l2mkl":
         learner.tol = 1e-8
     elif method != "uniform-3":
@@ -181,14 +182,14 @@ def test_decision_values_are_those_of_the_estimator(method, rng, monkeypatch):
 @pytest.mark.parametrize("method", ["average", "mlmkl-2", "mlmkl-literal-2", "dmkl-1", "2lmkl", "rbf"])
 def test_choices_never_see_test_rows(method, rng):
     X, y, train, test = small_problem(rng)
-    options = mlmkl.MLMKLOptions(etas=(1.0, 0.01), Cs=(0.1, 10.0), steps=4)
+    options = mlmkl_grid.MLMKLOptions(etas=(1.0, 0.01), Cs=(0.1, 10.0), steps=4)
     other_X, other_y = X.copy(), y.copy()
     other_X[test] = rng.normal(size=(len(test), 3)) * 5.0
     other_y[test] = -y[test]
     one, two = mlmkl.make_split(X, y, train, test, 0), mlmkl.make_split(other_X, other_y, train, test, 0)
     ways = {"literal": mlmkl.run_literal, "tuned": mlmkl.run_tuned}
     for protocol, run in ways.items():
-        if not mlmkl.belongs(method, protocol):
+        if not mlmkl_grid.belongs(method, protocol):
             continue
         if method == "rbf":
             first, second = mlmkl.run_rbf(one, options), mlmkl.run_rbf(two, options)
@@ -202,14 +203,14 @@ def test_choices_never_see_test_rows(method, rng):
 
 
 def test_best_takes_the_smaller_loss_among_equals():
-    assert mlmkl.best(np.array([70.0, 75.0, 75.0]), np.array([0.1, 0.6, 0.5])) == 2
-    assert mlmkl.best(np.array([np.nan, 60.0]), np.array([np.nan, 0.9])) == 1
+    assert mlmkl_grid.best(np.array([70.0, 75.0, 75.0]), np.array([0.1, 0.6, 0.5])) == 2
+    assert mlmkl_grid.best(np.array([np.nan, 60.0]), np.array([np.nan, 0.9])) == 1
 
 
 def test_steps_that_break_are_never_chosen(rng, monkeypatch):
     X, y, train, test = small_problem(rng)
     split = mlmkl.make_split(X, y, train, test, 0)
-    options = mlmkl.MLMKLOptions(etas=(1.0, 0.01), steps=3)
+    options = mlmkl_grid.MLMKLOptions(etas=(1.0, 0.01), steps=3)
     fit = mlmkl.fit
 
     def breaking(learner, part, Cs):
@@ -233,7 +234,9 @@ def test_steps_that_break_are_never_chosen(rng, monkeypatch):
 
 SETS = ("postoperative", "sonar")
 METHODS = (
-    tuple(mlmkl.LABELS) if HAS_EXTENSION else ("l2mkl", "average", "mlmkl-1", "mlmkl-2", "mlmkl-3", "rbf")
+    tuple(mlmkl_grid.LABELS)
+    if HAS_EXTENSION
+    else ("l2mkl", "average", "mlmkl-1", "mlmkl-2", "mlmkl-3", "rbf")
 )
 
 
@@ -287,7 +290,7 @@ def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(small):
         assert found == pytest.approx(best, abs=1e-3)
         # numbers of layers
         depths = mlmkl_tables.DEPTHS["mlmkl-best"]
-        for protocol in mlmkl.PROTOCOLS:
+        for protocol in mlmkl_grid.PROTOCOLS:
             single = [results.loc[(f"{protocol}, optimistic", name, m), "accuracy"] for m in depths]
             found = results.loc[(f"{protocol}, optimistic", name, "mlmkl-best"), "accuracy"]
             assert found == pytest.approx(max(single), abs=1e-3)

@@ -331,7 +331,7 @@ def rkl_scales(tables: Tables) -> dict[str, str]:
 
 
 def relax(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rls2_relax import LABELS
+    from kernelweave.experiments.rls2_relax_grid import LABELS
 
     results, tests = tables["results"], tables["tests"]
     shown = ["one", "two", "one, squares", "two, squares", "alternating", "one, test", "two, test"]
@@ -399,7 +399,7 @@ SOURCES = {
 
 
 def mlmkl(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.mlmkl import PAPER, TRAINING
+    from kernelweave.experiments.mlmkl_grid import PAPER, TRAINING
     from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED, SELECTIONS
 
     results = tables["results"].set_index(["selection", "dataset", "method"])
@@ -579,7 +579,7 @@ def _mlmkl_steps(steps: pd.DataFrame) -> dict[str, str]:
 
 def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
     """Versions of one data set beside each other."""
-    from kernelweave.experiments.mlmkl import VERSIONS
+    from kernelweave.experiments.mlmkl_grid import VERSIONS
     from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED
 
     columns = ["sksvm", "l2mkl", "sm1mkl", "dmkl-3", "mlmkl-3"]

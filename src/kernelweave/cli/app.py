@@ -396,15 +396,3 @@ def studio(
         upload=max_upload * 1_000_000,
         at_once=at_once,
     )
-
-
-def load_model(name: str) -> Any:
-    """Read the model of a run folder or a file."""
-    from kernelweave.persistence import load
-
-    source = Path(name)
-    if source.is_dir():
-        source = source / "model.skops"
-    if not source.exists():
-        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
-    return load(source)

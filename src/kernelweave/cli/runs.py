@@ -215,6 +215,18 @@ def _plain(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[:60]
 
 
+def load_model(name: str) -> Any:
+    """Read the model of a run folder or a file."""
+    from kernelweave.persistence import load
+
+    source = Path(name)
+    if source.is_dir():
+        source = source / "model.skops"
+    if not source.exists():
+        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
+    return load(source)
+
+
 def read_new(console: Any, model_path: str, model: Any, path: str, join: str, key: str) -> tuple[Any, Any]:
     """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
     source = Path(model_path)
@@ -232,8 +244,6 @@ def read_new(console: Any, model_path: str, model: Any, path: str, join: str, ke
 
 def run_predict(model_path: str, path: str, out: str, *, join: str, key: str, std: bool) -> None:
     """The `predict` command."""
-    from kernelweave.cli.app import load_model
-
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
@@ -250,8 +260,6 @@ def run_predict(model_path: str, path: str, out: str, *, join: str, key: str, st
 
 def run_evaluate(model_path: str, path: str, target: str, out: str, *, join: str, key: str) -> None:
     """The `evaluate` command."""
-    from kernelweave.cli.app import load_model
-
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)

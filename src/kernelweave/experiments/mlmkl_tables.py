@@ -10,13 +10,20 @@ import numpy as np
 import pandas as pd
 
 from kernelweave.experiments.base import Cell, Result
-from kernelweave.experiments.mlmkl import LABELS, PAPER, STEPPED, TRAINING, VERSIONS, best, parts
+from kernelweave.experiments.mlmkl_grid import (
+    LABELS,
+    PAPER,
+    STEPPED,
+    TRAINING,
+    VERSIONS,
+    MLMKLOptions,
+    best,
+    parts,
+)
 from kernelweave.experiments.ranks import average_ranks, critical_difference_figure, rank, signed_rank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from kernelweave.experiments.mlmkl import MLMKLOptions
 
 Rows = list[tuple[Cell, Result]]
 

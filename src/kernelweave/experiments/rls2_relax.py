@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import datasets
-from kernelweave._errors import InputError, check_known
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import Cell, Experiment, Result
+from kernelweave.experiments.rls2_relax_grid import RelaxOptions
 from kernelweave.experiments.rls2_uci import (
     INNER_TOL,
-    PAPER,
     Problem,
     Rows,
     decision_values,
@@ -33,73 +31,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Array = NDArray[np.float64]
-
-METHODS = ("exact", "alternating")
-#: What is compared: columns of `results`.
-LABELS = {
-    "one": "one strength",
-    "two": "two strengths",
-    "one, squares": "one, by squared error",
-    "two, squares": "two, by squared error",
-    "alternating": "Algorithm 1",
-    "one, test": "one, by test score",
-    "two, test": "two, by test score",
-}
-
-
-@dataclass(frozen=True)
-class RelaxOptions(Options):
-    """Settings.
-
-    Attributes
-    ----------
-    datasets : tuple of str
-    ratios : tuple of float
-        Shares of the rows for training.
-    splits : int
-        Random splits of each data set and ratio, those of ``rls2-uci``.
-    methods : tuple of str
-        ``exact``: certified weights at every strength, with the ridge at every strength; ``alternating``: Algorithm 1
-        with its residual rule, on regressions, where it is better than the exact solution.
-    n_alphas : int
-        Strengths, log-spaced from `largest` to `smallest`; the same for weights and ridge.
-    largest, smallest : float
-    tol : float
-        Relative gap of the weights.
-    folds : int
-        Inner folds that choose.
-    """
-
-    datasets: tuple[str, ...] = PAPER
-    ratios: tuple[float, ...] = (0.7,)
-    splits: int = 10
-    methods: tuple[str, ...] = METHODS
-    n_alphas: int = 30
-    largest: float = 1e2
-    smallest: float = 1e-6
-    tol: float = 1e-6
-    folds: int = 5
-
-    @property
-    def alphas(self) -> Array:
-        """Strengths, descending."""
-        return np.geomspace(self.largest, self.smallest, self.n_alphas)
-
-    def check(self) -> None:
-        """Raise for settings that make no sense."""
-        super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rls2"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, METHODS, "method")
-        if not all(0 < ratio < 1 for ratio in self.ratios):
-            raise InputError(f"`ratios` must lie between 0 and 1, got {list(self.ratios)}.")
-        if self.folds < 2:
-            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
-        if not 0 < self.smallest < self.largest:
-            raise InputError(
-                f"`largest` must be above `smallest` > 0, got {self.largest} and {self.smallest}."
-            )
 
 
 def exact_path(p: Problem, rows: Rows, alphas: Array, tol: float) -> PathResult:

@@ -10,12 +10,10 @@ import pandas as pd
 
 from kernelweave.experiments.base import Cell, Result
 from kernelweave.experiments.ranks import signed_rank
-from kernelweave.experiments.rls2_relax import LABELS
+from kernelweave.experiments.rls2_relax_grid import LABELS, RelaxOptions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from kernelweave.experiments.rls2_relax import RelaxOptions
 
 Rows = list[tuple[Cell, Result]]
 #: Left against right, over sets.

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import banks, datasets
-from kernelweave._errors import InputError, check_known
 from kernelweave.assembly import TableSource
 from kernelweave.experiments import baselines
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import Cell, Experiment, Result
+from kernelweave.experiments.rls2_uci_grid import UCIOptions
 from kernelweave.gram import Gram
 from kernelweave.solvers.path import rls2_path
 from kernelweave.solvers.result import PathResult
@@ -28,70 +28,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: The ten tables, in the versions whose numbers of kernels are those of the paper (servo: as near as it gets).
-PAPER = (
-    "autompg", "cpu_with_erp", "servo", "housing", "heart",
-    "liver", "pima", "ionosphere", "wpbc_with_id", "sonar",
-)  # fmt: skip
-#: The same without the leak of the target (cpu) and without the patient number (wpbc).
-SOUND = ("cpu", "wpbc")
 #: Relative gap of the paths of the inner folds, which are only scored.
 INNER_TOL = 1e-5
-
-
-@dataclass(frozen=True)
-class UCIOptions(Options):
-    """Settings.
-
-    Attributes
-    ----------
-    datasets : tuple of str
-    ratios : tuple of float
-        Shares of the rows for training.
-    splits : int
-        Random splits of each data set and ratio.
-    methods : tuple of str
-        ``rls2`` (certified), ``rls2-alternating`` (the paper's Algorithm 1 with its residual rule), ``average``,
-        ``rbf``, ``forest``, ``boosting``.
-    n_alphas : int
-        Strengths, log-spaced from `largest` to `smallest`.
-    largest, smallest : float
-    tol : float
-        Relative gap of every solution.
-    folds : int
-        Inner folds for the honest choice.
-    """
-
-    datasets: tuple[str, ...] = (*PAPER, *SOUND)
-    ratios: tuple[float, ...] = (0.6, 0.7)
-    splits: int = 100
-    methods: tuple[str, ...] = ("rls2", "rls2-alternating", "average", "rbf", "forest", "boosting")
-    n_alphas: int = 30
-    largest: float = 1e2
-    smallest: float = 1e-6
-    tol: float = 1e-6
-    folds: int = 5
-
-    @property
-    def alphas(self) -> Array:
-        """Strengths, descending."""
-        return np.geomspace(self.largest, self.smallest, self.n_alphas)
-
-    def check(self) -> None:
-        """Raise for settings that make no sense."""
-        super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rls2"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, METHODS, "method")
-        if not all(0 < ratio < 1 for ratio in self.ratios):
-            raise InputError(f"`ratios` must lie between 0 and 1, got {list(self.ratios)}.")
-        if self.folds < 2:
-            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
-        if not 0 < self.smallest < self.largest:
-            raise InputError(
-                f"`largest` must be above `smallest` > 0, got {self.largest} and {self.smallest}."
-            )
 
 
 @dataclass(frozen=True)

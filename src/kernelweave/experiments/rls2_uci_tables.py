@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from kernelweave.experiments.base import Cell, Result
+from kernelweave.experiments.rls2_uci_grid import UCIOptions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from kernelweave.experiments.rls2_uci import UCIOptions
 
 Rows = list[tuple[Cell, Result]]
 #: The split ratio of the paper's figures.
