@@ -155,6 +155,19 @@ def test_unknown_names_and_settings():
             uci.with_values(**given)
 
 
+@pytest.mark.parametrize("name", list(experiments.EXPERIMENTS))
+def test_every_setting_that_names_things_knows_them(name):
+    options = experiments.get(name).defaults
+    options.check()
+    named = [key for key, value in options.as_dict().items() if value and isinstance(value, list)]
+    for key in [k for k in named if isinstance(options.as_dict()[k][0], str)]:
+        with pytest.raises(InputError, match=r"Unknown .* 'nothing'"):
+            options.with_values(**{key: (*getattr(options, key), "nothing")})
+    if hasattr(options, "folds"):
+        with pytest.raises(InputError, match="`folds` must be at least 2"):
+            options.with_values(folds=1)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_killed_runs_resume_to_the_same_table(tmp_path):

@@ -7,9 +7,12 @@ here is the name for ``kernelweave reproduce``.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kernelweave._errors import check_known
-from kernelweave.experiments.base import Experiment
+
+if TYPE_CHECKING:
+    from kernelweave.experiments.base import Experiment
 
 #: name -> (module, class)
 EXPERIMENTS = {

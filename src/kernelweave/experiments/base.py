@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kernelweave import datasets
 from kernelweave._errors import InputError, check_known
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 #: Coordinates of one computation, for example data set, split and method.
 Cell = dict[str, str | int | float]
+#: What an unknown data set is called in messages.
+DATA_SET = "data set of this experiment"
+#: Setting -> what its entries must be among, and what one of them is called.
+Choices = dict[str, tuple[Collection[str], str]]
 #: What a cell gives: numbers, texts and lists of them, ready for JSON.
 Result = dict[str, Any]
 
@@ -29,6 +34,9 @@ class Options:
     seed : int
         Of every random number.
     """
+
+    #: The paper whose data sets are known, see `kernelweave.datasets.names`; empty where there is another list.
+    protocol: ClassVar[str] = ""
 
     seed: int = 0
 
@@ -46,6 +54,10 @@ class Options:
         out.check()
         return out
 
+    def choices(self) -> Choices:
+        """Settings whose entries have names that are known."""
+        return {"datasets": (datasets.names(self.protocol), DATA_SET)} if self.protocol else {}
+
     def check(self) -> None:
         """Raise for settings that make no sense."""
         for f in fields(self):
@@ -54,8 +66,12 @@ class Options:
                 raise InputError(f"`{f.name}` must name at least one, got none.")
             if isinstance(value, bool) or not isinstance(value, int) or f.name == "seed":
                 continue
-            if value < 1:
-                raise InputError(f"`{f.name}` must be at least 1, got {value}.")
+            least = 2 if f.name == "folds" else 1
+            if value < least:
+                raise InputError(f"`{f.name}` must be at least {least}, got {value}.")
+        for setting, (known, what) in self.choices().items():
+            for name in getattr(self, setting):
+                check_known(name, known, what)
 
 
 class Experiment(ABC):
@@ -75,8 +91,15 @@ class Experiment(ABC):
         """All cells, those that share data next to each other."""
 
     def prepare(self, options: Any) -> list[str]:
-        """Fetch what the cells need, or raise, before anything is computed; lines that say what was found."""
-        return []
+        """Fetch what the cells need, or raise, before anything is computed; lines that say what was found.
+
+        Here: every data set of the options, encoded as in their paper; nothing where no paper is named.
+        """
+        if not options.protocol:
+            return []
+        return [
+            repr(datasets.load(name, protocol=options.protocol, progress=True)) for name in options.datasets
+        ]
 
     @abstractmethod
     def run(self, cell: Cell, options: Any) -> Result:

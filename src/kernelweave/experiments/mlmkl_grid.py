@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._errors import InputError, check_known
-from kernelweave.experiments.base import Options
+from kernelweave._errors import InputError
+from kernelweave.experiments.base import DATA_SET, Choices, Options
 
 Array = NDArray[np.float64]
 
@@ -84,15 +84,17 @@ class MLMKLOptions(Options):
     Cs: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0)
     steps: int = 50
 
+    def choices(self) -> Choices:
+        """Data sets of the paper, methods and protocols."""
+        return {
+            "datasets": (DATASETS, DATA_SET),
+            "methods": (LABELS, "method"),
+            "protocols": (PROTOCOLS, "protocol"),
+        }
+
     def check(self) -> None:
         """Raise for settings that make no sense."""
         super().check()
-        for name in self.datasets:
-            check_known(name, DATASETS, "data set of this experiment")
-        for name in self.methods:
-            check_known(name, LABELS, "method")
-        for name in self.protocols:
-            check_known(name, PROTOCOLS, "protocol")
         if not any(belongs(m, p) for m in self.methods for p in self.protocols):
             raise InputError(
                 f"None of the methods {', '.join(self.methods)} takes part in the protocol "

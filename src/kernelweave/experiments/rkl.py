@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import banks, datasets, learners
-from kernelweave._errors import InputError, check_known
 from kernelweave.assembly import TableSource
 from kernelweave.experiments import baselines
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.ranks import signed_rank
 from kernelweave.gram import Gram
 from kernelweave.learners.margin import MarginLearner, MarginResult
@@ -119,23 +118,17 @@ class RKLOptions(Options):
         Repetitions of the folds with other seeds; the paper has one.
     """
 
+    protocol = "rkl"
+
     datasets: tuple[str, ...] = (*PRINTED, *VERSIONS)
     methods: tuple[str, ...] = (*LEARNERS, "rbf")
     protocols: tuple[str, ...] = ("literal", "fair")
     folds: int = 5
     splits: int = 1
 
-    def check(self) -> None:
-        """Raise for settings that make no sense."""
-        super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rkl"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, LABELS, "method")
-        for name in self.protocols:
-            check_known(name, GRIDS, "protocol")
-        if self.folds < 2:
-            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
+    def choices(self) -> Choices:
+        """Data sets, methods and protocols."""
+        return super().choices() | {"methods": (LABELS, "method"), "protocols": (GRIDS, "protocol")}
 
 
 @lru_cache(maxsize=1)
@@ -252,10 +245,6 @@ class RKLTable(Experiment):
     title = "RKL and what it is compared with, Table 1"
     defaults = RKLOptions()
     published = ("results", "tests")
-
-    def prepare(self, options: RKLOptions) -> list[str]:
-        """Load every data set once."""
-        return [repr(datasets.load(name, protocol="rkl", progress=True)) for name in options.datasets]
 
     def cells(self, options: RKLOptions) -> list[Cell]:
         """Data sets outermost; the tuned RBF does not depend on the protocol and is computed for the first."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave import datasets
-from kernelweave._errors import InputError, check_known
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave._errors import InputError
+from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.rkl import PRINTED, problem
 from kernelweave.solvers.radius import solve_rkl
 
@@ -46,18 +45,20 @@ class ConvergenceOptions(Options):
         Accepted steps of the projected gradients.
     """
 
+    protocol = "rkl"
+
     datasets: tuple[str, ...] = tuple(PRINTED)
     steps: tuple[str, ...] = tuple(TOLERANCES)
     C: float = 10.0
     max_iter: int = 500
 
+    def choices(self) -> Choices:
+        """Data sets and steps."""
+        return super().choices() | {"steps": (TOLERANCES, "step")}
+
     def check(self) -> None:
         """Raise for settings that make no sense."""
         super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rkl"), "data set of this experiment")
-        for name in self.steps:
-            check_known(name, TOLERANCES, "step")
         if not self.C > 0:
             raise InputError(f"`C` must be positive, got {self.C}.")
 
@@ -69,10 +70,6 @@ class RKLConvergence(Experiment):
     title = "Machines that RKL needs, by step"
     defaults = ConvergenceOptions()
     published = ("counts", "curves")
-
-    def prepare(self, options: ConvergenceOptions) -> list[str]:
-        """Load every data set once."""
-        return [repr(datasets.load(name, protocol="rkl", progress=True)) for name in options.datasets]
 
     def cells(self, options: ConvergenceOptions) -> list[Cell]:
         """Data sets outermost."""

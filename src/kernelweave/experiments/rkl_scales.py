@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave import datasets, learners
+from kernelweave import learners
 from kernelweave._errors import check_known
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.rkl import GRIDS, INNER, LABELS, PRINTED, make_folds, problem
 from kernelweave.gram import Gram
 from kernelweave.learners.margin import MarginLearner
@@ -53,18 +53,20 @@ class ScalesOptions(Options):
         Of the five stratified test folds, how many are used.
     """
 
+    protocol = "rkl"
+
     datasets: tuple[str, ...] = SETS
     methods: tuple[str, ...] = tuple(METHODS)
     draws: int = 5
     splits: int = 1
 
+    def choices(self) -> Choices:
+        """Data sets and methods."""
+        return super().choices() | {"methods": (METHODS, "method")}
+
     def check(self) -> None:
         """Raise for settings that make no sense."""
         super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rkl"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, METHODS, "method")
         for split in range(self.splits):
             check_known(str(split), [str(k) for k in range(5)], "test fold")
 
@@ -107,10 +109,6 @@ class Scales(Experiment):
     title = "RKL and others with kernels on scales of their own"
     defaults = ScalesOptions()
     published = ("results", "draws")
-
-    def prepare(self, options: ScalesOptions) -> list[str]:
-        """Load every data set once."""
-        return [repr(datasets.load(name, protocol="rkl", progress=True)) for name in options.datasets]
 
     def cells(self, options: ScalesOptions) -> list[Cell]:
         """Data sets outermost, so that their kernels are computed once."""

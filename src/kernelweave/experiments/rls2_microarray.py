@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import datasets
-from kernelweave._errors import InputError, check_known
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import DATA_SET, Cell, Choices, Experiment, Options, Result
 from kernelweave.gram import FactorGram
 from kernelweave.normalizers import WithinClass
 from kernelweave.solvers.path import make_alphas, rls2_path
@@ -60,15 +59,9 @@ class MicroarrayOptions(Options):
     depth: float = 1e-5
     tol: float = 1e-6
 
-    def check(self) -> None:
-        """Raise for settings that make no sense."""
-        super().check()
-        for name in self.datasets:
-            check_known(name, ("srbct", "nci60", "14cancer"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, METHODS, "method")
-        if self.folds < 2:
-            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
+    def choices(self) -> Choices:
+        """The three tables, and methods."""
+        return {"datasets": (("srbct", "nci60", "14cancer"), DATA_SET), "methods": (METHODS, "method")}
 
 
 @lru_cache(maxsize=1)

@@ -54,8 +54,8 @@ class ProstateOptions(Options):
     def check(self) -> None:
         """Raise for settings that make no sense."""
         super().check()
-        if not 2 <= self.folds <= 60:
-            raise InputError(f"`folds` must be from 2 to 60, got {self.folds}.")
+        if self.folds > 60:
+            raise InputError(f"`folds` must be at most 60, got {self.folds}.")
 
 
 # ---- the methods of Table 1 -----------------------------------------------------------------------

@@ -138,10 +138,6 @@ class Relax(Experiment):
     defaults = RelaxOptions()
     published = ("results", "tests", "surface")
 
-    def prepare(self, options: RelaxOptions) -> list[str]:
-        """Load every data set once."""
-        return [repr(datasets.load(name, protocol="rls2", progress=True)) for name in options.datasets]
-
     def cells(self, options: RelaxOptions) -> list[Cell]:
         """Data sets outermost, so that their kernels are computed once."""
         return [

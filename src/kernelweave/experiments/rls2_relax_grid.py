@@ -22,25 +22,13 @@ LABELS = {
 
 @dataclass(frozen=True)
 class RelaxOptions(UCIOptions):
-    """Settings.
+    """Settings: those of `UCIOptions`, with the same strengths for weights and ridge, on the same splits.
 
     Attributes
     ----------
-    datasets : tuple of str
-    ratios : tuple of float
-        Shares of the rows for training.
-    splits : int
-        Random splits of each data set and ratio, those of ``rls2-uci``.
     methods : tuple of str
         ``exact``: certified weights at every strength, with the ridge at every strength; ``alternating``: Algorithm 1
         with its residual rule, on regressions, where it is better than the exact solution.
-    n_alphas : int
-        Strengths, log-spaced from `largest` to `smallest`; the same for weights and ridge.
-    largest, smallest : float
-    tol : float
-        Relative gap of the weights.
-    folds : int
-        Inner folds that choose.
     """
 
     known: ClassVar[tuple[str, ...]] = METHODS

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import datasets
-from kernelweave._errors import check_known
-from kernelweave.experiments.base import Cell, Experiment, Options, Result
+from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.gram import FactorGram
 from kernelweave.solvers.path import rls2_path
 
@@ -57,11 +56,9 @@ class StringsOptions(Options):
         """Strengths, descending."""
         return np.geomspace(self.largest, self.smallest, self.n_alphas)
 
-    def check(self) -> None:
-        """Raise for settings that make no sense."""
-        super().check()
-        for name in self.methods:
-            check_known(name, METHODS, "method")
+    def choices(self) -> Choices:
+        """Methods."""
+        return {"methods": (METHODS, "method")}
 
 
 def draw(number: int, seed: int) -> tuple[Array, Array, Array, Array]:

@@ -244,10 +244,6 @@ class UCI(Experiment):
             for split in range(options.splits)
         ]
 
-    def prepare(self, options: UCIOptions) -> list[str]:
-        """Load every data set once."""
-        return [repr(datasets.load(name, protocol="rls2", progress=True)) for name in options.datasets]
-
     def run(self, cell: Cell, options: UCIOptions) -> Result:
         """One method on one split."""
         p = problem(str(cell["dataset"]))

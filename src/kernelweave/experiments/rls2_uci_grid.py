@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave import datasets
-from kernelweave._errors import InputError, check_known
-from kernelweave.experiments.base import Options
+from kernelweave._errors import InputError
+from kernelweave.experiments.base import Choices, Options
 
 Array = NDArray[np.float64]
 
@@ -49,6 +48,7 @@ class UCIOptions(Options):
 
     #: Methods of the experiment.
     known: ClassVar[tuple[str, ...]] = METHODS
+    protocol = "rls2"
 
     datasets: tuple[str, ...] = (*PAPER, *SOUND)
     ratios: tuple[float, ...] = (0.6, 0.7)
@@ -65,17 +65,15 @@ class UCIOptions(Options):
         """Strengths, descending."""
         return np.geomspace(self.largest, self.smallest, self.n_alphas)
 
+    def choices(self) -> Choices:
+        """Data sets and methods."""
+        return super().choices() | {"methods": (self.known, "method")}
+
     def check(self) -> None:
         """Raise for settings that make no sense."""
         super().check()
-        for name in self.datasets:
-            check_known(name, datasets.names("rls2"), "data set of this experiment")
-        for name in self.methods:
-            check_known(name, self.known, "method")
         if not all(0 < ratio < 1 for ratio in self.ratios):
             raise InputError(f"`ratios` must lie between 0 and 1, got {list(self.ratios)}.")
-        if self.folds < 2:
-            raise InputError(f"`folds` must be at least 2, got {self.folds}.")
         if not 0 < self.smallest < self.largest:
             raise InputError(
                 f"`largest` must be above `smallest` > 0, got {self.largest} and {self.smallest}."

@@ -118,16 +118,7 @@ def check_text(path: Path) -> None:
 
 
 def read_parquet(path: Path) -> Any:
-    """A Parquet file whose checksums and statistics, where it has some, agree with its numbers.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    DataFrame
-    """
+    """A Parquet file whose checksums and statistics, where it has some, agree with its numbers."""
     import pandas as pd
 
     try:
@@ -167,16 +158,7 @@ def _check_ranges(path: Path, table: Any, about: Any) -> None:
 
 
 def read_text(path: Path) -> Any:
-    """A table of text whose separator is found in its first lines.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    DataFrame
-    """
+    """A table of text whose separator is found in its first lines."""
     import pandas as pd
 
     check_text(path)
