@@ -18,10 +18,10 @@ from kernelweave.gram import PackedGram
 from kernelweave.gram import packed as packed_module
 from kernelweave.learners import MLMKL
 from kernelweave.learners.margin import MarginProblem
-from kernelweave.solvers import layers as layers_module
-from kernelweave.solvers.deep import DeepKernel
-from kernelweave.solvers.layers import Gaussian, Identity, Layers, Power
-from kernelweave.solvers.machines import Machine
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl import layers as layers_module
+from kernelweave.mkl.deep import DeepKernel
+from kernelweave.mkl.layers import Gaussian, Identity, Layers, Power
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
 DEPTH = 3

@@ -21,10 +21,10 @@ from sklearn.svm import SVC
 
 import kernelweave as kw
 from benchmarks.cases import Array
-from kernelweave.assembly import TableSource
+from kernelweave.fitting.source import TableSource
 from kernelweave.gram import PackedGram
-from kernelweave.solvers.joint import WarmStart
-from kernelweave.solvers.svm_mkl import solve_svm_mkl
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.views import as_table
 
 #: Rows, and seconds and objective of the SimpleMKL toolbox under Octave at a 1 % gap on another machine and other rows.

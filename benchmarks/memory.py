@@ -12,8 +12,8 @@ CASE = """
 import json, resource, sys, time
 import numpy as np
 import kernelweave as kw
-import kernelweave.estimators
-from kernelweave import training
+import kernelweave.estimators.base
+from kernelweave.fitting import task as training
 
 n, n_kernels, budget, normalize, what, whole = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def watched(task):
         raise KeyboardInterrupt
     return setups
 
-kernelweave.estimators.set_up = watched
+kernelweave.estimators.base.set_up = watched
 model = kw.MKLClassifier(bank, kw.learners.RLS2(alpha=10.0), normalize=normalize, max_memory=budget)
 # BLAS makes its buffers now
 np.linalg.cholesky(np.eye(64)) @ np.ones((64, 64))

@@ -245,8 +245,8 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
     """What alpha="auto" chooses beside cross-validation, and what the closed-form criteria would choose."""
     from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-    from kernelweave.solvers.path import rls2_path
-    from kernelweave.training import rebuild_task, set_up
+    from kernelweave.fitting.task import rebuild_task, set_up
+    from kernelweave.mkl.path import rls2_path
 
     out = []
     for name in names:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from scipy.optimize import nnls
 import kernelweave as kw
 from kernelweave import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.gram import FactorGram, PackedGram, gram_from_stack
-from kernelweave.solvers import alignment as module
-from kernelweave.solvers import frobenius
+from kernelweave.mkl import frobenius
+from kernelweave.mkl.criteria import alignment as module
 from oracles import _conic, factor_of
 from problems import rbf_stack
 from test_gram import FORMS

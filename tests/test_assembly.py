@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.assembly import (
+from kernelweave.fitting.source import (
     MEMORY_SHARE,
     BankSource,
     StackSource,
@@ -157,7 +157,7 @@ def test_every_representation_is_the_direct_call(table, memory, standardize):
 @pytest.mark.parametrize("panel", [8 * N * 7, 8], ids=["seven rows", "one row"])
 def test_triangles_are_filled_a_few_rows_at_a_time(table, panel, monkeypatch):
     whole = matrices(source(table).gram())
-    monkeypatch.setattr("kernelweave.assembly.PANEL_BYTES", panel)
+    monkeypatch.setattr("kernelweave.fitting.source.PANEL_BYTES", panel)
     np.testing.assert_allclose(matrices(source(table).gram()), whole, rtol=1e-12, atol=1e-12)
     gram = source(table).gram()
     ones = [
@@ -167,7 +167,7 @@ def test_triangles_are_filled_a_few_rows_at_a_time(table, panel, monkeypatch):
 
 
 def test_a_function_that_is_not_symmetric_is_found_across_panels(rng, monkeypatch):
-    monkeypatch.setattr("kernelweave.assembly.PANEL_BYTES", 8 * N * 7)
+    monkeypatch.setattr("kernelweave.fitting.source.PANEL_BYTES", 8 * N * 7)
     X = rng.normal(size=(N, 1))
     X[:, 0] += np.arange(N)
 
@@ -187,7 +187,7 @@ def test_cross_grams_are_blocks_of_the_full_gram(table, standardize, monkeypatch
     rows = source(table.rows(train), standardize=standardize)
     everything = direct(KERNELS, rows.encode(table))
     for chunk in (2**26, 8 * len(train) * 7):  # at once, and seven rows at a time
-        monkeypatch.setattr("kernelweave.assembly.CHUNK_BYTES", chunk)
+        monkeypatch.setattr("kernelweave.fitting.source.CHUNK_BYTES", chunk)
         out = np.full((len(new), len(train), len(KERNELS)), np.nan)
         for where, m, K in rows.cross(table.rows(new), np.arange(len(KERNELS))):
             assert len(K) <= (7 if chunk < 2**26 else len(new))
@@ -353,8 +353,9 @@ def test_the_automatic_budget_is_a_share_of_the_physical_memory():
 PEAK = """
 import resource, sys
 import numpy as np
-from kernelweave import banks, training
-from kernelweave.assembly import TableSource
+from kernelweave import banks
+from kernelweave.fitting import task as training
+from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import RBF, Linear
 from kernelweave.normalizers import resolve
 from kernelweave.views import Table

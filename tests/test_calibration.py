@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 import kernelweave as kw
 from kernelweave import InputError
-from kernelweave.calibration import calibrate
+from kernelweave.fitting.calibration import calibrate
 
 CV = StratifiedKFold(4, shuffle=True, random_state=0)
 

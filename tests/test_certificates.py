@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.solvers.result import relative_gap
-from kernelweave.solvers.rls2 import WarmStart, _evaluate, check_simplex
-from kernelweave.solvers.rls2 import make_problem as solver_problem
+from kernelweave.mkl.rls2 import WarmStart, _evaluate, check_simplex
+from kernelweave.mkl.rls2 import make_problem as solver_problem
+from kernelweave.results import relative_gap
 from oracles import rls2_by_conic, rls2_value
 from problems import make_problem
 
@@ -83,7 +83,7 @@ def test_a_stale_warm_start_does_not_leak(solved):
     """A path over other targets must not change what a fresh solve gives."""
     gram, y, best = solved
     warm = WarmStart(weights=np.eye(gram.shape[2])[3])
-    from kernelweave.solvers.rls2 import newton_result
+    from kernelweave.mkl.rls2 import newton_result
 
     problem, _ = solver_problem(gram, y)
     again = newton_result(problem, ALPHA, tol=1e-12, max_iter=100, warm=warm)

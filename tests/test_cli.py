@@ -305,7 +305,7 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
 
 
 def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
-    from kernelweave.solvers import path as solver
+    from kernelweave.mkl import path as solver
 
     plain, calls = solver._Path.step, []
 
@@ -327,7 +327,7 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
 @pytest.mark.parametrize("step", [9, 15])
 def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
     """Stopped among the folds, or on the way to the chosen strength: nothing is chosen again."""
-    from kernelweave.solvers import path as solver
+    from kernelweave.mkl import path as solver
 
     owner, name = (solver._Path, "step") if method == "rls2" else (kw.learners.SimpleMKL, "learn")
     plain, calls = getattr(owner, name), []
@@ -1080,7 +1080,8 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
-    from kernelweave import estimators, model_selection
+    from kernelweave.estimators import base as estimators
+    from kernelweave.estimators import cv as model_selection
 
     seen = []
     owner, name = (estimators, "MKLRegressor") if command == "path" else (model_selection, "MKLRegressorCV")

@@ -13,11 +13,11 @@ from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
-from kernelweave.solvers.deep import DeepKernel, Descent, Validation, _Search, solve_deep
-from kernelweave.solvers.deep_criteria import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
-from kernelweave.solvers.layers import Gaussian, Identity, Layers, Power
-from kernelweave.solvers.least_squares import Bordered, solve_least_squares
-from kernelweave.solvers.machines import Machine
+from kernelweave.machines.least_squares import Bordered, solve_least_squares
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
+from kernelweave.mkl.deep import DeepKernel, Descent, Validation, _Search, solve_deep
+from kernelweave.mkl.layers import Gaussian, Identity, Layers, Power
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
 

@@ -15,9 +15,9 @@ from kernelweave import inspection, plots
 from kernelweave.gram.stack import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
-from kernelweave.solvers.deep import DeepKernel, Descent, solve_deep
-from kernelweave.solvers.deep_criteria import Criterion, SpanBound
-from kernelweave.solvers.machines import Machine
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.deep import Criterion, SpanBound
+from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 4))

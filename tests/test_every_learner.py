@@ -18,8 +18,8 @@ from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS
 from kernelweave.learners.base import Learner
-from kernelweave.solvers import layers
-from kernelweave.solvers.svm_mkl import solve_svm_mkl
+from kernelweave.mkl import layers
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic
 

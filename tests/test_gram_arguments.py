@@ -318,7 +318,7 @@ def copies(arguments):
 
 @pytest.mark.parametrize(
     ("core", "function"),
-    # the twins of the two layer functions are in solvers/layers.py
+    # the twins of the two layer functions are in mkl/layers.py
     [
         pytest.param(*core.values, function, id=f"{core.id}-{function}")
         for core in CORES

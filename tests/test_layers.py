@@ -6,9 +6,9 @@ import pytest
 from kernelweave import InputError, kernels
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, gram_from_stack
-from kernelweave.solvers import layers as module
-from kernelweave.solvers.deep import DeepKernel
-from kernelweave.solvers.layers import (
+from kernelweave.mkl import layers as module
+from kernelweave.mkl.deep import DeepKernel
+from kernelweave.mkl.layers import (
     Angle,
     Elementwise,
     Exponential,

@@ -426,7 +426,7 @@ def test_dealt_folds_share_out_rows(rng, stratify):
 def test_losses_of_single_kernels_weigh_rows(rng):
     from kernelweave.gram import as_gram
     from kernelweave.learners.margin import MarginProblem
-    from kernelweave.solvers.machines import Machine
+    from kernelweave.machines.machine import Machine
 
     X = rng.normal(size=(30, 2))
     y = np.where(rng.random(30) < 0.5, 1.0, -1.0)

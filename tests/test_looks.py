@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.assembly import TableSource
+from kernelweave.fitting.source import TableSource
 from kernelweave.gram import FactorGram, PackedGram, gram_from_stack, identities_and_constants
 from kernelweave.kernels import RBF, Constant, Linear
 from kernelweave.learners import RLS2, Uniform

@@ -14,10 +14,10 @@ from sklearn.model_selection import (
 )
 
 import kernelweave as kw
-from kernelweave.assembly import BankSource, StackSource, TableSource
+from kernelweave.fitting.source import BankSource, StackSource, TableSource
+from kernelweave.fitting.task import choose, content_folds
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
-from kernelweave.training import choose, content_folds
 from kernelweave.views import Table
 
 KERNELS = (Linear().on([0]), RBF(gamma=0.3), RBF(gamma=2.0), RBF(gamma=1.0).on([1]))

@@ -13,8 +13,8 @@ from kernelweave import (
     solve_svm_mkl,
 )
 from kernelweave.gram import as_gram, gram_from_stack
-from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.radius_criteria import (
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.radius import (
     GaussianOfSum,
     Gaussians,
     RadiusMargin,

@@ -6,8 +6,8 @@ import pytest
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
-from kernelweave.solvers.relaxed import RelaxedPath, RelaxedResult, ridge_path
-from kernelweave.solvers.rls2 import make_problem
+from kernelweave.mkl.relaxed import RelaxedPath, RelaxedResult, ridge_path
+from kernelweave.mkl.rls2 import make_problem
 
 
 @pytest.fixture

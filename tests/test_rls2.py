@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
-from kernelweave.solvers.rls2 import make_problem as solver_problem
+from kernelweave.mkl.rls2 import make_problem as solver_problem
 from oracles import central_difference, rls2_by_conic, rls2_exactly, rls2_value
 from problems import KINDS, make_problem, rbf_stack, unit_trace
 
@@ -468,7 +468,7 @@ def test_a_truncated_factor_is_certified_for_the_true_kernel():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_safe_screening_excludes_no_active_kernel(kind):
-    from kernelweave.solvers.rls2 import _evaluate, gap_safe
+    from kernelweave.mkl.rls2 import _evaluate, gap_safe
 
     gram, y = make_problem(kind, np.random.default_rng(18))
     problem, _ = solver_problem(gram, y, np.random.default_rng(0).uniform(0.5, 2.0, len(y)))
@@ -492,7 +492,7 @@ def test_gap_safe_screening_excludes_no_active_kernel(kind):
 
 def test_screening_changes_no_solution():
     from kernelweave._threads import blas_threads_for
-    from kernelweave.solvers.rls2 import WarmStart, solve_newton
+    from kernelweave.mkl.rls2 import WarmStart, solve_newton
 
     gram, y = make_problem("dense", np.random.default_rng(17))
     problem, _ = solver_problem(gram, y)
@@ -540,7 +540,7 @@ def nearly_free_problem(noise):
     ],
 )
 def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
-    from kernelweave.solvers.rls2 import gap_safe
+    from kernelweave.mkl.rls2 import gap_safe
 
     problem = nearly_free_problem(noise)
     best, now = np.array(best), np.array(now)
@@ -595,7 +595,7 @@ def test_the_gap_of_a_solver_cut_short_looks_at_every_kernel():
 
 def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
     """The last look before a solver converges is at all kernels, also at those that the sphere test has excluded."""
-    from kernelweave.solvers import rls2
+    from kernelweave.mkl import rls2
 
     excluded = []
 

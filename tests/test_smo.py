@@ -7,9 +7,9 @@ import pytest
 
 from kernelweave import _loops
 from kernelweave._loops import numpy_core
-from kernelweave.solvers.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
-from kernelweave.solvers.polish import polish
-from kernelweave.solvers.rounding import LONG_EPS
+from kernelweave.machines.box import UNBOUNDED, BoxProblem, derivatives, project, rescale
+from kernelweave.machines.polish import polish
+from kernelweave.machines.rounding import LONG_EPS
 
 CORES = [pytest.param(numpy_core, id="numpy")]
 if _loops.HAS_EXTENSION:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.solvers import smo
+from kernelweave.machines import smo
 from oracles import exact_values, svc_by_conic, svm_value, svr_by_conic
 
 

@@ -11,12 +11,12 @@ import pytest
 import kernelweave as kw
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
-from kernelweave.solvers import interior_point
-from kernelweave.solvers.joint import WarmStart
-from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
-from kernelweave.solvers.svm_mkl import solve_svm_mkl
-from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Orthant, Simplex, Sphere
+from kernelweave.machines.machine import Machine
+from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.steps import interior_point
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
+from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Orthant, Simplex, Sphere
 from oracles import exact_values, mkl_by_conic, svm_value
 from problems import make_problem
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from kernelweave.gram import FactorGram, compress, gram_from_stack
-from kernelweave.solvers.joint import Joint
-from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.svm_mkl import solve_svm_mkl
-from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.problem import Joint
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
+from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
 from problems import rbf_stack, unit_trace
 
 

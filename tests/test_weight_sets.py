@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import kernelweave as kw
-from kernelweave.solvers.weight_sets import (
+from kernelweave.mkl.weight_sets import (
     CappedSimplex,
     LpBall,
     Orthant,

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernelweave import banks, datasets, inspection, kernels, learners, normalizers, plots, views
     from kernelweave._checks import InputError, KernelWarning, NotPSDError
-    from kernelweave.assembly import KernelBank
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.estimators.base import MKLClassifier, MKLRegressor
+    from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
+    from kernelweave.fitting.source import KernelBank
     from kernelweave.gram.repair import repair_gram
-    from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
+    from kernelweave.machines.ball import solve_meb
+    from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
+    from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
+    from kernelweave.mkl.criteria.radius import Gaussians
+    from kernelweave.mkl.families import KernelFamily
+    from kernelweave.mkl.path import rls2_path
+    from kernelweave.mkl.radius import solve_radius, solve_rkl
+    from kernelweave.mkl.rls2 import solve_rls2
+    from kernelweave.mkl.svm_mkl import solve_svm_mkl
+    from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
     from kernelweave.persistence import load, save
-    from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
-    from kernelweave.solvers.families import KernelFamily
-    from kernelweave.solvers.meb import solve_meb
-    from kernelweave.solvers.path import rls2_path
-    from kernelweave.solvers.radius import solve_radius, solve_rkl
-    from kernelweave.solvers.radius_criteria import Gaussians
-    from kernelweave.solvers.result import (
+    from kernelweave.results import (
         AlignFResult,
         AlignResult,
         EasyMKLResult,
@@ -32,51 +36,47 @@ if TYPE_CHECKING:
         Status,
         SVMResult,
     )
-    from kernelweave.solvers.rls2 import solve_rls2
-    from kernelweave.solvers.svm import solve_l2svc, solve_svc, solve_svr
-    from kernelweave.solvers.svm_mkl import solve_svm_mkl
-    from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex
 
 _MODULES = ("banks", "datasets", "inspection", "kernels", "learners", "normalizers", "plots", "views")
 _NAMES = {
-    "AlignFResult": "solvers.result",
-    "AlignResult": "solvers.result",
-    "CappedSimplex": "solvers.weight_sets",
-    "EasyMKLResult": "solvers.result",
-    "Gaussians": "solvers.radius_criteria",
-    "KernelFamily": "solvers.families",
+    "AlignFResult": "results",
+    "AlignResult": "results",
+    "CappedSimplex": "mkl.weight_sets",
+    "EasyMKLResult": "results",
+    "Gaussians": "mkl.criteria.radius",
+    "KernelFamily": "mkl.families",
     "InputError": "_checks",
-    "KernelBank": "assembly",
+    "KernelBank": "fitting.source",
     "KernelWarning": "_checks",
-    "LpBall": "solvers.weight_sets",
-    "MEBResult": "solvers.result",
-    "MKLClassifier": "estimators",
-    "MKLClassifierCV": "model_selection",
-    "MKLRegressor": "estimators",
-    "MKLRegressorCV": "model_selection",
-    "MKLResult": "solvers.result",
+    "LpBall": "mkl.weight_sets",
+    "MEBResult": "results",
+    "MKLClassifier": "estimators.base",
+    "MKLClassifierCV": "estimators.cv",
+    "MKLRegressor": "estimators.base",
+    "MKLRegressorCV": "estimators.cv",
+    "MKLResult": "results",
     "NotPSDError": "_checks",
-    "PathResult": "solvers.result",
-    "RLS2Result": "solvers.result",
-    "RadiusResult": "solvers.result",
-    "SVMResult": "solvers.result",
-    "Simplex": "solvers.weight_sets",
-    "Status": "solvers.result",
+    "PathResult": "results",
+    "RLS2Result": "results",
+    "RadiusResult": "results",
+    "SVMResult": "results",
+    "Simplex": "mkl.weight_sets",
+    "Status": "results",
     "load": "persistence",
     "repair_gram": "gram.repair",
-    "rls2_path": "solvers.path",
+    "rls2_path": "mkl.path",
     "save": "persistence",
-    "solve_align": "solvers.alignment",
-    "solve_alignf": "solvers.alignment",
-    "solve_easy_mkl": "solvers.alignment",
-    "solve_l2svc": "solvers.svm",
-    "solve_meb": "solvers.meb",
-    "solve_radius": "solvers.radius",
-    "solve_rkl": "solvers.radius",
-    "solve_rls2": "solvers.rls2",
-    "solve_svc": "solvers.svm",
-    "solve_svm_mkl": "solvers.svm_mkl",
-    "solve_svr": "solvers.svm",
+    "solve_align": "mkl.criteria.alignment",
+    "solve_alignf": "mkl.criteria.alignment",
+    "solve_easy_mkl": "mkl.criteria.alignment",
+    "solve_l2svc": "machines.svm",
+    "solve_meb": "machines.ball",
+    "solve_radius": "mkl.radius",
+    "solve_rkl": "mkl.radius",
+    "solve_rls2": "mkl.rls2",
+    "solve_svc": "machines.svm",
+    "solve_svm_mkl": "mkl.svm_mkl",
+    "solve_svr": "machines.svm",
 }
 
 __all__ = [

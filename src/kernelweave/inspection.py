@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, Strengths, check_known
 from kernelweave._parameters import Flag, InstanceOf, OneOf, Text, Whole, checked
-from kernelweave.assembly import TableSource
-from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.solvers.layers import Layers
-from kernelweave.training import learner_of, path_task, rebuild_task, set_up, shared_alphas
+from kernelweave.estimators.base import MKLClassifier, MKLRegressor
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import learner_of, path_task, rebuild_task, set_up, shared_alphas
+from kernelweave.mkl.layers import Layers
 
 __all__ = [
     "KernelWeights",

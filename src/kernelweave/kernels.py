@@ -43,8 +43,8 @@ from kernelweave._parameters import (
     listed,
     shown,
 )
-from kernelweave.solvers import layers
-from kernelweave.solvers.layers import Angle, Gaussian, Identity, LayerFunction, Power
+from kernelweave.mkl import layers
+from kernelweave.mkl.layers import Angle, Gaussian, Identity, LayerFunction, Power
 from kernelweave.views import ColumnMask, ColumnSlice, Selection, Table, as_table, as_tables, freeze_columns
 
 __all__ = [

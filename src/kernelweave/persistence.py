@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import uuid
+import zipfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,15 +21,24 @@ FORMER = "kernelweave model 1"
 SEAL = b"kernelweave sha256 "
 SEAL_LENGTH = len(SEAL) + 64
 
+#: Modules that have another name than in the files of version 0.1.
+MOVED = {
+    "kernelweave.assembly": "kernelweave.fitting.source",
+    "kernelweave.calibration": "kernelweave.fitting.calibration",
+    "kernelweave.estimators": "kernelweave.estimators.base",
+    "kernelweave.model_selection": "kernelweave.estimators.cv",
+    "kernelweave.solvers.layers": "kernelweave.mkl.layers",
+}
+
 #: The only types, beyond arrays and plain values, that a model file may hold. Everything else is refused by skops.
 TRUSTED = (
-    "kernelweave.assembly.BankSource",
-    "kernelweave.assembly.KernelBank",
-    "kernelweave.assembly.StackSource",
-    "kernelweave.assembly.TableSource",
-    "kernelweave.calibration.Calibration",
-    "kernelweave.estimators.MKLClassifier",
-    "kernelweave.estimators.MKLRegressor",
+    "kernelweave.fitting.source.BankSource",
+    "kernelweave.fitting.source.KernelBank",
+    "kernelweave.fitting.source.StackSource",
+    "kernelweave.fitting.source.TableSource",
+    "kernelweave.fitting.calibration.Calibration",
+    "kernelweave.estimators.base.MKLClassifier",
+    "kernelweave.estimators.base.MKLRegressor",
     "kernelweave.kernels.ArcCosine",
     "kernelweave.kernels.Categorical",
     "kernelweave.kernels.Constant",
@@ -57,8 +68,8 @@ TRUSTED = (
     "kernelweave.learners.radius.GaussianWidths",
     "kernelweave.learners.radius.RKL",
     "kernelweave.learners.rls2.RLS2",
-    "kernelweave.model_selection.MKLClassifierCV",
-    "kernelweave.model_selection.MKLRegressorCV",
+    "kernelweave.estimators.cv.MKLClassifierCV",
+    "kernelweave.estimators.cv.MKLRegressorCV",
     "kernelweave.normalizers.Center",
     "kernelweave.normalizers.Cosine",
     "kernelweave.normalizers.FeatureNorm",
@@ -67,12 +78,12 @@ TRUSTED = (
     "kernelweave.normalizers.NoNormalizer",
     "kernelweave.normalizers.Trace",
     "kernelweave.normalizers.WithinClass",
-    "kernelweave.solvers.layers.Angle",
-    "kernelweave.solvers.layers.Exponential",
-    "kernelweave.solvers.layers.Gaussian",
-    "kernelweave.solvers.layers.Identity",
-    "kernelweave.solvers.layers.Power",
-    "kernelweave.solvers.layers.TrainedLayers",
+    "kernelweave.mkl.layers.Angle",
+    "kernelweave.mkl.layers.Exponential",
+    "kernelweave.mkl.layers.Gaussian",
+    "kernelweave.mkl.layers.Identity",
+    "kernelweave.mkl.layers.Power",
+    "kernelweave.mkl.layers.TrainedLayers",
     "kernelweave.views.ColumnMask",
     "kernelweave.views.ColumnSlice",
     "kernelweave.views.Table",
@@ -227,14 +238,27 @@ def _read(file: IO[bytes], source: Path) -> Any:
     import skops.io
     from skops.io.exceptions import UntrustedTypesFoundException
 
-    file.seek(0)
     try:
-        return skops.io.load(file, trusted=list(TRUSTED))
+        return skops.io.loads(_with_present_names(file), trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
         raise InputError(f"{source} holds types that a model file must not hold: {error}") from error
     except _broken() as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{source} is not a model file written by kernelweave.save ({reason}).") from error
+
+
+def _with_present_names(file: IO[bytes]) -> bytes:
+    """The content of a model file, in which modules have the names that they have now."""
+    file.seek(0)
+    out = io.BytesIO()
+    with zipfile.ZipFile(file) as given, zipfile.ZipFile(out, "w") as written:
+        for name in given.namelist():
+            content = given.read(name)
+            if name == "schema.json":
+                for before, now in MOVED.items():
+                    content = content.replace(f'"{before}"'.encode(), f'"{now}"'.encode())
+            written.writestr(name, content)
+    return out.getvalue()
 
 
 def _check_former(model: Any, source: Path) -> None:
@@ -280,7 +304,6 @@ def _broken() -> tuple[type[BaseException], ...]:
     """What parsers of archives, of JSON and of arrays raise where these are damaged."""
     import struct
     import tokenize
-    import zipfile
     import zlib
 
     return (

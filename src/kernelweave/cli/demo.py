@@ -24,7 +24,7 @@ def baselines(bank: list[Any], X: Any, y: Any, cv: Any) -> dict[str, Any]:
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
 
-    from kernelweave.model_selection import MKLClassifierCV
+    from kernelweave.estimators.cv import MKLClassifierCV
 
     # one kernel: the mean of all normalised kernels, which is kernel ridge with uniform weights
     average = average_kernel(bank, X)
@@ -59,7 +59,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import StratifiedKFold, train_test_split
 
-    from kernelweave.model_selection import MKLClassifierCV
+    from kernelweave.estimators.cv import MKLClassifierCV
     from kernelweave.persistence import save
     from kernelweave.reports import Held, make_report
 

@@ -141,7 +141,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     """Solve the paths of all outputs and write them; return how many there are."""
     import pandas as pd
 
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.estimators.base import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
     from kernelweave.learners.margin import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay

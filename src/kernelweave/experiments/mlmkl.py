@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from kernelweave import banks, datasets, learners
 from kernelweave._errors import InputError
-from kernelweave.assembly import TableSource
 from kernelweave.datasets import Dataset
 from kernelweave.experiments import baselines
 from kernelweave.experiments.base import Cell, Experiment, Result
 from kernelweave.experiments.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMKLOptions, belongs, best, parts
+from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners.margin import MarginLearner, MarginResult
 from kernelweave.normalizers import Cosine

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import banks, datasets, learners
-from kernelweave.assembly import TableSource
 from kernelweave.experiments import baselines
 from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.ranks import signed_rank
+from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners.margin import MarginLearner, MarginResult
 from kernelweave.views import as_table

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.rkl import PRINTED, problem
-from kernelweave.solvers.radius import solve_rkl
+from kernelweave.mkl.radius import solve_rkl
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

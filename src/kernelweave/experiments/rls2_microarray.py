@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from kernelweave import datasets
 from kernelweave.experiments.base import DATA_SET, Cell, Choices, Experiment, Options, Result
 from kernelweave.gram import FactorGram
+from kernelweave.mkl.path import make_alphas, rls2_path
+from kernelweave.mkl.rls2 import make_problem
 from kernelweave.normalizers import WithinClass
-from kernelweave.solvers.path import make_alphas, rls2_path
-from kernelweave.solvers.rls2 import make_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

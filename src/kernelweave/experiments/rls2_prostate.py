@@ -14,7 +14,7 @@ from kernelweave import datasets
 from kernelweave._errors import InputError, check_known
 from kernelweave.experiments.base import Cell, Experiment, Options, Result
 from kernelweave.gram import FactorGram
-from kernelweave.solvers.path import rls2_path
+from kernelweave.mkl.path import rls2_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,10 +21,10 @@ from kernelweave.experiments.rls2_uci import (
     problem,
     split_rows,
 )
-from kernelweave.solvers.path import rls2_path
-from kernelweave.solvers.relaxed import ridge_path
-from kernelweave.solvers.result import PathResult
-from kernelweave.solvers.rls2 import make_problem
+from kernelweave.mkl.path import rls2_path
+from kernelweave.mkl.relaxed import ridge_path
+from kernelweave.mkl.rls2 import make_problem
+from kernelweave.results import PathResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelweave import datasets
 from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.gram import FactorGram
-from kernelweave.solvers.path import rls2_path
+from kernelweave.mkl.path import rls2_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import banks, datasets
-from kernelweave.assembly import TableSource
 from kernelweave.experiments import baselines
 from kernelweave.experiments.base import Cell, Experiment, Result
 from kernelweave.experiments.rls2_uci_grid import UCIOptions
+from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.solvers.path import rls2_path
-from kernelweave.solvers.result import PathResult
+from kernelweave.mkl.path import rls2_path
+from kernelweave.results import PathResult
 from kernelweave.views import as_table
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from kernelweave._parameters import Cost, Nonnegative, Number, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
-from kernelweave.solvers.alignment import solve_align, solve_alignf, solve_easy_mkl
-from kernelweave.solvers.joint import WarmStart
-from kernelweave.solvers.result import AlignFResult, EasyMKLResult, MKLResult, Status
+from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.results import AlignFResult, EasyMKLResult, MKLResult, Status
 
 
 def _machine_at(found: AlignFResult | EasyMKLResult, problem: MarginProblem, warm: WarmStart) -> MKLResult:

@@ -11,7 +11,9 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, Number, OneOf, Text, Tol, Whole
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
 from kernelweave.learners.margin import MarginLearner, MarginProblem
-from kernelweave.solvers.deep import (
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
+from kernelweave.mkl.deep import (
     STEPS,
     DeepKernel,
     DeepResult,
@@ -20,12 +22,10 @@ from kernelweave.solvers.deep import (
     Validation,
     solve_deep,
 )
-from kernelweave.solvers.deep_criteria import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
-from kernelweave.solvers.joint import WarmStart
-from kernelweave.solvers.layers import Exponential, Gaussian, LayerFunction, Layers
-from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.result import MKLResult
-from kernelweave.solvers.weight_sets import Simplex
+from kernelweave.mkl.layers import Exponential, Gaussian, LayerFunction, Layers
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.weight_sets import Simplex
+from kernelweave.results import MKLResult
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
 

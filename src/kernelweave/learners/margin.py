@@ -15,13 +15,13 @@ from kernelweave._parameters import Cost, MaxIter, Nonnegative, Number, OneOf, T
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
 from kernelweave.learners.folds import deal
-from kernelweave.solvers.deep import DeepResult
-from kernelweave.solvers.joint import Joint, WarmStart
-from kernelweave.solvers.layers import TrainedLayers
-from kernelweave.solvers.machines import Machine
-from kernelweave.solvers.result import MKLResult, RadiusResult, Status, relative_gap
-from kernelweave.solvers.svm_mkl import solve_svm_mkl
-from kernelweave.solvers.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.deep import DeepResult
+from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.problem import Joint, WarmStart
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
+from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+from kernelweave.results import MKLResult, RadiusResult, Status, relative_gap
 
 Array = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, MaxIter, Nonnegative, OneOf, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
-from kernelweave.solvers.deep import DeepResult
-from kernelweave.solvers.joint import WarmStart
-from kernelweave.solvers.layers import Gaussian, TrainedLayers
-from kernelweave.solvers.radius import STEPS, solve_radius
-from kernelweave.solvers.radius_criteria import GaussianOfSum
-from kernelweave.solvers.result import MKLResult, RadiusResult
+from kernelweave.mkl.criteria.radius import GaussianOfSum
+from kernelweave.mkl.deep import DeepResult
+from kernelweave.mkl.layers import Gaussian, TrainedLayers
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.radius import STEPS, solve_radius
+from kernelweave.results import MKLResult, RadiusResult
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
 LOCAL = (

@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Tol, Whole
 from kernelweave.learners.base import Learner
-from kernelweave.solvers.path import rls2_path
-from kernelweave.solvers.rls2 import SOLVERS, solve_rls2
+from kernelweave.mkl.path import rls2_path
+from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
 
 #: Strengths of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades down.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)

@@ -14,10 +14,10 @@ import numpy as np
 
 from kernelweave import banks, kernels, learners, normalizers
 from kernelweave._checks import InputError, check_known
+from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
-from kernelweave.solvers.path import check_alphas
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.
@@ -487,7 +487,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
     held : array of int
         Rows that are not learnt from; `transductive` looks at their inputs.
     """
-    from kernelweave.model_selection import MKLClassifierCV, MKLRegressorCV
+    from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
     alphas, n_alphas = parse_alphas(spec.alphas)
     if spec.jobs == 0:
@@ -570,7 +570,7 @@ def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
     """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
     from sklearn.metrics import get_scorer_names
 
-    from kernelweave.model_selection import try_score
+    from kernelweave.estimators.cv import try_score
 
     if not model.scoring:
         return

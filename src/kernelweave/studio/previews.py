@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave import banks
 from kernelweave._errors import InputError
-from kernelweave.assembly import MAX_RANK_SHARE, memory_budget
+from kernelweave.fitting.source import MAX_RANK_SHARE, memory_budget
 from kernelweave.runs.fitting import Prepared, make_kernels, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave.fitting.task import Step
 from kernelweave.studio.store import Store
-from kernelweave.training import Step
 
 #: Seconds between two writes; a page shows a change within a second of it.
 EVERY = 0.15

@@ -114,7 +114,8 @@ def _warm_up() -> None:
     import sklearn.metrics
     import sklearn.model_selection
 
-    from kernelweave import estimators, model_selection
+    from kernelweave.estimators import base as estimators
+    from kernelweave.estimators import cv as model_selection
     from kernelweave.studio import methods
 
     methods.settings()

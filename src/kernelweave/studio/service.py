@@ -249,7 +249,7 @@ class Studio:
         import numpy as np
 
         from kernelweave import learners
-        from kernelweave.assembly import memory_budget
+        from kernelweave.fitting.source import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
 

@@ -1,0 +1,441 @@
+"""Estimators that choose the strength of regularisation by cross-validation over whole paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+
+from kernelweave import learners
+from kernelweave._callbacks import with_callbacks
+from kernelweave._checks import InputError, Strengths, check_known
+from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
+from kernelweave.estimators.base import MKLClassifier, MKLRegressor, _BaseMKL, labels_of
+from kernelweave.fitting.task import (
+    Fold,
+    Report,
+    Setup,
+    Solved,
+    Task,
+    shared_alphas,
+    split_rows,
+)
+from kernelweave.mkl.path import check_alphas
+
+__all__ = ["MKLClassifierCV", "MKLRegressorCV"]
+
+Array = NDArray[np.float64]
+
+RULES = ("min", "1se")
+
+
+class _Fold(BaseEstimator):
+    """Predictions that are already known, in the shape that scorers expect of an estimator."""
+
+    values: Any
+
+    def __init__(self, values: Array | None = None, flat: bool = True) -> None:
+        self.values = values
+        self.flat = flat
+
+    def fit(self, X: Any, y: Any) -> _Fold:
+        """Nothing to learn; scorers ask for the method."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _RegressionFold(RegressorMixin, _Fold):
+    def predict(self, X: Any) -> Array:
+        """Known predictions."""
+        return self.values[:, 0] if self.flat else self.values
+
+
+class _ClassificationFold(ClassifierMixin, _Fold):
+    classes: Any
+
+    def __init__(self, values: Array | None = None, classes: NDArray[Any] | None = None) -> None:
+        super().__init__(values)
+        self.classes = classes
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes."""
+        return self.classes
+
+    def decision_function(self, X: Any) -> Array:
+        """Known decision values."""
+        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Known classes."""
+        return labels_of(self.values, self.classes)
+
+
+class _CVMixin(_BaseMKL):
+    """Cross-validation over a path; the rest is inherited from the plain estimators."""
+
+    alphas: ArrayLike | None
+    n_alphas: int
+    cv: Any
+    scoring: Any
+    rule: str
+    n_jobs: int | None
+    _default_score = "score"
+
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        """Score of decision values on some of the task's rows."""
+        raise NotImplementedError
+
+    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
+        """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
+        if isinstance(self.scoring, str):
+            check_known(self.scoring, get_scorer_names(), "scoring")
+        y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if isinstance(self, ClassifierMixin):
+            y = y.astype(np.intp)
+        if _routing_enabled():
+            params = process_routing(self, "fit", **params).splitter.split
+        return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+
+    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
+        n_alphas = self.n_alphas if self.alphas is None else len(np.atleast_1d(self.alphas))
+        return n_problems * n_alphas * (len(folds) + 1)
+
+    def _solve(
+        self,
+        task: Task,
+        setups: list[Setup],
+        learner: learners.Learner,
+        labels: Array,
+        kept: NDArray[np.intp],
+        folds: Sequence[Fold],
+        report: Report,
+    ) -> list[Solved]:
+        alphas = (
+            shared_alphas(task, setups, self.n_alphas, learner)
+            if self.alphas is None
+            else check_alphas(self.alphas)
+        )
+        position = np.full(len(labels), -1)
+        position[kept] = np.arange(len(kept))
+        inside: list[Fold] = []
+        for fold in folds:
+            train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            if len(train) and len(test):
+                inside.append((train, test))
+        if not inside:
+            raise InputError(
+                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
+            )
+        name = (
+            self.scoring
+            if isinstance(self.scoring, str)
+            else ("score" if self.scoring else self._default_score)
+        )
+        return self._search(
+            task,
+            setups,
+            learner,
+            inside,
+            alphas,
+            self._score(task),
+            self.rule,
+            report,
+            name=name,
+            n_jobs=self.n_jobs,
+        )
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Route `groups` and the like to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            splitter=check_cv(self.cv),
+            method_mapping=MethodMapping().add(caller="fit", callee="split"),
+        )
+        return router
+
+
+class MKLRegressorCV(_CVMixin, MKLRegressor):
+    """Regression with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+
+    Every fold takes its own normaliser statistics and solves the whole path with warm starts.
+
+    Parameters
+    ----------
+    kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol
+        See `MKLRegressor`; the learner's own alpha is not used.
+    alphas : array-like, optional
+        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+    n_alphas : int, default=30
+        Length of the automatic path.
+    cv : int, splitter or iterable, default=5
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
+    scoring : str or callable, optional
+        Any scikit-learn scorer; default R^2. Sample weights are used where the scorer takes them.
+    rule : {"min", "1se"}, default="min"
+        The strength with the best mean score, or the largest one within a standard error of it.
+    n_jobs : int, optional
+        Folds in parallel through joblib.
+
+    Attributes
+    ----------
+    alphas_ : array of shape (n_alphas,)
+        Descending.
+    cv_results_ : dict of arrays of shape (n_alphas,)
+        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+    best_index_ : int
+    best_score_ : float
+    alpha_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
+        As in `MKLRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> model = kw.MKLRegressorCV(kw.banks.linear_features(3), rule="1se").fit(X, X[:, 1])
+    >>> model.coef_.shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        n_alphas: Annotated[int, Whole(1)] = 30,
+        cv: Any = 5,
+        scoring: Annotated[Any, Text() | Function() | None] = None,
+        rule: Annotated[str, OneOf(*RULES)] = "min",
+        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+        normalize: Any = "mean-diagonal",
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
+        max_memory: float | str = "auto",
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            normalize=normalize,
+            standardize=standardize,
+            fit_intercept=fit_intercept,
+            max_memory=max_memory,
+            rank_tol=rank_tol,
+        )
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLRegressorCV:
+        """Choose the strength and fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        **params : dict
+            Metadata for the splitter, such as ``groups``.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
+        return self
+
+    _default_score = "R^2"
+
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        y, flat = task.targets[0], self._y_flat
+        scorer = check_scoring(_RegressionFold(), self.scoring)
+
+        def score(values: Array, rows: NDArray[np.intp]) -> float:
+            truth = y[rows, 0] if flat else y[rows]
+            return _apply(scorer, _RegressionFold(values, flat), truth, task.sample_weight, rows)
+
+        return score
+
+
+class MKLClassifierCV(_CVMixin, MKLClassifier):
+    """Classification with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+
+    Every fold takes its own normaliser statistics and solves the whole path with warm starts; one strength for
+    all one-vs-rest problems.
+
+    Parameters
+    ----------
+    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol
+        See `MKLClassifier`; the learner's own alpha is not used.
+    alphas : array-like, optional
+        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+    n_alphas : int, default=30
+        Length of the automatic path.
+    cv : int, splitter or iterable, default=5
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer stratifies.
+    scoring : str or callable, optional
+        Any scikit-learn scorer on predictions or decision values; default accuracy.
+    rule : {"min", "1se"}, default="min"
+        The strength with the best mean score, or the largest one within a standard error of it.
+    n_jobs : int, optional
+        Folds in parallel through joblib.
+
+    Attributes
+    ----------
+    alphas_ : array of shape (n_alphas,)
+        Descending.
+    cv_results_ : dict of arrays of shape (n_alphas,)
+        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+    best_index_ : int
+    best_score_ : float
+    alpha_, classes_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
+        As in `MKLClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = kw.MKLClassifierCV(kw.banks.rls2(2), cv=3, n_alphas=10).fit(X, X[:, 0] > 0)
+    >>> model.best_score_ > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        n_alphas: Annotated[int, Whole(1)] = 30,
+        cv: Any = 5,
+        scoring: Annotated[Any, Text() | Function() | None] = None,
+        rule: Annotated[str, OneOf(*RULES)] = "min",
+        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+        normalize: Any = "mean-diagonal",
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
+        class_weight: Any = None,
+        max_memory: float | str = "auto",
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+    ) -> None:
+        super().__init__(
+            kernels,
+            learner,
+            normalize=normalize,
+            standardize=standardize,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            max_memory=max_memory,
+            rank_tol=rank_tol,
+        )
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLClassifierCV:
+        """Choose the strength and fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        **params : dict
+            Metadata for the splitter, such as ``groups``.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
+        return self
+
+    _default_score = "accuracy"
+
+    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
+        classes = self.classes_
+        if len(task.targets) == 1:
+            codes = (task.targets[0][:, 0] > 0).astype(np.intp)
+        else:
+            codes = np.argmax(np.concatenate(task.targets, axis=1), axis=1)
+        scorer = check_scoring(_ClassificationFold(classes=classes), self.scoring)
+        named = _scored_classes(classes, self.scoring)
+
+        def score(values: Array, rows: NDArray[np.intp]) -> float:
+            fold = _ClassificationFold(values, named)
+            return _apply(scorer, fold, named[codes[rows]], task.sample_weight, rows)
+
+        return score
+
+
+def _scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
+    """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
+    if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
+        return np.arange(2)
+    return classes
+
+
+def try_score(scoring: Any, y: NDArray[Any], classes: NDArray[Any] | None = None) -> float:
+    """Let a scorer judge made-up predictions, to know before a fit whether it can.
+
+    Parameters
+    ----------
+    scoring : str or callable
+    y : array of shape (n_rows,)
+        Targets or classes of some rows.
+    classes : array, optional
+        All classes; None for regression.
+
+    Returns
+    -------
+    float
+        The score, which means nothing but that there is one; scorers raise `ValueError`, or give NaN.
+    """
+    if classes is None:
+        values = np.asarray(y, dtype=np.float64)[:, None]
+        return _apply(
+            check_scoring(_RegressionFold(), scoring), _RegressionFold(values), y, None, np.arange(0)
+        )
+    named = _scored_classes(classes, scoring)
+    width = 1 if len(classes) == 2 else len(classes)
+    fold = _ClassificationFold(np.random.default_rng(0).normal(size=(len(y), width)), named)
+    return _apply(check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0))
+
+
+def _apply(
+    scorer: Callable[..., float],
+    fold: _Fold,
+    truth: NDArray[Any],
+    weight: Array | None,
+    rows: NDArray[np.intp],
+) -> float:
+    X = np.zeros((len(truth), 1))
+    if weight is None:
+        return float(scorer(fold, X, truth))
+    try:
+        return float(scorer(fold, X, truth, sample_weight=weight[rows]))
+    except TypeError:
+        # a user's own callable that takes no weights
+        return float(scorer(fold, X, truth))

@@ -1,0 +1,111 @@
+"""From decision values to probabilities: Platt's sigmoid, or an isotonic step function, learnt on folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from kernelweave._checks import check_known
+from kernelweave.fitting.task import Fold, Task, fold_decisions
+from kernelweave.learners import Learner
+
+Array = NDArray[np.float64]
+
+METHODS = ("platt", "isotonic")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What turns decision values into probabilities.
+
+    Attributes
+    ----------
+    method : {"platt", "isotonic"}
+    curves : tuple of arrays
+        For each output slope and offset of ``1 / (1 + exp(-(slope f + offset)))``, or the (2, n_steps) thresholds and
+        values of a step function.
+    """
+
+    method: str
+    curves: tuple[Array, ...] = field(repr=False)
+
+    def __call__(self, values: Array) -> Array:
+        """Probabilities (n_rows, n_classes) of decision values (n_rows, n_outputs)."""
+        columns = []
+        for f, curve in zip(values.T, self.curves, strict=True):
+            if self.method == "platt":
+                columns.append(expit(curve[0] * f + curve[1]))
+            else:
+                columns.append(np.interp(f, curve[0], curve[1]))
+        out = np.column_stack(columns)
+        if out.shape[1] == 1:
+            return np.column_stack([1.0 - out, out])
+        total = out.sum(axis=1, keepdims=True)
+        # rows that no class wants tell nothing
+        return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1.0 / out.shape[1])
+
+
+def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:
+    """Decision values of every row by a model that has not seen it, NaN for rows outside of all folds."""
+    values = np.full((task.source.n_samples, task.n_outputs), np.nan)
+    for train, test in folds:
+        found, _ = fold_decisions(task, learner, train, test, np.array([alpha]), learner.tol, lambda _: False)
+        values[test] = found[0]
+    return values
+
+
+def calibrate(values: Array, codes: NDArray[np.intp], weights: Array | None, method: str) -> Calibration:
+    """Fit one curve for each output.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_outputs)
+        Decision values of rows that their model has not seen; rows with NaN are left out.
+    codes : array of shape (n_rows,)
+        Numbers of the classes.
+    weights : array of shape (n_rows,) or None
+    method : {"platt", "isotonic"}
+
+    Notes
+    -----
+    Platt's targets, (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2) instead of 1 and 0, keep separable classes from certainty.
+    """
+    check_known(method, METHODS, "method")
+    kept = np.isfinite(values).all(axis=1)
+    values, codes = values[kept], codes[kept]
+    own = np.ones(len(codes)) if weights is None else weights[kept]
+    positive = range(1, 2) if values.shape[1] == 1 else range(values.shape[1])
+    fit = _sigmoid if method == "platt" else _steps
+    return Calibration(
+        method, tuple(fit(f, codes == k, own) for f, k in zip(values.T, positive, strict=True))
+    )
+
+
+def _sigmoid(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:
+    from sklearn.linear_model import LogisticRegression
+
+    share = np.where(
+        right,
+        (weights[right].sum() + 1.0) / (weights[right].sum() + 2.0),
+        1.0 / (weights[~right].sum() + 2.0),
+    )
+    # a soft target is a row of each class with the shares as weights; the scale keeps the steps well sized
+    scale = max(float(np.abs(f).max()), 1e-300)
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    model.fit(
+        np.r_[f, f][:, None] / scale,
+        np.repeat([1, 0], len(f)),
+        sample_weight=np.r_[weights * share, weights * (1.0 - share)],
+    )
+    return np.array([float(model.coef_[0, 0]) / scale, float(model.intercept_[0])])
+
+
+def _steps(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:
+    from sklearn.isotonic import IsotonicRegression
+
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    model.fit(f, right.astype(float), sample_weight=weights)
+    return np.array([model.X_thresholds_, model.y_thresholds_])

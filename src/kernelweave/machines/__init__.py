@@ -1,0 +1,1 @@
+"""Machines on one kernel matrix: solve, and certify."""

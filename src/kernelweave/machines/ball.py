@@ -1,0 +1,172 @@
+"""The minimum enclosing ball in the feature space of a kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import RowWeights, Start, check_row_weights
+from kernelweave._parameters import Flag, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.box import ON_INDEFINITE, BoxProblem, as_kernel, check_start, project
+from kernelweave.machines.rounding import EPS, noise
+from kernelweave.machines.smo import Certificate, solve_box
+from kernelweave.results import MEBResult, relative_gap
+
+Array = NDArray[np.float64]
+
+
+@checked
+def solve_meb(
+    K: ArrayLike,
+    *,
+    ridge: Nonnegative = 0.0,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
+    check: Annotated[bool, Flag()] = True,
+) -> MEBResult:
+    """Find the smallest ball that holds all rows in the feature space of a kernel, and certify it.
+
+    Minimises over the centre c the largest squared distance, which equals
+
+        max_b  sum_i b_i K_ii - b'K b     s.t.  b >= 0,  sum(b) = 1 ,      c = sum_i b_i phi(x_i) .
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
+    ridge : float, default=0.0
+        Added to the diagonal, in units of K: the ball of ``K + ridge I``.
+    sample_weight : array of shape (n_samples,), optional
+        A row of weight w counts as w rows, each with a ridge of its own. Without a ridge repeated rows are one point,
+        and only weights of 0 matter: they leave rows out.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``.
+    max_iter : int, optional
+        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    warm_start : array of shape (n_samples,), optional
+        Coefficients of the centre of a similar problem; clipped and scaled to fit.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        When K has negative eigenvalues: raise if that is noticed, or set them to zero, or add a multiple of the
+        identity. The last two cost an eigendecomposition, and the result belongs to the changed matrix.
+    check : bool, default=True
+        Look at every entry of K for NaN and asymmetry.
+
+    Returns
+    -------
+    MEBResult
+        `radius2` and the centre's `dual_coef`. Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, ridge < 0, negative weights or no positive one.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    ``r^2(a K) = a r^2(K)``, and adding a constant to every entry of K changes nothing. An SMO step reads two rows of
+    K; a Newton step factorises the block of the rows on the sphere. Coefficients are unique when those rows are
+    affinely independent in the feature space; the centre always is.
+
+    References
+    ----------
+    K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010, (7) and (8).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_meb
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]])
+    >>> ball = solve_meb(X @ X.T)
+    >>> round(ball.radius2, 6), ball.support
+    (1.0, array([0, 1]))
+    """
+    matrix = as_kernel(K, on_indefinite, check=check)
+    n = len(matrix)
+    counts = check_row_weights(sample_weight, n)
+    inside = counts > 0
+    # copies of a row share its coefficient, so that their ridges count for less
+    ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
+    diagonal = np.diag(matrix) + ridge
+    problem = BoxProblem(
+        matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), kink=0.0, total=1.0
+    )
+    start = None if warm_start is None else project(problem, check_start(warm_start, n))
+    if start is None:
+        # the row farthest from the mean of all would cost n^2; any other vertex is nearly as good
+        start = np.zeros(n)
+        start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
+
+    with blas_threads_for(n):
+        found = solve_box(
+            problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
+        )
+    primal, solved = found.certificate.primal, found.certificate.gap
+    gap = solved + found.rounding
+    return MEBResult(
+        dual_coef=found.b,
+        radius2=primal - solved,
+        center_norm2=float(found.b @ (found.product + ridges * found.b)),
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(primal, gap),
+        status=found.status,
+        n_iter=found.n_iter,
+        support=np.flatnonzero(found.b),
+        infeasibility=problem.infeasibility(found.b),
+        rounding=found.rounding,
+    )
+
+
+@dataclass(frozen=True)
+class _Enclosing:
+    """Certifies coefficients of a centre (see `kernelweave.machines.smo.Certify`).
+
+    Attributes
+    ----------
+    diagonal, ridges : arrays of shape (n_samples,)
+        The diagonal of the kernel with its ridge, and what coefficients meet on the diagonal beside K.
+    inside : array of bool, shape (n_samples,)
+        Rows that the ball must hold.
+    """
+
+    diagonal: Array
+    ridges: Array
+    inside: NDArray[np.bool_]
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        distances = self._distances(b, product + self.ridges * b)
+        farthest = float(distances[self.inside].max())
+        return Certificate(farthest, float(b @ (farthest - distances)), 0.0)
+
+    def _distances(self, b: Array, lifted: Array) -> Array:
+        return self.diagonal - 2.0 * lifted + float(b @ lifted)
+
+    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+        """Bound of the rounding errors of a certificate, given that of the product."""
+        lifted = product + self.ridges * b
+        if np.count_nonzero(b) == 1:
+            # a ball about a row: entries of K, of which nothing was summed
+            error, share = np.zeros_like(error), 0.0
+        else:
+            error, share = error + EPS * np.abs(lifted), noise(len(b))
+        size = float(b @ np.abs(lifted))
+        middle = float(b @ error) + share * size  # of b'Kb, which all distances share
+        distances = self._distances(b, lifted)
+        # rows that coincide with the centre are seen to do so exactly
+        apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * lifted) + np.abs(distances), 0.0)
+        own = 2.0 * error + EPS * apart
+        primal = float((distances + own)[self.inside].max()) - at.primal + middle
+        # of b'diag - b'Kb, and of coefficients whose sum is not quite 1
+        away = abs(math.fsum(b) - 1.0) + share
+        return primal + middle + away * (float(b @ self.diagonal) + 2.0 * size)

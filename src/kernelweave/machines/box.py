@@ -1,0 +1,168 @@
+"""The quadratic program behind every machine with one kernel, its derivatives and feasible points.
+
+    min  1/2 b'Q b + q'b + kink |b|_1     s.t.  1'b = total,  lower <= b <= upper,     Q = K + diag(ridge) ,
+
+in signed coefficients b, with ``lower <= 0 <= upper``. With g = Q b + q, the derivative of coordinate i is
+``U_i = g_i +- kink`` upwards and ``D_i = g_i +- kink`` downwards (infinite where the box ends); b is optimal when
+some level lies between all D and all U.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
+from kernelweave._loops import core
+from kernelweave.gram.repair import REMEDIES, repair
+from kernelweave.machines.rounding import EPS, noise
+
+Array = NDArray[np.float64]
+
+#: Stands for no bound: the compiled core assumes finite numbers.
+UNBOUNDED = 1e300
+#: What may be done about a matrix that is not positive semidefinite.
+ON_INDEFINITE = ("raise", *REMEDIES)
+
+
+@dataclass(frozen=True)
+class BoxProblem:
+    """The data of the quadratic program.
+
+    Attributes
+    ----------
+    K : array of shape (n, n)
+        Symmetric, C-contiguous; never written.
+    ridge, linear, lower, upper : arrays of shape (n,)
+        ``lower <= 0 <= upper``; large numbers stand for infinity.
+    kink : float
+        >= 0.
+    total : float
+    noise : float
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 when they are what was asked for, and
+        not the sum of other kernels.
+    """
+
+    K: Array
+    ridge: Array
+    linear: Array
+    lower: Array
+    upper: Array
+    kink: float = 0.0
+    total: float = 0.0
+    noise: float = 0.0
+
+    def gradient(self, b: Array) -> Array:
+        """``Q b + linear``; only rows of K with a coefficient are read."""
+        g = self.linear + self.ridge * b
+        core.add_rows(self.K, b, g)
+        return g
+
+    def scaled(self, factor: float) -> BoxProblem:
+        """The problem whose C is multiplied by a factor."""
+        return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
+
+    def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
+        """``K b``, and a bound of its rounding errors; with `long` summed in extended precision."""
+        out = np.zeros_like(b)
+        (core.long_product if long else core.add_rows)(self.K, b, out)
+        used = np.flatnonzero(b)
+        # abs(K_ij) <= sqrt(K_ii K_jj), which holds for the terms of a sum of kernels as well; a product with abs(K)
+        # would be sharper by a small factor only
+        root = np.sqrt(np.maximum(np.diag(self.K), 0.0))
+        size = root * float(root[used] @ np.abs(b[used]))
+        own = noise(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+        return out, own + self.noise * size
+
+    def infeasibility(self, b: Array) -> float:
+        """Largest violation of a constraint."""
+        box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
+        return max(box, abs(math.fsum(b) - self.total))
+
+
+def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
+    """U and D: derivatives of all coordinates upwards and downwards, infinite where the box ends."""
+    up = np.where(b < 0, g - problem.kink, g + problem.kink)
+    down = np.where(b > 0, g + problem.kink, g - problem.kink)
+    up[b >= problem.upper] = np.inf
+    down[b <= problem.lower] = -np.inf
+    return up, down
+
+
+def resolution(problem: BoxProblem, b: Array) -> float:
+    """Rounding error of a derivative at b."""
+    largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
+    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
+
+
+def project(problem: BoxProblem, start: Array) -> Array | None:
+    """Coefficients near `start` that fit the constraints, keeping zeros; None when nothing is left of it."""
+    b = np.clip(start, problem.lower, problem.upper)
+    if problem.total == 0.0:
+        above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
+        if above == 0.0 or below == 0.0:
+            return np.zeros_like(b) if not b.any() else None
+        if above > below:
+            b[b > 0] *= below / above
+        else:
+            b[b < 0] *= above / below
+        return b
+    size = float(b.sum())
+    return b * (problem.total / size) if size > 0 else None
+
+
+def snap(problem: BoxProblem, b: Array) -> Array:
+    """Coefficients with those on zero or on a bound that only rounding keeps off it."""
+    b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
+    b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
+    return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
+
+
+def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
+    """The best point on the ray through b: a solution for another strength is often of the right shape."""
+    product = g - problem.linear
+    curvature = float(b @ product)
+    slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())
+    if problem.total != 0.0 or curvature <= 0.0 or slope >= 0.0:
+        return b, g
+    used = b != 0
+    with np.errstate(over="ignore"):
+        room = np.where(b > 0, problem.upper, problem.lower)[used] / b[used]
+    factor = min(-slope / curvature, float(room.min()))
+    return snap(problem, np.clip(factor * b, problem.lower, problem.upper)), problem.linear + factor * product
+
+
+def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_tol: float = 1e-8) -> Array:
+    """A training kernel, checked, symmetric, C-contiguous and float64; copied only where it must be.
+
+    With ``on_indefinite="clip"`` or ``"shift"`` negative eigenvalues are removed here, at the cost of an
+    eigendecomposition. ``check=False`` skips the look at all entries.
+    """
+    matrix = check_kernel_matrix(K)
+    if check:
+        asymmetry, size, bad = core.inspect(matrix)
+        if bad:
+            check_finite(matrix, "K")
+        if asymmetry > symmetry_tol * size and asymmetry > rounding_tol(K, tol=symmetry_tol) * size:
+            raise InputError(
+                f"`K` must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
+                "Pass (K + K.T) / 2 if the difference is rounding, or K(X_train, X_train) if it is a cross-Gram."
+            )
+        if asymmetry > 1e-14 * size:
+            matrix = 0.5 * (matrix + matrix.T)
+    return matrix if on_indefinite == "raise" else repair(matrix, on_indefinite)
+
+
+def check_start(warm_start: ArrayLike, n_samples: int) -> Array:
+    """Coefficients to start from, as a finite array; they need not fit the problem."""
+    start = as_floats(warm_start, "warm_start")
+    if start.shape != (n_samples,):
+        raise InputError(
+            f"`warm_start` must be the `dual_coef` of an earlier result, shape ({n_samples},), got shape "
+            f"{start.shape}. Leave it out for another set of rows."
+        )
+    check_finite(start, "warm_start")
+    return start

@@ -1,0 +1,127 @@
+"""The machine with the squared loss: one linear system, with an intercept."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.rounding import EPS, of_machine
+from kernelweave.machines.rounding import noise as noise_of
+from kernelweave.results import Status, SVMResult, relative_gap
+
+Array = NDArray[np.float64]
+
+
+class Bordered:
+    """Solutions of ``[A 1; 1' 0] [x; t] = [g; s]`` for a positive semidefinite A, lifted where it is singular.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+    lift : float
+        Share of the mean diagonal that is added to it at least; grows until the factorisation works.
+    """
+
+    def __init__(self, A: Array, lift: float = 1e-10) -> None:
+        n = len(A)
+        added = lift * max(float(np.abs(A.diagonal()).mean()), 1e-100)
+        with blas_threads_for(n):
+            while True:
+                lifted = A.copy()
+                lifted.flat[:: n + 1] += added
+                factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+                if info == 0:
+                    break
+                added = max(100.0 * added, 1e-100)
+                if not np.isfinite(added):
+                    raise FloatingPointError("no multiple of the identity makes the matrix positive definite")
+            self._factor = factor
+            self._ones = self._plain(np.ones(n))
+        self._total = float(self._ones.sum())
+
+    def _plain(self, g: Array) -> Array:
+        return lapack.dpotrs(self._factor, g, lower=1)[0]
+
+    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
+        """Return x and t for one right-hand side."""
+        x = self._plain(g)
+        t = (float(x.sum()) - s) / self._total
+        return x - t * self._ones, t
+
+    def forms(self, U: Array) -> Array:
+        """``U P U'`` for U of shape (k, n), with P from `inverse`, at the cost of one triangular solution."""
+        right = np.column_stack([U.T, np.ones(len(self._ones))])
+        with blas_threads_for(len(right)):
+            half = lapack.dtrtrs(self._factor, right, lower=1)[0]
+            inner = half.T @ half
+        cross = inner[:-1, -1]
+        return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]
+
+    def inverse(self) -> Array:
+        """The inverse of the bordered matrix without its last row and column."""
+        n = len(self._ones)
+        inverse = self._plain(np.eye(n))
+        return inverse - np.outer(self._ones, self._ones) / self._total
+
+
+def solve_least_squares(K: Array, y: Array, costs: Array, noise: float = 0.0) -> SVMResult:
+    """Minimise ``1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f_i)^2`` over f = <w, phi(x)> + intercept.
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite.
+    y : array of shape (n_samples,)
+    costs : array of shape (n_samples,)
+        C_i >= 0; rows with 0 take no part.
+    noise : float, default=0.0
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
+
+    Returns
+    -------
+    SVMResult
+        The gap is that of the computed coefficients: ``dual = y'b - 1/2 b'Kb - 1/2 sum_i b_i^2 / C_i``.
+    """
+    used = np.flatnonzero(costs > 0)
+    inverse = 1.0 / costs[used]
+    block = K[np.ix_(used, used)]
+    block.flat[:: len(used) + 1] += inverse
+    system = Bordered(block, lift=0.0)
+    x, intercept = system.solve(y[used])
+    rest = y[used] - block @ x - intercept
+    dx, dt = system.solve(rest)  # one step of refinement
+    x, intercept = x + dx, intercept + dt
+    x -= x.sum() / len(x)
+    b = np.zeros(len(y))
+    b[used] = x
+    product = K @ b
+    slack = y[used] - product[used] - intercept
+    quad = float(b @ product)
+    primal = 0.5 * quad + 0.5 * float(costs[used] @ np.square(slack))
+    gap = 0.5 * float(costs[used] @ np.square(slack - inverse * x))
+    own = relative_gap(primal, gap)
+    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    error = (noise_of(len(used)) + noise) * root * float(root @ np.abs(b))
+    f = product + intercept
+    error += EPS * (np.abs(f) + np.abs(y - f))
+    spring = np.zeros(len(y))
+    spring[used] = inverse * x
+    rounding = of_machine(
+        b, f, error, low=costs * (f - error - y), high=costs * (f + error - y), pull=y - spring,
+        loss=primal, gap=gap, bend=float(np.abs(b) @ np.abs(product)),
+    )  # fmt: skip
+    return SVMResult(
+        dual_coef=b,
+        intercept=float(intercept),
+        primal=primal,
+        dual=primal - gap - rounding,
+        gap=gap + rounding,
+        rel_gap=relative_gap(primal, gap + rounding),
+        status=Status.CONVERGED if own < 1e-6 or primal == 0 else Status.STALLED,
+        n_iter=1,
+        support=np.flatnonzero(b),
+        infeasibility=abs(float(b.sum())),
+        rounding=rounding,
+    )

@@ -1,0 +1,243 @@
+"""Newton steps on the free coefficients of a box problem: the digits that SMO would be slow to give.
+
+With the free set F known, a solution is one linear system,
+
+    Q_FF b_F + level 1 = -(q + Q b_fixed + kink sign)_F ,     1'b = total .
+
+The free set is found by the primal-dual active set method: solve, fix what left its segment, free what has a
+derivative of the wrong sign, repeat. It ends in a few systems when it starts near the solution and may cycle
+otherwise. Then a primal active set method goes as far as its budget: it never raises the objective, changes the
+free set by one coefficient for each system, and saves SMO most of its steps where K has low rank.
+
+References
+----------
+M. Hintermüller, K. Ito, K. Kunisch, The primal-dual active set strategy as a semismooth Newton method, SIAM Journal
+on Optimization 13 (2002), 865-888.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.box import BoxProblem, derivatives, resolution
+from kernelweave.machines.rounding import EPS
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+#: Most systems of one run.
+MOST_SYSTEMS = 20
+#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n (measured).
+SYSTEM_COST = 1.0 / 40.0
+#: A run may cost this many times what the SMO steps before it did.
+SHARE = 2.0
+#: Free coefficients above which a dense factor is left alone (its memory is the square of it).
+MOST_FREE = 6000
+
+
+@dataclass(frozen=True)
+class Polished:
+    """Where the Newton steps led.
+
+    Attributes
+    ----------
+    b, g : arrays of shape (n,)
+        Feasible coefficients and their gradient.
+    systems : int
+        Linear systems that were solved.
+    solved : bool
+        Whether the active set method came to its end.
+    negative : bool
+        The free block has negative eigenvalues beyond rounding.
+    """
+
+    b: Array
+    g: Array
+    systems: int
+    solved: bool = False
+    negative: bool = False
+
+
+class _Negative(ArithmeticError):
+    """The free block is not positive semidefinite."""
+
+
+class _FreeBlock:
+    """Factor of ``Q_FF``, lifted by as little as makes it positive definite."""
+
+    def __init__(self, problem: BoxProblem, free: NDArray[np.int64]) -> None:
+        self.free = free
+        self.block = problem.K[np.ix_(free, free)]
+        self.block.flat[:: len(free) + 1] += problem.ridge[free]
+        diagonal = np.abs(np.diag(self.block))
+        # rows that the kernel does not see at all have no scale of their own
+        lift = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
+        while True:
+            lifted = self.block.copy()
+            lifted.flat[:: len(free) + 1] += lift
+            self._factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                break
+            # a block of zeros never comes here
+            lift = 100.0 * lift + 1e-300
+            if not lift <= 1e-7 * float(diagonal.sum()):
+                raise _Negative
+        self._ones = self._solve(np.ones(len(free)))
+
+    def _solve(self, right: Array) -> Array:
+        return lapack.dpotrs(self._factor, right, lower=1)[0]
+
+    def step(self, slope: Array, missing: float) -> tuple[Array, float]:
+        """The step d and level with ``Q_FF d - level 1 = -slope`` and ``1'd = missing``."""
+        d, level = np.zeros(len(slope)), 0.0
+        for _ in range(3):  # the first solves, the others take back the lift
+            plain = self._solve(level - slope - self.block @ d)
+            more = (missing - float(d.sum()) - float(plain.sum())) / float(self._ones.sum())
+            d += plain + more * self._ones
+            level += more
+        return d, level
+
+
+def _segments(problem: BoxProblem, b: Array) -> tuple[Array, Array, Array]:
+    """Ends of the segment of each coordinate on which the objective is smooth, and the kink's slope there."""
+    if problem.kink == 0.0:
+        return problem.lower.copy(), problem.upper.copy(), np.zeros_like(b)
+    low, high = np.where(b > 0, 0.0, problem.lower), np.where(b < 0, 0.0, problem.upper)
+    return low, high, problem.kink * np.sign(b)
+
+
+def _free(problem: BoxProblem, b: Array) -> Mask:
+    inside = (b > problem.lower) & (b < problem.upper)
+    return inside & (b != 0) if problem.kink > 0 else inside
+
+
+def _cost(n_free: int) -> float:
+    return SYSTEM_COST * float(n_free) ** 3
+
+
+def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
+    """Try the active set method from feasible b with gradient g.
+
+    Parameters
+    ----------
+    problem : BoxProblem
+    b, g : arrays of shape (n,)
+    work : float
+        SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
+        coefficients change; a try costs about as much as the steps did, so that nothing is tried when they were few.
+    """
+    free = _free(problem, b)
+    n_free = int(np.count_nonzero(free))
+    if not 2 <= n_free <= MOST_FREE or _cost(n_free) > work:
+        return Polished(b, g, 0)
+    try:
+        found = _active_set(problem, b, g, free, work)
+        if found.solved:
+            return found
+        rest = _descend(problem, b, g, free, work)
+    except _Negative:
+        return Polished(b, g, 1, negative=True)
+    return replace(rest, systems=found.systems + rest.systems)
+
+
+def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
+    b, g, free = start.copy(), g0.copy(), free.copy()
+    low, high, slope = _segments(problem, b)
+    spent = 0.0
+    n_systems = 0
+    # far from the solution whole groups are freed, and systems grow beyond what they are worth
+    while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
+        n_systems += 1
+        where = np.flatnonzero(free)
+        with blas_threads_for(len(where)):
+            d, level = _FreeBlock(problem, where).step(
+                g[where] + slope[where], problem.total - float(b.sum())
+            )
+        target = b[where] + d
+        over, under = target > high[where], target < low[where]
+        target = np.where(over, high[where], np.where(under, low[where], target))
+        change = np.zeros_like(b)
+        change[where] = target - b[where]
+        b[where] = target
+        core.add_rows(problem.K, change, g)
+        g += problem.ridge * change
+        U, D = derivatives(problem, b, g)
+        noise = resolution(problem, b)
+        rise, fall = ~free & (level - U > noise), ~free & (D - level > noise)
+        left = where[over | under]
+        if not len(left) and not rise.any() and not fall.any():
+            _settle(problem, b, where)
+            return Polished(b, problem.gradient(b), n_systems, solved=True)
+        free[left] = False
+        for side, sign in ((rise, 1.0), (fall, -1.0)):
+            _turn(problem, side & (b == 0), sign, low, high, slope)
+        free |= rise | fall
+        if not 2 <= np.count_nonzero(free) <= MOST_FREE:
+            break
+    return Polished(start, g0, n_systems)
+
+
+def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
+    b, g, free = start.copy(), g0.copy(), free.copy()
+    low, high, slope = _segments(problem, b)
+    n_systems, spent = 0, 0.0
+    solved = False
+    while n_systems < MOST_SYSTEMS and np.count_nonzero(free) >= 2:
+        spent += _cost(int(np.count_nonzero(free)))
+        if spent > work:
+            break
+        n_systems += 1
+        where = np.flatnonzero(free)
+        with blas_threads_for(len(where)):
+            d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
+        room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
+        with np.errstate(over="ignore"):  # room without a bound
+            ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
+        first = int(np.argmin(ratio))
+        size = min(1.0, float(ratio[first]))
+        change = np.zeros_like(b)
+        change[where] = size * d
+        if size < 1.0:
+            change[where[first]] = room[first]
+        b += change
+        np.clip(b, low, high, out=b)
+        core.add_rows(problem.K, change, g)
+        g += problem.ridge * change
+        if size < 1.0:
+            k = where[first]
+            b[k] = high[k] if d[first] > 0 else low[k]
+            free[k] = False
+            continue
+        U, D = derivatives(problem, b, g)
+        U[free], D[free] = np.inf, -np.inf
+        rise, fall = int(np.argmin(U)), int(np.argmax(D))
+        sign = 1.0 if level - U[rise] >= D[fall] - level else -1.0
+        k = rise if sign > 0 else fall
+        if max(level - U[rise], D[fall] - level) <= resolution(problem, b):
+            solved = True
+            break
+        _turn(problem, (np.arange(len(b)) == k) & (b == 0), sign, low, high, slope)
+        free[k] = True
+    _settle(problem, b, np.flatnonzero(_free(problem, b)))
+    return Polished(b, problem.gradient(b), n_systems, solved=solved)
+
+
+def _turn(problem: BoxProblem, which: Mask, sign: float, low: Array, high: Array, slope: Array) -> None:
+    """Coordinates at the kink leave it on one side."""
+    if problem.kink > 0.0:
+        low[which] = 0.0 if sign > 0 else problem.lower[which]
+        high[which] = problem.upper[which] if sign > 0 else 0.0
+        slope[which] = sign * problem.kink
+
+
+def _settle(problem: BoxProblem, b: Array, free: NDArray[np.int64]) -> None:
+    """Give what rounding left of the constraint to the coefficient with the most room."""
+    if len(free):
+        k = free[np.argmax(np.minimum(b[free] - problem.lower[free], problem.upper[free] - b[free]))]
+        b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.lower[k], problem.upper[k])

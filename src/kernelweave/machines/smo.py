@@ -1,0 +1,311 @@
+"""Box problems solved to a certified gap.
+
+Two methods take turns. SMO finds out which coefficients are free; Newton steps on the free set
+(`kernelweave.machines.polish`) give the digits. SMO alone needs a number of steps that grows with the condition of the
+free block, Newton alone needs to know the free set.
+
+References
+----------
+R.-E. Fan, P.-H. Chen, C.-J. Lin, Working set selection using second order information for training support vector
+machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice of pairs ("WSS 2") and shrinking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, NotPSDError
+from kernelweave._loops import core
+from kernelweave.machines.box import BoxProblem, derivatives, rescale, resolution, snap
+from kernelweave.machines.polish import polish
+from kernelweave.results import Status
+
+Array = NDArray[np.float64]
+
+#: Curvatures below minus this share of the diagonal are no rounding errors, not even those of float32 kernels.
+NEGATIVE = 1e-6
+#: Entries of K read in one call of the compiled loop: Ctrl-C is noticed between calls, within about a second.
+CHUNK = 4e8
+#: Rounds before C is approached from below, and rounds for each value of C on the way.
+FIRST_ROUNDS, STAGE_ROUNDS = 3, 2
+#: Factor between the values of C on the way, the smallest share of C to begin with, and the gap asked on the way.
+RAISE, SMALLEST, STAGE_TOL = 3.0, 1e-12, 1e-4
+#: Rounding errors below this share of the gap are not worth a second look.
+SMALL_SHARE = 0.1
+#: Rounds without progress after which rounding errors are blamed.
+PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a machine says about coefficients.
+
+    Attributes
+    ----------
+    primal, gap : float
+        The dual value is ``primal - gap``. The gap is summed from one nonnegative term for each sample: the
+        difference of the two values would lose the digits that a tight tolerance asks for.
+    intercept : float
+    """
+
+    primal: float
+    gap: float
+    intercept: float
+
+
+class Certify(Protocol):
+    """What a machine knows about its coefficients."""
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+        """The certificate of b, with ``product = K b``, of the problem whose C is multiplied by the factor."""
+
+    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+        """Bound of the rounding errors of a certificate, given that of the product."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Coefficients, ``K b``, certificate, bound of its rounding errors, status, and SMO steps plus Newton systems."""
+
+    b: Array
+    product: Array
+    certificate: Certificate
+    rounding: float
+    status: Status
+    n_iter: int
+
+
+def solve_box(
+    problem: BoxProblem, certify: Certify, *, tol: float, max_iter: int | None, start: Array
+) -> Outcome:
+    """Solve until ``gap <= tol * |primal|``.
+
+    Parameters
+    ----------
+    problem : BoxProblem
+    certify : callable
+    tol : float
+        Relative gap.
+    max_iter : int or None
+        Largest number of SMO steps; None: ``10^6 + 100 n``.
+    start : array of shape (n,)
+        Feasible.
+
+    Raises
+    ------
+    NotPSDError
+        Negative curvature was met.
+    """
+    n = len(start)
+    limit = 1_000_000 + 100 * n if max_iter is None else max_iter
+    run = _Run(problem, certify, tol, limit, 1.0, start)
+    # a warm start is worth more patience: what comes next forgets it
+    first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
+    if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
+        _continue(run)
+    run.rounds(None)
+    found = _finish(run, tol)
+    spare = tol * abs(found.certificate.primal) - found.rounding
+    if found.status is Status.ROUNDING and spare > 0.0:
+        # what rounding leaves of the tolerance is worth another try
+        run.tol, run.idle = 0.5 * spare / abs(found.certificate.primal), 0
+        run.rounds(None)
+        found = _finish(run, tol)
+    return found
+
+
+def _finish(run: _Run, tol: float) -> Outcome:
+    """Certify the best coefficients, with the rounding errors of the certificate."""
+    problem, b = run.problem, snap(run.problem, run.best_b)
+
+    def certified(*, long: bool) -> tuple[Array, Certificate, float]:
+        product, error = problem.product(b, long=long)
+        final = run.certify(b, product, 1.0)
+        return product, final, run.certify.rounding(b, product, final, error)
+
+    product, final, rounding = certified(long=False)
+    if float(b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(b)):
+        raise NotPSDError(_indefinite())
+    goal = tol * abs(final.primal)
+    own = final.gap
+    # a sum of kernels is not known more exactly than it was summed
+    if own + rounding > goal and rounding > SMALL_SHARE * own and problem.noise == 0.0:
+        longer = certified(long=True)
+        if longer[1].gap + longer[2] < own + rounding:
+            product, final, rounding = longer
+    if final.gap + rounding <= goal:
+        status = Status.CONVERGED
+    elif min(own, final.gap) <= goal:
+        status = Status.ROUNDING
+    else:
+        status = Status.MAX_ITER if run.steps >= run.limit else Status.STALLED
+    return Outcome(b, product, final, rounding, status, run.steps + run.systems)
+
+
+class _Run:
+    """SMO and Newton in turns on one problem, until the gap is small, the steps are used up, or nothing moves."""
+
+    def __init__(
+        self, problem: BoxProblem, certify: Certify, tol: float, limit: int, factor: float, start: Array
+    ) -> None:
+        self.problem, self.certify, self.tol, self.limit, self.factor = problem, certify, tol, limit, factor
+        self.steps = self.systems = self.idle = 0
+        self.count = int(np.count_nonzero(start) > 1)  # what is known from elsewhere counts as a round
+        self.work = 0.0
+        self.budget = max(5 * len(start), 1000)
+        self.best_b, self.best = start, Certificate(np.inf, np.inf, 0.0)
+        self.move_to(start)
+
+    def move_to(self, start: Array) -> None:
+        """Go on from other feasible coefficients, or the best multiple of them."""
+        self.b, self.g = start.copy(), self.problem.gradient(start)
+        if start.any():
+            self.b, self.g = rescale(self.problem, self.b, self.g)
+        up, down = derivatives(self.problem, self.b, self.g)
+        self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
+        self.value = self.objective()
+        self.keep(self.judge())
+
+    def objective(self) -> float:
+        """What the box problem minimises."""
+        half = 0.5 * float(self.b @ (self.g + self.problem.linear))
+        return half + self.problem.kink * float(np.abs(self.b).sum())
+
+    def judge(self) -> Certificate:
+        """The certificate of the current point."""
+        product = self.g - self.problem.linear - self.problem.ridge * self.b
+        return self.certify(self.b, product, self.factor)
+
+    def good(self, c: Certificate) -> bool:
+        """Whether a certificate meets the tolerance."""
+        return c.gap <= self.tol * abs(c.primal)
+
+    def keep(self, here: Certificate) -> None:
+        """Remember the current point if it has the smallest gap."""
+        if here.gap < self.best.gap:
+            self.best_b, self.best = self.b.copy(), here
+
+    def rounds(self, most: int | None) -> bool:
+        """Run at most so many rounds; tell whether the tolerance is met."""
+        count = 0
+        while not self.good(self.best) and self.steps < self.limit and self.idle < PATIENCE:
+            if most is not None and count == most:
+                break
+            count += 1
+            self.one()
+        return self.good(self.best)
+
+    def one(self) -> None:
+        """One round: SMO, then Newton."""
+        before = self.best.gap
+        self.count += 1
+        self.eps = max(self.eps, resolution(self.problem, self.b))
+        done, reached = _run(
+            self.problem, self.b, self.g, self.eps, min(self.budget, self.limit - self.steps)
+        )
+        self.steps += done
+        self.work += float(done * len(self.b))
+        here = self.judge()
+        if self.good(here):
+            # the gradient was updated step by step; the certificate must not depend on that
+            self.g = self.problem.gradient(self.b)
+            here = self.judge()
+        # the free set after a first, coarse round that went well is rarely the right one
+        near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
+        if near and not self.good(here) and self.steps < self.limit:
+            found = polish(self.problem, self.b, self.g, self.work)
+            self.systems += found.systems
+            if found.negative:
+                raise NotPSDError(_indefinite())
+            if found.systems:
+                self.work = 0.0
+                old = self.b, self.g
+                self.b, self.g = found.b.copy(), found.g.copy()
+                there = self.judge()
+                if there.gap < here.gap:
+                    here = there
+                else:
+                    self.b, self.g = old
+        self.keep(here)
+        value = self.objective()
+        falling = value < self.value - 1e-9 * abs(self.value)
+        self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
+        self.value = value
+        if reached:
+            share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
+            self.eps *= min(max(0.3 * share, 1e-2), 0.3)
+        else:
+            self.budget *= 2
+
+
+def _continue(run: _Run) -> None:
+    """Raise C to its value in steps, each solved from the one before, and let `run` go on from there.
+
+    With little regularisation beside the kernel SMO crawls, and the active set method starts too far away. But the
+    solution for C / `RAISE`, multiplied, has nearly the free set of the solution for C.
+    """
+    factor = 1.0
+    b = None
+    while factor > SMALLEST:
+        # the first C is the one with which rows leave their bounds
+        factor /= RAISE**2
+        stage = _Run(run.problem.scaled(factor), run.certify, STAGE_TOL, run.limit, factor, 0.0 * run.b)
+        found = stage.rounds(STAGE_ROUNDS)
+        run.steps += stage.steps
+        run.systems += stage.systems
+        if found:
+            b = stage.best_b
+            break
+    if b is None:
+        return
+    while factor < 1.0:
+        factor = min(1.0, factor * RAISE)
+        if factor == 1.0:
+            break
+        scaled = run.problem.scaled(factor)
+        stage = _Run(
+            scaled, run.certify, STAGE_TOL, run.limit, factor, np.clip(b, scaled.lower, scaled.upper)
+        )
+        stage.rounds(STAGE_ROUNDS)
+        run.steps += stage.steps
+        run.systems += stage.systems
+        b = stage.best_b
+    if b is not None:
+        run.move_to(b)
+
+
+def check_max_iter(max_iter: int | None) -> int | None:
+    """A number of steps >= 1, or None."""
+    if max_iter is not None and (not isinstance(max_iter, (int, np.integer)) or max_iter < 1):
+        raise InputError(
+            f"`max_iter` must be a whole number >= 1, or None for the default, got {max_iter!r}."
+        )
+    return max_iter
+
+
+def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tuple[int, bool]:
+    """SMO in chunks; b and g are changed. Returns the steps, and whether the violation fell to eps."""
+    total = 0
+    size = max(int(CHUNK / len(b)), 100)
+    while True:
+        chunk = min(size, budget - total)
+        steps, violation, bent = core.box_smo(
+            problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, chunk, True
+        )
+        total += steps
+        if bent < -NEGATIVE:
+            raise NotPSDError(_indefinite())
+        if violation <= eps or steps < chunk or total >= budget:
+            return total, violation <= eps
+
+
+def _indefinite() -> str:
+    return (
+        "`K` must be positive semidefinite, got a matrix along which the objective bends the wrong way. Use another "
+        "kernel, mend the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
+        "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
+    )

@@ -1,0 +1,470 @@
+"""Kernel weights from the targets, before and without a machine: alignment, alignment of the combination, EasyMKL.
+
+The alignment of a kernel with the targets is the cosine between two matrices,
+
+    rho(K) = <K^c, T> / (|K^c| |T|) ,      T = y^c y^c' ,
+
+with Frobenius products of the centred matrices. It lies between 0 and 1 for positive semidefinite kernels. Sample
+weights enter the mean and the products, so that a weight equals a repetition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
+
+from kernelweave._checks import (
+    InputError,
+    RowWeights,
+    Scale,
+    Start,
+    Targets,
+    check_row_weights,
+    check_scale,
+    check_vector,
+)
+from kernelweave._loops import core
+from kernelweave._parameters import MaxIter, Number, Tol, checked
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.rounding import EPS, noise
+from kernelweave.machines.svm import run_machine, squared_hinge
+from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
+from kernelweave.results import AlignFResult, AlignResult, EasyMKLResult, Status, relative_gap
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Stands for lam = 0, as a share of the mean diagonal of the summed kernel: small enough not to be seen in the
+#: weights, and large enough for digits to be left.
+SMALLEST_RIDGE = 1e-12
+
+
+# ---- alignment ------------------------------------------------------------------------------------
+
+
+@checked
+def solve_align(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    *,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
+) -> AlignResult:
+    """Weigh kernels by their own alignment with the targets (Align).
+
+    ``weights_m`` is proportional to ``max(0, rho(K_m))``, the centred alignment.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,)
+        Labels or real targets. Only their deviations from the mean matter, up to a factor.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0 of the kernels. They change nothing here: an alignment is a cosine.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+
+    Returns
+    -------
+    AlignResult
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, constant targets, or no kernel with a positive alignment.
+
+    Notes
+    -----
+    Costs n^2 / 2 products for each kernel, ``rank^2 n`` for factors of low rank; memory of about one matrix. Kernels
+    that are constant on these rows get weight 0.
+
+    References
+    ----------
+    C. Cortes, M. Mohri, A. Rostamizadeh, Algorithms for learning kernels based on centered alignment, JMLR 13 (2012),
+    section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_align
+    >>> X = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    >>> solve_align(X[:, None, :] * X[None, :, :], X @ [2.0, 1.0]).weights
+    array([0.8, 0.2])
+    """
+    stack, _, row_weight = _prepare(gram, scale, sample_weight)
+    target = _centred_target(y, row_weight)
+    with blas_threads_for(stack.n_samples):
+        alignments = _alignments(stack, target, row_weight, frobenius_norms(stack, row_weight))
+    return AlignResult(alignments / alignments.sum(), alignments)
+
+
+@checked
+def solve_alignf(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    *,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-10,
+    max_iter: MaxIter = None,
+) -> AlignFResult:
+    """Find the combination of kernels with the largest alignment (AlignF), and certify it.
+
+    Maximises ``rho(sum_m d_m s_m K_m)`` over d >= 0, which is, up to the length of d,
+
+        min_{v >= 0} v'Mv - 2 v'a ,    M_kl = s_k s_l <K_k^c, K_l^c> ,    a_k = s_k <K_k^c, T> .
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,)
+        Labels or real targets. Only their deviations from the mean matter, up to a factor.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1. They change the weights, and leave the combined kernel as it is up to a factor.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+    tol : float, default=1e-10
+        Stop when ``gap <= tol * alignment``.
+    max_iter : int, optional
+        Largest number of linear systems. Default: 100 plus 5 for each kernel.
+
+    Returns
+    -------
+    AlignFResult
+        Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, constant targets, or no kernel with a positive alignment.
+
+    Notes
+    -----
+    M costs n^2 / 2 products for each pair of kernels, ``rank_k rank_l n`` where both are factors of low rank, in
+    memory of about one matrix beside M. The certificate is about the kernels as held: for truncated factors, about
+    the factors. Kernels that are constant on these rows get weight 0. Weights are unique when M is nonsingular; the
+    combined kernel, centred, always is.
+
+    With kernels of length 1 and g = a - Mu, any other combination v of length 1 has
+    ``<v, a> = <v, Mu> + <v, g> <= |u|_M + |max(g, 0)|``: products of positive semidefinite matrices are nonnegative,
+    therefore the coefficients of v have at most length 1. This is where `gap` comes from.
+
+    References
+    ----------
+    C. Cortes, M. Mohri, A. Rostamizadeh, Algorithms for learning kernels based on centered alignment, JMLR 13 (2012),
+    section 4.2. C. L. Lawson, R. J. Hanson, Solving least squares problems (1974), chapter 23: the
+    active-set method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_alignf
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> result = solve_alignf(X[:, None, :] * X[None, :, :], X[:, 0] - 2 * X[:, 2])
+    >>> int(np.argmax(result.weights)), result.rel_gap <= 1e-10
+    (2, True)
+    """
+    stack, factors, row_weight = _prepare(gram, scale, sample_weight)
+    target = _centred_target(y, row_weight)
+    with blas_threads_for(stack.n_samples):
+        M = frobenius_products(stack, row_weight)
+        norms = np.sqrt(np.diag(M))
+        alignments = _alignments(stack, target, row_weight, norms)
+        used = np.flatnonzero(alignments)
+        length = norms[used]
+        cosines = M[np.ix_(used, used)] / np.outer(length, length)
+        most = 100 + 5 * len(used) if max_iter is None else max_iter
+        u, alignment, gap, n_iter = _nonnegative_least_squares(cosines, alignments[used], tol, most)
+    failure = Status.MAX_ITER if n_iter >= most else Status.STALLED
+    weights = np.zeros(stack.n_kernels)
+    weights[used] = u / (length * factors[used])
+    return AlignFResult(
+        weights=weights / weights.sum(),
+        alignments=alignments,
+        alignment=alignment,
+        gap=gap,
+        rel_gap=relative_gap(alignment, gap),
+        status=Status.CONVERGED if gap <= tol * alignment else failure,
+        n_iter=n_iter,
+    )
+
+
+def _centred_target(y: ArrayLike, row_weight: Array) -> Array:
+    """Deviations from the weighted mean, of weighted length 1."""
+    target = check_vector(y, "y", len(row_weight))
+    size = float(np.abs(target[row_weight > 0]).max())
+    if size > 0:
+        target = target / size
+        target = target - float(row_weight @ target) / float(row_weight.sum())
+    length = float(np.sqrt(row_weight @ np.square(target)))
+    if length <= 1e-14 * np.sqrt(row_weight.sum()):
+        raise InputError(
+            f"`y` must vary, got the same value in all rows that count (n_samples={len(target)}). Pass rows of both "
+            "classes, or other targets."
+        )
+    return target / length
+
+
+def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> Array:
+    """``<K_m^c, T> / |K_m^c|``; needs no centred kernel, because the weighted target sums to zero."""
+    products = gram.quadratic_forms(row_weight * target)
+    out = np.divide(np.maximum(products, 0.0), norms, out=np.zeros(gram.n_kernels), where=norms > 0)
+    if not out.max() > 16.0 * EPS:
+        raise InputError(
+            f"At least one kernel must be aligned with `y`, got alignment 0 for all {gram.n_kernels}: on these rows "
+            "they are constant, or vary only where `y` does not. Use other kernels, or equal weights."
+        )
+    return np.minimum(out, 1.0)
+
+
+def _nonnegative_least_squares(
+    cosines: Array, drive: Array, tol: float, max_iter: int
+) -> tuple[Array, float, float, int]:
+    """Maximise ``u'drive / sqrt(u' cosines u)`` over u >= 0: u of some length, this value, its gap, systems solved.
+
+    Lawson and Hanson's method on the normal equations: SciPy's `nnls` would need a square root of a matrix that is
+    often singular.
+    """
+    n = len(drive)
+    u = np.zeros(n)
+    inside = np.zeros(n, dtype=bool)
+    refused = np.zeros(n, dtype=bool)
+    best: tuple[Array, float, float] = (drive, 0.0, np.inf)
+    n_iter = 0
+    while True:
+        # the best multiple is taken, so the gap has no second term
+        pull = cosines @ u
+        curvature = float(u @ pull)
+        if curvature > 0:
+            factor = float(u @ drive) / curvature
+            value = factor * float(np.sqrt(curvature))
+            gap = float(np.linalg.norm(np.maximum(drive - factor * pull, 0.0)))
+            if gap < best[2]:
+                best = u.copy(), value, gap
+            if gap <= 0.1 * tol * value:
+                break
+        slope = np.where(inside | refused, -np.inf, drive - pull)
+        enter = int(np.argmax(slope))
+        if not slope[enter] > 0 or n_iter >= max_iter:
+            break
+        inside[enter] = True
+        while n_iter < max_iter:
+            n_iter += 1
+            free = np.flatnonzero(inside)
+            point = _solve(cosines[np.ix_(free, free)], drive[free])
+            if point is None or (u[enter] == 0 and point[free == enter][0] <= 0):
+                # next to a combination of the others: rounding decides, so leave it out until something moves
+                inside[enter] = False
+                refused[enter] = True
+                break
+            if (point > 0).all():
+                u[:] = 0.0
+                u[free] = point
+                refused[:] = False
+                break
+            falling = point <= 0
+            now = u[free]
+            ratio = np.where(falling, now / np.where(falling, now - point, 1.0), np.inf)
+            step = float(ratio.min())
+            u[free] = now + step * (point - now)
+            gone = free[ratio <= step]
+            u[gone] = 0.0
+            inside[gone] = False
+    return *best, n_iter
+
+
+def _solve(block: Array, right: Array) -> Array | None:
+    """Solve with a positive definite block; None when it is singular to rounding."""
+    factor, info = lapack.dpotrf(block, lower=1, clean=0)
+    if info != 0 or np.diag(factor).min() <= 1e-7:
+        return None
+    solution: Array = lapack.dpotrs(factor, right, lower=1)[0]
+    return solution
+
+
+# ---- EasyMKL --------------------------------------------------------------------------------------
+
+
+@checked
+def solve_easy_mkl(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    lam: Annotated[float, Number(least=0, most=1)] = 0.1,
+    *,
+    scale: Scale = None,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-8,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+) -> EasyMKLResult:
+    """Weigh kernels by the margin that each gives along one common solution (EasyMKL), and certify the solution.
+
+    With ``K = sum_m s_m K_m``, Y = diag(y), and probability vectors gamma on either class,
+
+        gamma = argmin (1 - lam) gamma' Y K Y gamma + lam sum_i gamma_i^2 / sample_weight_i ,
+
+    the weights are proportional to ``s_m gamma' Y K_m Y gamma``, the squared distance that ``s_m K_m`` puts between the
+    two mixtures, with sum 1.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,)
+        Labels -1 and +1, both present.
+    lam : float, default=0.1
+        From 0 (the nearest points of the two convex hulls) to 1 (the means of the classes).
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition: w copies of a row share its gamma_i equally, and the sum of their
+        squares is ``gamma_i^2 / w``. A row of weight 0 takes no part.
+    tol : float, default=1e-8
+        Stop when ``gap <= tol * primal``. Weights have about half as many correct digits.
+    max_iter : int, optional
+        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    warm_start : array of shape (n_samples,), optional
+        `dual_coef` of a similar problem, for example at another `lam`; see `solve_svc`.
+
+    Returns
+    -------
+    EasyMKLResult
+        Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, lam outside [0, 1], labels other than -1 and +1, a single class, or no kernel that
+        separates the two mixtures.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    The quadratic program has two equalities; for lam > 0 it is solved with one. Over coefficients t gamma with t > 0,
+    the dual of the classifier with the squared hinge loss, kernel (1 - lam) K and C = 1 / lam is
+    ``2 t - t^2 / 2 * objective(gamma)``, at most ``2 / objective(gamma)``: both problems have the same solution up to
+    its length, and a bound P of the classifier's value bounds this objective by ``2 / P``. Costs one combination of all
+    kernels and one such classifier, see `solve_l2svc`.
+
+    At lam = 0 a ridge of 1e-12 times the mean diagonal is used; `primal` and `gap` belong to lam = 0. Where the
+    classes overlap in the feature space the optimal value is 0 and no weights follow from it: the gap stays as large as
+    `primal`, or, when nothing but rounding errors is left, an `InputError` asks for a larger lam.
+
+    References
+    ----------
+    F. Aiolli, M. Donini, EasyMKL: a scalable multiple kernel learning algorithm, Neurocomputing 169 (2015).
+    Weights have sum 1 as in the authors' package MKLpy, not Euclidean norm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_easy_mkl
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> result = solve_easy_mkl(X[:, None, :] * X[None, :, :], np.sign(X[:, 1]), 0.5)
+    >>> int(np.argmax(result.weights)), result.rel_gap <= 1e-8
+    (1, True)
+    """
+    stack, factors, row_weight = _prepare(gram, scale, sample_weight)
+    share = (1.0 - lam) * factors
+    with blas_threads_for(stack.n_samples):
+        K = stack.combine_upper(share)
+        core.mirror(K)
+        diagonal = np.diag(K)
+        ridge = lam if lam > 0 else SMALLEST_RIDGE * float(diagonal.mean())
+        if ridge == 0.0:
+            raise InputError("The kernels must not all be zero.")
+        terms = int(np.maximum(stack.ranks, 1).sum())
+        problem, loss = squared_hinge(K, y, 1.0 / ridge, row_weight)
+        machine = run_machine(
+            replace(problem, noise=2.0 * noise(terms)), loss, 0.1 * tol, max_iter, warm_start
+        )
+        b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
+        above = labels > 0
+        if not b.any():  # stopped before it began: the means of the classes
+            b = labels * row_weight
+        # the two sums agree but for rounding
+        b = b / np.where(above, b[above].sum(), -b[~above].sum())
+        forms = stack.quadratic_forms(b)
+    # no kernel has larger entries than their sum
+    bound = np.divide(diagonal.max(), share, out=np.full_like(share, np.inf), where=share > 0)
+    squares = np.square(b)
+    spread = float(np.divide(squares, row_weight, out=np.zeros_like(b), where=row_weight > 0).sum())
+    # what truncated factors leave out can only add to the objective, at most this
+    missing = float(share @ stack.residual_trace) * float(squares.sum())
+    primal = float(share @ forms) + lam * spread + missing
+    root = np.sqrt(np.maximum(diagonal, 0.0))
+    size = float(root @ np.abs(b))
+    rounding = noise(len(b)) * (size**2 + lam * spread)  # of the primal value
+    dual = machine.primal - machine.own_gap
+    if lam > 0 and machine.dual > 0:
+        gap = 2.0 * machine.own_gap / (machine.primal * dual)
+        rounding += 2.0 / machine.dual - 2.0 / (machine.primal + machine.rounding) - gap
+    elif lam > 0:
+        gap = primal - 2.0 / machine.primal
+    else:
+        # the points of the hulls lie at least margin / sqrt(primal) apart, because these ones see them that far apart
+        product = K @ b
+        used = row_weight > 0
+        margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
+        gap = primal - max(margin, 0.0) ** 2 / primal if primal > 0 else np.inf
+        error = 2.0 * (noise(len(b)) + problem.noise) * float(root.max()) * size
+        rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
+    solved = gap = max(gap, 0.0)
+    # the objective is no less than 0
+    gap = min(gap + missing + rounding, primal)
+    if gap <= tol * primal:
+        status = Status.CONVERGED
+    elif solved > tol * primal:
+        status = Status.STALLED if machine.status in (Status.CONVERGED, Status.ROUNDING) else machine.status
+    else:
+        status = Status.TRUNCATED if solved + missing > tol * primal else Status.ROUNDING
+    return EasyMKLResult(
+        weights=_shares(stack, forms, bound, row_weight, factors),
+        dual_coef=b,
+        primal=primal,
+        dual=primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(primal, gap),
+        status=status,
+        n_iter=machine.n_iter,
+        rounding=float(rounding),
+    )
+
+
+def _shares(gram: Gram, forms: Array, bound: Array, row_weight: Array, factors: Array) -> Array:
+    """Divide ``s_m b'K_m b`` by the sum, after dropping what is nothing but rounding errors.
+
+    `bound` holds upper bounds of the entries of each kernel.
+    """
+    # forms from factors are squares of small numbers, forms from entries small sums of large ones
+    noise = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
+    if not (forms > noise * bound).all():
+        # all diagonals together cost more than the quadratic forms, so they are read only where it matters
+        bound = gram.diagonal()[:, row_weight > 0].max(axis=1)
+    kept = np.where(forms > noise * bound, factors * forms, 0.0)
+    total = float(kept.sum())
+    if total == 0.0:
+        raise InputError(
+            "At least one kernel must tell the classes apart, got none: the kernels are constant on these rows, or the "
+            "classes overlap and lam is next to 0. Raise lam, or use other kernels."
+        )
+    return kept / total
+
+
+# ---- common ---------------------------------------------------------------------------------------
+
+
+def _prepare(
+    gram: Gram | ArrayLike, scale: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Gram, Array, Array]:
+    """The stack, s_m and w_i."""
+    stack = as_gram(gram)
+    return stack, check_scale(scale, stack.n_kernels), check_row_weights(sample_weight, stack.n_samples)

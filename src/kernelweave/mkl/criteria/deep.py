@@ -1,0 +1,392 @@
+"""Criteria of a kernel whose weights are not a convex problem: their values and exact derivatives by the kernel.
+
+Every criterion trains one or several machines on K and returns a number with the symmetric matrix H of its derivatives
+by the entries of K; layers pull H back to the weights. The coefficients of a machine move with K. Where the criterion
+is not the machine's own optimal value they must be differentiated too: on the free rows F they solve a linear system,
+
+    M [b_F; t] = [r; s] ,     M = [K_FF + ridge, 1; 1', 0] ,
+
+so a solution with the right-hand side of the criterion's derivatives by b_F and t gives the whole derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from kernelweave._checks import check_known
+from kernelweave._threads import one_blas_thread
+from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.machine import Machine
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MEASURES = ("squared", "logistic", "epsilon-insensitive")
+
+#: Share of the mean diagonal that keeps the block of free rows positive definite.
+LIFT = 1e-10
+
+#: Steepness of the smoothed step in the span bound.
+STEEPNESS = 5.0
+
+
+def measure(kind: str, f: Array, y: Array, epsilon: float = 0.0) -> tuple[Array, Array]:
+    """Losses of decision values and their derivatives.
+
+    Parameters
+    ----------
+    kind : {"squared", "logistic", "epsilon-insensitive"}
+        ``(f - y)^2 / 2``, ``log(1 + exp(-y f))``, or ``max(0, abs(f - y) - epsilon)``.
+    f, y : arrays of shape (n,)
+    epsilon : float
+    """
+    if kind == "logistic":
+        margin = y * f
+        tail = np.exp(-np.abs(margin))
+        probability = np.where(margin >= 0, tail, 1.0) / (1.0 + tail)
+        return np.maximum(-margin, 0.0) + np.log1p(tail), -y * probability
+    rest = f - y
+    if kind == "squared":
+        return 0.5 * np.square(rest), rest
+    loss = np.maximum(np.abs(rest) - epsilon, 0.0)
+    return loss, np.where(loss > 0, np.sign(rest), 0.0)
+
+
+def _outer_sum(left: Array, right: Array) -> Array:
+    """The upper triangle of ``sum_t (l_t r_t' + r_t l_t') / 2`` for rows of both."""
+    n = left.shape[1]
+    out = np.zeros((n, n))
+    # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
+    # of so low a rank that a second thread only costs
+    with one_blas_thread():
+        done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
+    return done.T
+
+
+class Criterion:
+    """A number to minimise, as a function of the kernel."""
+
+    machine: Machine
+
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+        """The value, and the upper triangle of H (n, n); lower values are better. K is symmetric."""
+        raise NotImplementedError
+
+
+@dataclass
+class OutOfFold(Criterion):
+    """Mean loss of the decision values of machines trained on the other folds.
+
+    Attributes
+    ----------
+    machine : Machine
+        Over all rows.
+    folds : sequence of int arrays
+        Test rows.
+    rows : int array
+        Rows that take part; folds are among them.
+    kind : {"squared", "logistic", "epsilon-insensitive"}
+        Loss.
+    tol : float
+        Relative gap of the machines.
+    implicit : bool
+        Differentiate the coefficients too. Without it the result is the derivative at fixed coefficients.
+    """
+
+    machine: Machine
+    folds: Sequence[Rows]
+    rows: Rows
+    kind: str = "squared"
+    tol: float = 1e-8
+    implicit: bool = True
+    _warm: list[Array | None] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        check_known(self.kind, MEASURES, "criterion")
+        self._warm = [None] * len(self.folds)
+
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+        machine, n = self.machine, len(K)
+        weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
+        covered = np.concatenate(list(self.folds))
+        share = weight / float(weight[covered].sum())
+        value = 0.0
+        left: list[Array] = []
+        right: list[Array] = []
+        for k, test in enumerate(self.folds):
+            train = np.setdiff1d(self.rows, test)
+            own = _restricted(machine, train)
+            if _is_one_class(own):
+                value += float(
+                    share[test] @ measure(self.kind, np.full(len(test), own.y[0]), machine.y[test])[0]
+                )
+                continue
+            # whole rows, then columns: twice as fast as both at once
+            block = np.take(np.take(K, train, axis=0), train, axis=1)
+            found = own.solve(block, tol=self.tol, warm_start=self._warm[k])
+            b = self._warm[k] = found.dual_coef
+            cross, spread = np.take(K, test, axis=0), _scatter(b, train, n)
+            losses, slopes = measure(
+                self.kind, cross @ spread + found.intercept, machine.y[test], machine.epsilon
+            )
+            value += float(share[test] @ losses)
+            if gradient:
+                e = share[test] * slopes
+                row = np.zeros(n)
+                row[test] = e
+                if self.implicit:
+                    free = own.free(b)
+                    row[train[free]] -= _adjoint(own, block, free, (e @ cross)[train[free]], float(e.sum()))
+                left.append(row)
+                right.append(spread)
+        if not gradient:
+            return value, None
+        return value, _outer_sum(np.array(left), np.array(right)) if left else np.zeros((n, n))
+
+
+@dataclass
+class TrainingError(Criterion):
+    """Mean loss on the rows that the machine was trained on, as the MLMKL paper has it: it rewards memorising.
+
+    Attributes
+    ----------
+    machine, rows, kind, tol, implicit
+        See `OutOfFold`.
+    literal : bool
+        The printed equation (18), which puts ``abs(f - y)`` for the residual.
+    """
+
+    machine: Machine
+    rows: Rows
+    kind: str = "squared"
+    tol: float = 1e-8
+    implicit: bool = False
+    literal: bool = False
+    _warm: Array | None = field(default=None, repr=False)
+
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+        rows, n = self.rows, len(K)
+        own = _restricted(self.machine, rows)
+        weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
+        share = weight / float(weight.sum())
+        if _is_one_class(own):
+            return 0.0, np.zeros((n, n))
+        block = np.ascontiguousarray(K[np.ix_(rows, rows)])
+        found = own.solve(block, tol=self.tol, warm_start=self._warm)
+        b = self._warm = found.dual_coef
+        losses, slopes = measure(self.kind, block @ b + found.intercept, own.y, own.epsilon)
+        value = float(share @ losses)
+        if not gradient:
+            return value, None
+        e = share * (np.abs(slopes) if self.literal else slopes)
+        row = e.copy()
+        if self.implicit:
+            free = own.free(b)
+            row[free] -= _adjoint(own, block, free, block[free] @ e, float(e.sum()))
+        return value, _outer_sum(_scatter(row, rows, n)[None], _scatter(b, rows, n)[None])
+
+
+@dataclass
+class DualValue(Criterion):
+    """The optimal value of the machine: its derivative is ``-b b' / 2``, without any further system.
+
+    Attributes
+    ----------
+    machine, rows, tol
+        See `OutOfFold`.
+    """
+
+    machine: Machine
+    rows: Rows
+    tol: float = 1e-8
+    _warm: Array | None = field(default=None, repr=False)
+
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+        own = _restricted(self.machine, self.rows)
+        if _is_one_class(own):
+            return 0.0, np.zeros_like(K)
+        found = own.solve(
+            np.ascontiguousarray(K[np.ix_(self.rows, self.rows)]), tol=self.tol, warm_start=self._warm
+        )
+        self._warm = found.dual_coef
+        if not gradient:
+            return found.primal, None
+        b = _scatter(found.dual_coef, self.rows, len(K))[None]
+        return found.primal, _outer_sum(-0.5 * b, b)
+
+
+@dataclass
+class SpanBound(Criterion):
+    """A smooth estimate of the leave-one-out error of a classifier with the hinge loss.
+
+    With a_p the multiplier of row p and S_p^2 the squared distance of its image from the span of the other free ones,
+    removing a support vector lowers ``y_p f(x_p)`` by ``a_p S_p^2`` as long as no other row changes its part. The
+    criterion is the mean of ``Psi(a_p S_p^2 - y_p f(x_p))``, ``Psi(u) = 1 / (1 + exp(-5 u))``, with the spans of
+
+        S_p^2 = 1 / ((M + D)^-1)_pp - D_pp                   for free rows,
+        S_p^2 = K_pp - v'(M + D)^-1 v ,  v = [K_Fp; 1]       for rows at their bound,
+
+    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``. Where no other row is
+    free there is nothing to span with, and S_p^2 is K_pp.
+
+    Attributes
+    ----------
+    machine, rows, tol
+        See `OutOfFold`; the loss must be the hinge.
+    smoothing : float
+        > 0.
+
+    References
+    ----------
+    O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee, Choosing multiple parameters for support vector machines,
+    Machine Learning 46 (2002), sections 3.3 and 5. E. Strobl, S. Visweswaran, Deep multiple kernel learning,
+    ICMLA 2013. The derivatives printed with the latter's code are wrong in several places; these are the exact ones.
+    """
+
+    machine: Machine
+    rows: Rows
+    tol: float = 1e-8
+    smoothing: float = 1.0
+    _warm: Array | None = field(default=None, repr=False)
+
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+        rows, n = self.rows, len(K)
+        own = _restricted(self.machine, rows)
+        if _is_one_class(own):
+            return 0.0, np.zeros((n, n))
+        block = np.ascontiguousarray(K[np.ix_(rows, rows)])
+        found = own.solve(block, tol=self.tol, warm_start=self._warm)
+        b = self._warm = found.dual_coef
+        weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
+        share = weight / float(weight.sum())
+        spans = Spans.of(own, block, b, found.intercept, self.smoothing)
+        smooth = 1.0 / (1.0 + np.exp(-STEEPNESS * np.clip(spans.fall, -100.0, 100.0)))
+        value = float(share @ smooth)
+        if not gradient:
+            return value, None
+        H = spans.pull_back(share * STEEPNESS * smooth * (1.0 - smooth))
+        if len(rows) == n:
+            return value, H
+        out = np.zeros((n, n))
+        out[np.ix_(rows, rows)] = H
+        return value, out
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of the support vectors of a trained classifier, and how they move with the kernel.
+
+    Attributes
+    ----------
+    machine : Machine
+    K : array of shape (n, n)
+    b : array of shape (n,)
+    smoothing : float
+    free, bound : int arrays
+        Support vectors inside the box and at its edge.
+    fall : array of shape (n,)
+        ``a_p S_p^2 - y_p f(x_p)``: above 0, the row is expected to be wrong once it is left out. -1 for rows that are
+        no support vectors.
+    span2 : array of shape (n_free,)
+    inverse : array of shape (n_free, n_free)
+        ``(M + D)^-1`` without its last row and column.
+    through : array of shape (n_bound, n_free)
+        ``(M + D)^-1 [K_Fp; 1]`` without its last entry, for every bound row.
+    """
+
+    machine: Machine
+    K: Array
+    b: Array
+    smoothing: float
+    free: Rows
+    bound: Rows
+    fall: Array
+    span2: Array
+    inverse: Array
+    through: Array
+
+    @classmethod
+    def of(cls, machine: Machine, K: Array, b: Array, intercept: float, smoothing: float) -> Spans:
+        """Spans of a solution."""
+        y, size = machine.y, np.abs(b)
+        free = machine.free(b)
+        bound = np.setdiff1d(np.flatnonzero(b), free)
+        fall = np.full(len(y), -1.0)
+        inverse, span2 = np.zeros((0, 0)), np.zeros(0)
+        through = np.zeros((len(bound), len(free)))
+        distance = K[bound, bound].copy()
+        if len(free):
+            lift = smoothing / size[free]
+            A = K[np.ix_(free, free)]
+            A.flat[:: len(free) + 1] += lift
+            system = Bordered(A, lift=0.0)
+            # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
+            inverse = system.inverse() if len(free) > 1 else 1.0 / A
+            span2 = 1.0 / inverse.diagonal() - lift
+            fall[free] = size[free] * span2 - 1.0
+            right = K[np.ix_(bound, free)]
+            for p, g in enumerate(right):
+                through[p], level = system.solve(g, 1.0)
+                distance[p] -= float(g @ through[p]) + level
+        if len(bound):
+            f = K[bound] @ b + intercept
+            fall[bound] = size[bound] * np.maximum(distance, 0.0) - y[bound] * f
+        return cls(machine, K, b, smoothing, free, bound, fall, span2, inverse, through)
+
+    def pull_back(self, slope: Array) -> Array:
+        """The symmetric derivative by K of a function whose derivatives by `fall` are `slope`."""
+        y, K, b, free, bound = self.machine.y, self.K, self.b, self.free, self.bound
+        size = np.abs(b)
+        by_free, by_bound = slope[free], slope[bound]
+        H = np.zeros_like(K)
+        by_span = by_free * size[free]
+        # derivative by M + D on the free rows
+        system = (self.inverse * (by_span / np.square(self.inverse.diagonal()))) @ self.inverse.T
+        by_coefficient = np.zeros(len(free))
+        if len(bound):
+            reach = by_bound * size[bound]
+            H[bound, bound] += reach
+            half = -reach[:, None] * self.through  # each pair has two entries
+            H[np.ix_(bound, free)] += half
+            H[np.ix_(free, bound)] += half.T
+            system += (self.through.T * reach) @ self.through
+            by_coefficient -= K[np.ix_(free, bound)] @ (by_bound * y[bound])
+        H[np.ix_(free, free)] += system
+        row = np.zeros(len(y))
+        row[bound] = -by_bound * y[bound]
+        if len(free):
+            through_lift = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
+            by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_lift)
+            row[free] -= _adjoint(self.machine, K, free, by_coefficient, -float(by_bound @ y[bound]))
+        H += 0.5 * (np.outer(row, b) + np.outer(b, row))
+        return H
+
+
+def _restricted(machine: Machine, rows: Rows) -> Machine:
+    weight = None if machine.sample_weight is None else machine.sample_weight[rows]
+    return replace(machine, y=machine.y[rows], sample_weight=weight)
+
+
+def _is_one_class(machine: Machine) -> bool:
+    return machine.loss in ("hinge", "squared-hinge") and bool((machine.y == machine.y[0]).all())
+
+
+def _scatter(values: Array, rows: Rows, n: int) -> Array:
+    out = np.zeros(n)
+    out[rows] = values
+    return out
+
+
+def _adjoint(machine: Machine, K: Array, free: Rows, by_coefficient: Array, by_intercept: float) -> Array:
+    """How a change of the right-hand side on the free rows changes the criterion, shape (n_free,)."""
+    if not len(free):
+        # the intercept is the middle of an interval, which nothing here moves
+        return np.zeros(0)
+    block = K[np.ix_(free, free)]
+    block.flat[:: len(free) + 1] += machine.ridge[free]
+    return Bordered(block, LIFT).solve(by_coefficient, by_intercept)[0]

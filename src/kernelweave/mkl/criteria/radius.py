@@ -1,0 +1,517 @@
+"""Kernels learnt by margin and radius: RKL, KL-C and the method of Do et al.
+
+The radius of the minimum enclosing ball measures the scale that the margin alone cannot see. With the derivative of a
+kernel in its parameters at hand, every criterion here has a gradient in closed form, because the coefficients of the
+machine and of the ball are maximisers. Projected gradients find local solutions, and ``stationarity`` says how nearly;
+for RKL on sums of kernels `kernelweave.mkl.steps.rkl` does better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import Floats, InputError
+from kernelweave._loops import core
+from kernelweave._parameters import check_value
+from kernelweave.gram import Gram
+from kernelweave.machines.ball import solve_meb
+from kernelweave.machines.machine import Machine
+from kernelweave.results import MEBResult, Status, SVMResult
+
+Array = NDArray[np.float64]
+#: Called after every step with (iteration, value, stationarity); a true value stops.
+Callback = Callable[[int, float, float], object]
+
+#: Armijo: a step must bring this share of what the gradient promises; shorter steps are this factor shorter.
+SUFFICIENT = 1e-3
+SHORTER = 0.4
+#: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
+FLAT = 1e-12
+#: Parameters below this share of their mean move as if they had it.
+LEAST = 1e-2
+#: Tolerance of machines and balls on the way, beside the requested one.
+INNER = 1e-3
+
+
+class Family(Protocol):
+    """Kernels K(t) on the training rows with parameters t >= 0, and their derivatives."""
+
+    n_parameters: int
+    n_samples: int
+
+    def kernel(self, t: Array) -> Array:
+        """K(t), symmetric; the next call may overwrite it."""
+
+    def forms(self, t: Array, b: Array) -> Array:
+        """``b' (dK / dt_m) b`` for every parameter."""
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
+
+
+class WeightedSum:
+    """``K(t) = sum_m t_m s_m (K_m + ridge_m I)``.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    ridge : float
+        Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the
+        criterion differentiable, where rows repeat or rank is low.
+    """
+
+    def __init__(self, gram: Gram, scale: Array, ridge: float = 0.0) -> None:
+        self.gram, self.scale = gram, scale
+        self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
+        self._diagonal = gram.diagonal()
+        self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
+        self._matrix = np.empty((gram.n_samples, gram.n_samples))
+
+    def rescaled(self, factors: Array) -> WeightedSum:
+        """The same kernels with other factors; a factor of 0 leaves a kernel out."""
+        out = copy(self)
+        out.scale = self.scale * factors
+        return out
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        weights = t * self.scale
+        out = self.gram.combine_upper(weights, self._matrix)
+        core.mirror(out)
+        out.flat[:: len(out) + 1] += float(weights @ self._ridge)
+        return out
+
+    def forms(self, t: Array, b: Array) -> Array:
+        """``b'K_m b``, which does not depend on t."""
+        return self.scale * (self.gram.quadratic_forms(b[None]) + self._ridge * float(b @ b))
+
+    def products(self, b: Array, kernels: NDArray[np.int64]) -> Array:
+        """``(s_m K_m) b`` of some kernels, ridge included, shape (len(kernels), n_samples)."""
+        plain = self.gram.matvecs(b[None], kernels)[:, 0] + self._ridge[kernels, None] * b
+        return plain * self.scale[kernels, None]
+
+    def diagonal(self, kernels: NDArray[np.int64]) -> Array:
+        """Diagonals of some kernels, ridge included."""
+        return (self._diagonal[kernels] + self._ridge[kernels, None]) * self.scale[kernels, None]
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Weighted diagonals of the kernels."""
+        return self.scale * (self._diagonal @ weights + self._ridge * float(weights.sum()))
+
+
+def _shares(n_samples: int, sample_weight: Array | None) -> Array:
+    return (
+        np.full(n_samples, 1.0 / n_samples) if sample_weight is None else sample_weight / sample_weight.sum()
+    )
+
+
+#: Squared distances of all pairs.
+DISTANCES = Floats((3,), least=0.0, what="squared distances")
+
+
+class Gaussians:
+    """``K(t)_ij = exp(-sum_p t_p D_pij)``: one Gaussian with a parameter for each squared distance.
+
+    Parameters
+    ----------
+    distances : array of shape (n_parameters, n_samples, n_samples)
+        Squared distances; one of all columns gives the usual gamma, one for each column a relevance for each.
+    """
+
+    def __init__(self, distances: Array) -> None:
+        self.distances = np.ascontiguousarray(check_value(DISTANCES, "distances", distances))
+        if self.distances.shape[1] != self.distances.shape[2]:
+            raise InputError(
+                f"`distances` must have shape (n_parameters, n_samples, n_samples), got {self.distances.shape}. Pass "
+                "the distances of all pairs of training rows."
+            )
+        self.n_parameters, self.n_samples = self.distances.shape[:2]
+        self._at: Array | None = None
+        self._matrix = np.empty(self.distances.shape[1:])
+
+    @classmethod
+    def of_columns(cls, X: ArrayLike, *, each: bool) -> Gaussians:
+        """From rows X (n_samples, n_features): one gamma for all columns, or one for each."""
+        values = np.asarray(X, dtype=np.float64)
+        columns = values.T[:, :, None] if each else values[None]
+        return cls(np.stack([np.square(c[:, None] - c[None]).sum(axis=-1) for c in columns]))
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal shares of a mean exponent of 1; 0 where all distances are."""
+        share = _shares(self.n_samples, sample_weight)
+        mean = np.einsum("pij,i,j->p", self.distances, share, share, optimize=True)
+        apart = mean > 0
+        if not apart.any():
+            raise coinciding(self.n_samples)
+        return np.divide(1.0, mean * int(apart.sum()), out=np.zeros_like(mean), where=apart)
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        np.exp(-np.tensordot(t, self.distances, 1), out=self._matrix)
+        self._at = t.copy()
+        return self._matrix
+
+    def _values(self, t: Array) -> Array:
+        return self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
+
+    def forms(self, t: Array, b: Array) -> Array:
+        """``-sum_ij b_i b_j K_ij D_pij``."""
+        return -np.einsum("pij,ij->p", self.distances, self._values(t) * np.outer(b, b), optimize=True)
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Zero: the diagonal is always 1."""
+        return np.zeros(self.n_parameters)
+
+
+class GaussianOfSum:
+    """``K(t) = exp(-sum_m t_m s_m D_m)``, with D_m the squared distances that the kernels of a stack measure.
+
+    ``D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z)``: with one linear kernel, t is the usual gamma, with one for each
+    column it holds a relevance for each. Nothing of size n_kernels n_samples^2 is kept beside the stack.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    """
+
+    def __init__(self, gram: Gram, scale: Array) -> None:
+        self.gram, self.scale = gram, scale
+        self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
+        self._diagonal = gram.diagonal()
+        self._at: Array | None = None
+        self._matrix = np.empty((gram.n_samples, gram.n_samples))
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal shares of a mean exponent of 1; 0 for kernels that measure no distance.
+
+        Parameters
+        ----------
+        sample_weight : array of shape (n_samples,), optional
+            For the mean over pairs of rows.
+
+        Raises
+        ------
+        InputError
+            No kernel measures any.
+        """
+        share = _shares(self.n_samples, sample_weight)
+        level = self._diagonal @ share
+        mean = 2.0 * self.scale * (level - self.gram.quadratic_forms(share[None]))
+        apart = mean > FLAT * self.scale * level
+        if not apart.any():
+            raise coinciding(self.n_samples)
+        return np.divide(1.0, mean * int(apart.sum()), out=np.zeros_like(mean), where=apart)
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        out = self.gram.combine_upper(t * self.scale, self._matrix)
+        core.mirror(out)
+        diagonal = self.diagonal(t)
+        # K - (left + right) / 2, twice: symmetric to the last bit
+        out -= 0.5 * (diagonal[:, None] + diagonal[None])
+        out *= 2.0
+        np.exp(np.minimum(out, 0.0, out=out), out=out)
+        self._at = t.copy()
+        return out
+
+    def diagonal(self, t: Array) -> Array:
+        """Diagonal of the sum in the exponent, ``sum_m t_m s_m K_m(x, x)``."""
+        return (t * self.scale) @ self._diagonal
+
+    def forms(self, t: Array, b: Array) -> Array:
+        """``-sum_ij b_i b_j K_ij s_m D_mij``."""
+        K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
+        A = K * np.outer(b, b)
+        return -2.0 * self.scale * (self._diagonal @ A.sum(axis=1) - self.gram.inner(A))
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Zero: the diagonal is always 1."""
+        return np.zeros(self.n_parameters)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A criterion at one point.
+
+    Attributes
+    ----------
+    t : array of shape (n_parameters,)
+    value : float
+    gradient : array of shape (n_parameters,)
+    dual_coef : array of shape (n_samples,)
+        For K(t) as it is: ``f = K(t) @ dual_coef + intercept``.
+    machine : SVMResult
+    ball : MEBResult or None
+    """
+
+    t: Array
+    value: float
+    gradient: Array
+    dual_coef: Array
+    machine: SVMResult
+    ball: MEBResult | None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the criterion exists at this point."""
+        return math.isfinite(self.value)
+
+
+def coinciding(n_samples: int) -> InputError:
+    """The error of rows between which no kernel sees a distance."""
+    return InputError(
+        f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
+        "radius. Drop constant kernels, or centre or rescale them."
+    )
+
+
+class RadiusMargin:
+    """A criterion of margin and radius on a family of kernels, with hot starts of machine and ball.
+
+    Parameters
+    ----------
+    family : Family
+    machine : Machine
+    kind : {"rkl", "kl-c", "kl-c-eq10", "do", "margin"}
+        See `solve_radius`.
+    """
+
+    def __init__(self, family: Family, machine: Machine, kind: str) -> None:
+        self.family, self.machine, self.kind = family, machine, kind
+        self.n_machines = self.n_balls = 0
+        self._b: Array | None = None
+        self._beta: Array | None = None
+        self._radii: Array | None = None
+
+    def _ball(self, K: Array, tol: float, ridge: float = 0.0) -> MEBResult:
+        self.n_balls += 1
+        ball = solve_meb(
+            K,
+            ridge=ridge,
+            sample_weight=self.machine.sample_weight if ridge else None,
+            tol=tol,
+            warm_start=self._beta,
+            check=False,
+        )
+        self._beta = ball.dual_coef
+        return ball
+
+    def _solve(self, machine: Machine, K: Array, tol: float) -> SVMResult:
+        self.n_machines += 1
+        found = machine.solve(K, tol=tol, warm_start=self._b)
+        self._b = found.dual_coef
+        return found
+
+    def at(self, t: Array, tol: float) -> Evaluation:
+        """Value and gradient."""
+        own = {
+            "rkl": self._rkl,
+            "kl-c": self._klc,
+            "kl-c-eq10": self._klc,
+            "do": self._do,
+            "margin": self._margin,
+        }
+        return own[self.kind](t, tol)
+
+    def _margin(self, t: Array, tol: float) -> Evaluation:
+        machine = self._solve(self.machine, self.family.kernel(t), tol)
+        b = machine.dual_coef
+        return Evaluation(t, machine.dual, -0.5 * self.family.forms(t, b), b, machine, None)
+
+    def _rkl(self, t: Array, tol: float) -> Evaluation:
+        K = self.family.kernel(t)
+        mean = float(K.diagonal().mean())
+        ball = self._ball(K, tol)
+        r2 = ball.radius2
+        if not r2 > FLAT * mean:
+            return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
+        machine = self._solve(self.machine, K / r2, tol)
+        b, beta = machine.dual_coef, ball.dual_coef
+        forms = self.family.forms(t, b)
+        squares = float(b @ (K @ b))
+        radius = self.family.diagonals(t, beta) - self.family.forms(t, beta)
+        gradient = -0.5 / r2 * forms + 0.5 / r2**2 * squares * radius
+        return Evaluation(t, machine.dual, gradient, b / r2, machine, ball)
+
+    def _klc(self, t: Array, tol: float) -> Evaluation:
+        K = self.family.kernel(t)
+        ridge = 1.0 / self.machine.C if self.kind == "kl-c" else 0.0
+        ball = self._ball(K, tol, ridge)
+        r2 = ball.radius2
+        if not r2 > FLAT * float(K.diagonal().mean()):
+            return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
+        machine = self._solve(self.machine, K, tol)
+        b, beta = machine.dual_coef, ball.dual_coef
+        half = machine.dual  # W^2 / 2
+        radius = self.family.diagonals(t, beta) - self.family.forms(t, beta)
+        gradient = half * radius - 0.5 * r2 * self.family.forms(t, b)
+        return Evaluation(t, r2 * half, gradient, b, machine, ball)
+
+    def _do(self, t: Array, tol: float) -> Evaluation:
+        radii = self.radii(tol)
+        rho = float(t @ radii)
+        machine = replace(self.machine, C=self.machine.C / rho)
+        found = self._solve(machine, self.family.kernel(t), tol)
+        b = found.dual_coef
+        inverse = np.divide(1.0, self.machine.costs, out=np.zeros_like(b), where=self.machine.costs > 0)
+        gradient = -0.5 * self.family.forms(t, b) - 0.5 * radii * float(inverse @ np.square(b))
+        return Evaluation(t, found.dual, gradient, b, found, None)
+
+    def radii(self, tol: float) -> Array:
+        """Squared radius of every kernel on its own (Do et al.), computed once."""
+        if self._radii is None:
+            self._radii = radii_of(self.family.kernel, self.family.n_parameters, tol)
+        return self._radii
+
+
+def radii_of(kernel: Callable[[Array], Array], n_kernels: int, tol: float) -> Array:
+    """Squared radius of every kernel on its own; `kernel` makes a sum from weights."""
+    unit = np.zeros(n_kernels)
+    out, level = np.empty(n_kernels), 0.0
+    for m in range(n_kernels):
+        unit[m] = 1.0
+        K = kernel(unit)
+        level = max(level, float(K.diagonal().mean()))
+        out[m] = solve_meb(K, tol=tol, check=False).radius2
+        unit[m] = 0.0
+    if not out.max() > FLAT * level:
+        raise coinciding(len(K))
+    return out
+
+
+def _nothing(n: int) -> SVMResult:
+    return SVMResult(
+        np.zeros(n), 0.0, math.inf, math.inf, 0.0, 0.0, Status.STALLED, 0, np.empty(0, np.int64), 0.0
+    )
+
+
+#: How far a point is from stationary, as a share of the value; 0 means that no feasible direction descends.
+Stationarity = Callable[[Evaluation], float]
+
+
+def _share(gain: float, here: Evaluation) -> float:
+    return max(0.0, gain) / max(abs(here.value), 1e-300)
+
+
+def on_simplex(here: Evaluation) -> float:
+    """What the linear model promises over the simplex."""
+    t, gradient = here.t, here.gradient
+    return _share(float(t @ gradient) - float(t.sum()) * float(gradient.min()), here)
+
+
+def on_sphere(here: Evaluation) -> float:
+    """What the linear model promises over the nonnegative part of the unit sphere, along its tangents."""
+    t, gradient = here.t, here.gradient
+    tangential = gradient - float(t @ gradient) * t
+    return _share(float(np.linalg.norm(np.minimum(tangential, 0.0))), here)
+
+
+def on_parameters(here: Evaluation) -> float:
+    """What parameters >= 0 promise when each is multiplied, or leaves zero."""
+    t, gradient = here.t, here.gradient
+    gain = float(np.abs(t * gradient).max(initial=0.0))
+    return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)
+
+
+def descend(
+    criterion: RadiusMargin,
+    start: Array,
+    project: Callable[[Array], Array],
+    *,
+    tol: float,
+    max_iter: int,
+    spectral: bool,
+    stationarity: Stationarity = on_simplex,
+    scaled: bool = False,
+    callback: Callback | None = None,
+) -> tuple[Evaluation, Status, dict[str, list[float]]]:
+    """Projected gradient with Armijo's rule.
+
+    Parameters
+    ----------
+    criterion : RadiusMargin
+    start : array of shape (n_parameters,)
+    project : callable
+    tol : float
+        Stationarity at which to stop; machines and balls are solved to a thousandth of it.
+    max_iter : int
+        Accepted steps.
+    spectral : bool
+        Try steps of Barzilai and Borwein's length first; otherwise twice the last accepted one.
+    stationarity : callable, default=on_simplex
+        The measure that belongs to `project`.
+    scaled : bool, default=False
+        Multiply the gradient by the parameters, and small ones by a share of the mean: widths differ by orders of
+        magnitude. For projections that treat every parameter alone.
+    callback : callable, optional
+    """
+    inner = max(INNER * tol, 1e-12)
+    here = criterion.at(project(start), inner)
+    if not here.usable:
+        raise coinciding(criterion.family.n_samples)
+    history: dict[str, list[float]] = {
+        "objective": [here.value],
+        "stationarity": [stationarity(here)],
+        "n_machines": [criterion.n_machines],
+        "n_active": [float(np.count_nonzero(here.t))],
+    }
+
+    def metric() -> Array:
+        return here.t + LEAST * float(here.t.mean()) if scaled else np.ones_like(here.t)
+
+    # parameters have units, those of their kernels: no least length for them
+    least = 0.0 if scaled else 1e-3
+    size = max(float(np.abs(here.t).max()), least) / max(
+        float(np.abs(metric() * here.gradient).max()), 1e-300
+    )
+    status = Status.UNFINISHED
+    idle = 0
+    for n in range(1, max_iter + 1):
+        if history["stationarity"][-1] <= tol:
+            status = Status.CONVERGED
+            break
+        there = None
+        step = size
+        lengths = metric()
+        while True:
+            t = project(here.t - step * lengths * here.gradient)
+            promised = float(here.gradient @ (here.t - t))
+            if promised <= 1e-15 * abs(here.value) or not np.abs(t - here.t).max() > 0:
+                break
+            candidate = criterion.at(t, inner)
+            if candidate.usable and here.value - candidate.value >= SUFFICIENT * promised:
+                there = candidate
+                break
+            step *= SHORTER
+        if there is None:
+            status = Status.NOT_STATIONARY
+            break
+        moved, turned = there.t - here.t, there.gradient - here.gradient
+        bent = float(moved @ turned)
+        size = float(moved @ (moved / lengths)) / bent if spectral and bent > 0 else 2.0 * step
+        fell = here.value - there.value
+        here = there
+        history["objective"].append(here.value)
+        history["stationarity"].append(stationarity(here))
+        history["n_machines"].append(criterion.n_machines)
+        history["n_active"].append(float(np.count_nonzero(here.t)))
+        idle = idle + 1 if fell <= 1e-3 * tol * abs(here.value) else 0
+        if idle >= 5:
+            # five steps together brought less than what the tolerance can see
+            status = Status.CONVERGED if history["stationarity"][-1] <= tol else Status.NOT_STATIONARY
+            break
+        if callback is not None and callback(n, here.value, history["stationarity"][-1]):
+            status = Status.INTERRUPTED
+            break
+    if status is Status.UNFINISHED and history["stationarity"][-1] <= tol:
+        status = Status.CONVERGED
+    return here, status, history

@@ -1,0 +1,493 @@
+"""Weights of deep kernels: a criterion of the last layer, pulled back through the layers and descended.
+
+The problem is not convex and the solution is local; what is certified is the machine at the weights that were found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._loops import core
+from kernelweave._threads import one_blas_thread
+from kernelweave.gram import Gram
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.deep import Criterion, measure
+from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
+from kernelweave.results import MKLResult, Status
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Project = Callable[[list[Array]], list[Array]]
+
+STEPS = ("backtracking", "fixed", "adam")
+
+#: Armijo's rule: a step must bring this share of what the gradient promises.
+SUFFICIENT = 1e-4
+#: A rejected step is divided by this.
+SHORTER = 4.0
+#: Steps in a row with less than tol of progress before the descent ends.
+PATIENCE = 3
+#: Tolerance of the machine on the final weights.
+FINAL_TOL = 1e-8
+
+
+@dataclass(frozen=True)
+class DeepResult(MKLResult):
+    """Weights of a deep kernel: a local solution.
+
+    `weights` are those of the base kernels; ``gap`` certifies the machine on the last layer, not the weights.
+
+    Attributes
+    ----------
+    upper : TrainedLayers or None
+        The layers above; None for a single layer.
+    layer_weights : tuple of arrays
+        Weights of every layer, the lowest first; empty when only the base kernels have weights to learn.
+    value : float
+        The criterion.
+    stationarity : float
+        What the linear model of the criterion still promises, as a share of `value`; see `stationarity`.
+    """
+
+    upper: TrainedLayers | None = None
+    layer_weights: tuple[Array, ...] = ()
+    value: float = math.nan
+    stationarity: float = math.nan
+
+
+@dataclass
+class DeepKernel:
+    """A stack of base kernels with layers above.
+
+    Attributes
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    layers : Layers
+    device : str or None
+        Torch device on which the layers are computed; None computes them here.
+    """
+
+    gram: Gram
+    scale: Array
+    layers: Layers
+    device: str | None = None
+    _matrix: Array | None = field(default=None, repr=False)
+    _tape: Tape | None = field(default=None, repr=False)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of weights of every layer."""
+        return [self.gram.n_kernels, *(len(layer) for layer in self.layers.functions)]
+
+    def uniform(self) -> list[Array]:
+        """Equal weights that sum to 1 in every layer."""
+        return [np.full(k, 1.0 / k) for k in self.sizes]
+
+    def forward(self, weights: Sequence[Array]) -> Array:
+        """The last kernel on the training rows, symmetric; the next call overwrites it."""
+        n = self.gram.n_samples
+        if self._matrix is None:
+            self._matrix = np.empty((n, n))
+        K = self.gram.combine_upper(weights[0] * self.scale, self._matrix)
+        if not len(self.layers):
+            core.mirror(K)
+            self._tape = Tape([K], [K.diagonal().copy()], [])
+            return K
+        if self.device is None:
+            self._tape = self.layers.forward(K, K.diagonal().copy(), weights[1:], self._tape)
+            return self._tape.top
+        core.mirror(K)
+        moved = _to_device(K, self.device)
+        self._tape = self.layers.forward(moved, _to_device(K.diagonal().copy(), self.device), weights[1:])
+        return np.ascontiguousarray(_from_device(self._tape.top))
+
+    def backward(self, H: Array) -> list[Array]:
+        """Derivatives by all weights at the point of the last `forward`; H is overwritten, see `Layers.backward`."""
+        if self._tape is None:
+            raise RuntimeError("forward comes first")
+        if self.device is None or not len(self.layers):
+            upper, H = self.layers.backward(self._tape, H)
+        else:
+            core.mirror(H)
+            upper, moved = self.layers.backward(self._tape, _to_device(H, self.device))
+            H = np.ascontiguousarray(_from_device(moved))
+        return [self.gram.inner(H) * self.scale, *upper]
+
+    def trained(self, weights: Sequence[Array]) -> TrainedLayers | None:
+        """The layers with weights and diagonals, for predictions; None without layers."""
+        if not len(self.layers):
+            return None
+        kappa = (weights[0] * self.scale) @ self.gram.diagonal()
+        diagonals = self.layers.diagonals(kappa, weights[1:])[:-1]
+        return TrainedLayers(
+            self.layers.functions,
+            self.layers.cosine,
+            tuple(np.array(w) for w in weights[1:]),
+            tuple(np.asarray(d) for d in diagonals),
+        )
+
+
+def _to_device(x: Array, device: str) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise InputError(f"device={device!r} needs torch. Install kernelweave[gpu], or use None.") from error
+    try:
+        return torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    except (RuntimeError, AssertionError) as error:
+        # torch without CUDA fails an assertion; unknown names and a full memory are runtime errors
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"The torch device {device!r} cannot be used: {reason}") from error
+
+
+def _from_device(x: Any) -> Array:
+    return x.detach().cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How the weights move.
+
+    Attributes
+    ----------
+    step : {"backtracking", "fixed", "adam"}
+        Projected gradient with Armijo's rule and steps of Barzilai and Borwein's length, with the fixed step `eta`, or
+        with Adam's adaptive steps of size `eta`.
+    eta : float
+    tol : float
+        Relative decrease of the criterion below which the descent ends.
+    max_iter : int
+    literal : bool
+        The printed update, which *adds* the gradient.
+    n_iter_no_change : int
+        Steps without a better validation loss before the descent ends.
+    """
+
+    step: str = "backtracking"
+    eta: float = 0.1
+    tol: float = 1e-4
+    max_iter: int = 100
+    literal: bool = False
+    n_iter_no_change: int = 10
+
+    def __post_init__(self) -> None:
+        check_known(self.step, STEPS, "step")
+
+
+@dataclass
+class Validation:
+    """Rows that the criterion does not see, and the loss there of a machine trained on the others."""
+
+    machine: Machine
+    train: Rows
+    test: Rows
+    kind: str
+    tol: float = 1e-6
+
+    def loss(self, K: Array) -> tuple[float, float]:
+        """Mean loss, and error rate (or root mean squared error)."""
+        machine = self.machine
+        weight = np.ones(len(K)) if machine.sample_weight is None else machine.sample_weight
+        own = Machine(
+            machine.y[self.train], machine.C, machine.loss, machine.epsilon,
+            None if machine.sample_weight is None else weight[self.train], machine.max_iter,
+        )  # fmt: skip
+        found = own.solve(np.ascontiguousarray(K[np.ix_(self.train, self.train)]), tol=self.tol)
+        f = K[np.ix_(self.test, self.train)] @ found.dual_coef + found.intercept
+        y, share = machine.y[self.test], weight[self.test] / float(weight[self.test].sum())
+        loss = float(share @ measure(self.kind, f, y, machine.epsilon)[0])
+        if set(np.unique(machine.y)) <= {-1.0, 1.0}:
+            return loss, float(share @ ((f > 0) != (y > 0)))
+        return loss, math.sqrt(float(share @ np.square(f - y)))
+
+
+@dataclass
+class _Point:
+    weights: list[Array]
+    value: float
+    gradient: list[Array]
+
+
+def stationarity(weights: Sequence[Array], gradient: Sequence[Array], value: float) -> float:
+    """How far from stationary: the largest promise of one weight, as a share of the value."""
+    w, g = np.concatenate(list(weights)), np.concatenate(list(gradient))
+    gain = float(np.abs(w * g).max(initial=0.0)) + max(0.0, -float(g[w == 0].min(initial=0.0)))
+    return gain / max(abs(value), 1e-300)
+
+
+@dataclass
+class _Search:
+    kernel: DeepKernel
+    criterion: Criterion
+    penalty: Sequence[float]
+    learnt: Sequence[bool]
+    project: Project
+    literal: bool
+
+    def at(self, weights: list[Array]) -> _Point:
+        K = self.kernel.forward(weights)
+        if not K.diagonal().any():
+            # a step that leaves a layer without weights: no kernel, so worse than any other
+            return _Point([w.copy() for w in weights], math.inf, [np.zeros_like(w) for w in weights])
+        value, H = self.criterion.at(K)
+        value += sum(p * float(w.sum()) for p, w in zip(self.penalty, weights, strict=True))
+        if H is None:
+            raise RuntimeError("a criterion without its derivative")
+        layers = self.kernel.layers
+        if self.literal and len(layers):
+            tape = self.kernel._tape
+            upper, H = layers.literal_backward(tape, H)  # type: ignore[arg-type]
+            gradient = [self.kernel.gram.inner(H) * self.kernel.scale, *upper]
+        else:
+            gradient = self.kernel.backward(H)
+        gradient = [
+            (g + p) if free else np.zeros_like(g)
+            for g, p, free in zip(gradient, self.penalty, self.learnt, strict=True)
+        ]
+        return _Point([w.copy() for w in weights], float(value), gradient)
+
+    def moved(self, weights: Sequence[Array], direction: Sequence[Array], step: float) -> list[Array]:
+        out = self.project([w - step * d for w, d in zip(weights, direction, strict=True)])
+        return [new if free else old for new, old, free in zip(out, weights, self.learnt, strict=True)]
+
+
+def solve_deep(
+    kernel: DeepKernel,
+    machine: Machine,
+    criterion: Criterion | None,
+    descent: Descent,
+    project: Project,
+    *,
+    start: Sequence[Array] | None = None,
+    learnt: Sequence[bool] | None = None,
+    penalty: Sequence[float] | None = None,
+    validation: Validation | None = None,
+    callback: Callable[[int, float], object] | None = None,
+) -> DeepResult:
+    """Descend a criterion over the weights of all layers, and train the machine on the kernel that is found.
+
+    Parameters
+    ----------
+    kernel : DeepKernel
+    machine : Machine
+        Trained on all rows at the end.
+    criterion : Criterion or None
+        None leaves the weights where they start.
+    descent : Descent
+    project : callable
+        From a list of weights to the nearest admissible one.
+    start : sequence of arrays, optional
+        Default: equal weights.
+    learnt : sequence of bool, optional
+        Layers whose weights move; default all.
+    penalty : sequence of float, optional
+        Added to the criterion: this number times the sum of the weights of each layer.
+    validation : Validation, optional
+        Its loss, instead of the criterion, says which weights are the best and when to stop.
+    callback : callable, optional
+        ``callback(iteration, value)``; a true value ends the descent.
+
+    Returns
+    -------
+    DeepResult
+        ``history`` holds ``criterion``, ``weights`` (all layers in a row) and, with validation rows, ``validation`` and
+        ``validation_error`` after every step, the start included.
+    """
+    n_layers = len(kernel.sizes)
+    search = _Search(
+        kernel,
+        criterion or Criterion(),
+        [0.0] * n_layers if penalty is None else list(penalty),
+        [True] * n_layers if learnt is None else list(learnt),
+        project,
+        descent.literal,
+    )
+    weights = project([np.array(w) for w in (kernel.uniform() if start is None else start)])
+    history: dict[str, list[Any]] = {"criterion": [], "weights": []}
+    status, n_iter = Status.CONVERGED, 0
+    value = slope = math.nan
+    # folds and free rows are small matrices, and waiting threads of BLAS would slow those of the layers
+    with one_blas_thread():
+        if criterion is not None and descent.max_iter > 0:
+            best, status, n_iter = _descend(search, weights, descent, validation, history, callback)
+            weights, value = best.weights, best.value
+            slope = stationarity(best.weights, best.gradient, best.value)
+        elif criterion is not None:
+            value = criterion.at(kernel.forward(weights), gradient=False)[0]
+        found = machine.solve(kernel.forward(weights), tol=FINAL_TOL)
+    if status is Status.CONVERGED and not found.status.ok:
+        status = found.status
+    return DeepResult(
+        weights=weights[0],
+        dual_coef=found.dual_coef,
+        intercept=found.intercept,
+        primal=found.primal,
+        dual=found.dual,
+        gap=found.gap,
+        rel_gap=found.rel_gap,
+        rounding=found.rounding,
+        status=status,
+        n_iter=max(n_iter, 1),
+        n_machines=n_iter + 1,
+        history={k: np.array(v) for k, v in history.items() if v},
+        upper=kernel.trained(weights),
+        layer_weights=tuple(np.array(w) for w in weights) if all(search.learnt) else (),
+        value=value,
+        stationarity=slope,
+    )
+
+
+def _descend(
+    search: _Search,
+    weights: list[Array],
+    descent: Descent,
+    validation: Validation | None,
+    history: dict[str, list[Any]],
+    callback: Callable[[int, float], object] | None,
+) -> tuple[_Point, Status, int]:
+    here = search.at(weights)
+    best, best_loss, since_best = here, math.inf, 0
+
+    def record() -> None:
+        nonlocal best, best_loss, since_best
+        history["criterion"].append(here.value)
+        history["weights"].append(np.concatenate(here.weights))
+        if validation is not None:
+            # the kernel of the last forward pass is that of the accepted point
+            loss, error = validation.loss(search.kernel.forward(here.weights))
+            history.setdefault("validation", []).append(loss)
+            history.setdefault("validation_error", []).append(error)
+        else:
+            # a literal update goes up on purpose: its last weights are its result
+            loss = -len(history["criterion"]) if descent.literal else here.value
+        since_best += 1
+        if loss < best_loss:
+            best, best_loss, since_best = here, loss, 0
+
+    record()
+    kinds: dict[str, type[_Moves]] = {"backtracking": _Backtracking, "fixed": _Fixed, "adam": _Adam}
+    moves = kinds[descent.step](descent)
+    status, idle, n = Status.UNFINISHED, 0, 0
+    try:
+        for n in range(1, descent.max_iter + 1):
+            there = moves.next(search, here)
+            if there is None:
+                status = Status.EMPTIED if moves.emptied else Status.CONVERGED
+                break
+            fell = abs(here.value - there.value)
+            here = there
+            record()
+            if callback is not None and callback(n, here.value):
+                status = Status.INTERRUPTED
+                break
+            idle = idle + 1 if fell <= descent.tol * abs(here.value) else 0
+            if idle >= PATIENCE or (validation is not None and since_best >= descent.n_iter_no_change):
+                status = Status.CONVERGED
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return best, status, n
+
+
+def _is_empty(weights: Sequence[Array]) -> bool:
+    """Whether a layer has lost all its weights: nothing is left of the kernel then."""
+    return any(not w.any() for w in weights)
+
+
+class _Moves:
+    """How one point leads to the next; None when there is nowhere to go.
+
+    Attributes
+    ----------
+    emptied : bool
+        Whether that was because the step would have left a layer without weights.
+    """
+
+    emptied = False
+
+    def __init__(self, descent: Descent) -> None:
+        raise NotImplementedError
+
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        raise NotImplementedError
+
+
+class _Backtracking(_Moves):
+    """Projected gradient that never raises the criterion."""
+
+    def __init__(self, descent: Descent) -> None:
+        self.size: float | None = None
+
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        g = np.concatenate(here.gradient)
+        w = np.concatenate(here.weights)
+        if self.size is None:
+            self.size = 0.5 * max(float(w.max()), 1e-3) / max(float(np.abs(g).max()), 1e-300)
+        step = self.size
+        while True:
+            weights = search.moved(here.weights, here.gradient, step)
+            change = np.concatenate(weights) - w
+            promised = -float(g @ change)
+            if promised <= 1e-14 * abs(here.value) or not np.abs(change).max() > 1e-12 * float(
+                np.abs(w).max()
+            ):
+                return None
+            if not _is_empty(weights):
+                there = search.at(weights)
+                if here.value - there.value >= SUFFICIENT * promised:
+                    break
+            step /= SHORTER
+        bent = float(change @ (np.concatenate(there.gradient) - g))
+        # where the criterion is not convex along the step, or hardly bent, do not jump further than four times as far
+        self.size = min(float(change @ change) / bent, 4.0 * step) if bent > 0 else 4.0 * step
+        return there
+
+
+class _Fixed(_Moves):
+    """The paper's update with a constant step; the literal one goes uphill."""
+
+    def __init__(self, descent: Descent) -> None:
+        self.step = -descent.eta if descent.literal else descent.eta
+
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        weights = search.moved(here.weights, here.gradient, self.step)
+        if all((a == b).all() for a, b in zip(weights, here.weights, strict=True)):
+            return None
+        self.emptied = _is_empty(weights)
+        if self.emptied:
+            return None
+        return search.at(weights)
+
+
+class _Adam(_Moves):
+    """Steps of about the same size for every weight, whatever the size of its derivative."""
+
+    def __init__(self, descent: Descent) -> None:
+        self.eta, self.count = descent.eta, 0
+        self.mean: list[Array] | None = None
+        self.square: list[Array] | None = None
+
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        if self.mean is None or self.square is None:
+            self.mean = [np.zeros_like(g) for g in here.gradient]
+            self.square = [np.zeros_like(g) for g in here.gradient]
+        self.count += 1
+        direction = []
+        for g, m, v in zip(here.gradient, self.mean, self.square, strict=True):
+            m += 0.1 * (g - m)
+            v += 0.001 * (np.square(g) - v)
+            unbiased = v / (1.0 - 0.999**self.count)
+            direction.append(m / (1.0 - 0.9**self.count) / (np.sqrt(unbiased) + 1e-12))
+        weights = search.moved(here.weights, direction, self.eta)
+        self.emptied = _is_empty(weights)
+        if self.emptied:
+            return None
+        return search.at(weights)

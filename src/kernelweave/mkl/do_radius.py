@@ -1,0 +1,60 @@
+"""The method of Do et al. as margin MKL: every kernel carries the ridge that its radius brings.
+
+With ``rho(d) = sum_m d_m r_m^2`` the squared hinge with C / rho adds ``rho / C`` to the diagonal, so its optimal value
+is that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex in d, with the certificate of `svm_mkl`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.problem import Joint
+from kernelweave.results import SVMResult
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass
+class DoJoint(Joint):
+    """A squared-hinge machine whose C falls with the radius of the weights.
+
+    Attributes
+    ----------
+    radii : array of shape (n_kernels,)
+        Squared radius of every kernel, with its scale.
+    """
+
+    radii: Array = field(default_factory=lambda: np.empty(0))
+    _base: Machine | None = None
+    _weights: Array | None = None
+
+    def kernel(self, weights: Array) -> Array:
+        """``K(d)``; the next machine is that of these weights."""
+        self._weights = weights
+        return super().kernel(weights)
+
+    def solve(self, K: Array, tol: float, warm: Array | None) -> SVMResult:
+        """The machine with C divided by the radius."""
+        if self._base is None:
+            self._base = self.machine
+        assert self._weights is not None
+        self.machine = replace(self._base, C=self._base.C / float(self._weights @ self.radii))
+        return super().solve(K, tol, warm)
+
+    def _inverse_costs(self) -> Array:
+        costs = (self._base or self.machine).costs
+        return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+
+    def forms(self, b: Array, kernels: Index | None = None) -> Array:
+        """``b'(s_m K_m + r_m^2 / C I) b``."""
+        radii = self.radii if kernels is None else self.radii[kernels]
+        return super().forms(b, kernels) + radii * float(self._inverse_costs() @ np.square(b))
+
+    def products(self, b: Array, kernels: Index) -> Array:
+        """``(s_m K_m + r_m^2 / C I) b``."""
+        return super().products(b, kernels) + self.radii[kernels, None] * (self._inverse_costs() * b)

@@ -1,0 +1,300 @@
+"""Regularisation paths of RLS2 with warm starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+
+from kernelweave._checks import (
+    Floats,
+    InputError,
+    RidgeStrengths,
+    RowWeights,
+    Scale,
+    Strengths,
+)
+from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram
+from kernelweave.machines.ridge import Workspace
+from kernelweave.mkl.relaxed import relax_path
+from kernelweave.mkl.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
+from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
+from kernelweave.mkl.steps.alternating import solve_alternating
+from kernelweave.results import PathResult, RLS2Result, Status
+
+Array = NDArray[np.float64]
+
+#: Called after every alpha with (index, result); a true return value ends the path there.
+PathCallback = Callable[[int, RLS2Result], object]
+
+#: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
+SMALLEST = 1e-6
+#: Where one kernel stays optimal down to this share of its trace, the range starts at the trace itself.
+ALWAYS_ONE = 1e-3
+#: Rows above which the largest alpha is searched by factorisations, and to 50 % instead of 5 %.
+EIGEN_ROWS = 1500
+
+
+def alpha_range(problem: Problem) -> tuple[float, float]:
+    """Return (largest, smallest) alpha of an automatic path.
+
+    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 %, or to 50 % for
+    more than `EIGEN_ROWS` rows (where one
+    kernel, or several that fit alike, is all there is: the trace of the largest). The smallest is `SMALLEST`
+    times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
+    """
+    weights = 1.0 / problem.noise
+    traces = problem.scale * (problem.gram.diagonal() @ weights)
+    top = float(traces.max())
+    if top <= 0 or not problem.targets.any():
+        return 1.0, SMALLEST
+    largest = _single_kernel_alpha(problem, top)
+    return largest, SMALLEST * top
+
+
+def _single_kernel_alpha(problem: Problem, top: float) -> float:
+    start, _ = first_kernel(problem)
+    unit = np.zeros(problem.n_kernels)
+    unit[start] = 1.0
+    large = problem.gram.n_samples > EIGEN_ROWS
+    coefficients = _dual_by_solving(problem, unit) if large else _dual_by_eigenvalues(problem, unit)
+
+    def single(alpha: float) -> bool:
+        forms = problem.quadratic_forms(coefficients(alpha))
+        return bool(forms.max() <= forms[start] * (1 + 1e-8))
+
+    high = 1e3 * top
+    if not single(high):
+        return high
+    low = high
+    while single(low):
+        low /= 10.0
+        if low < ALWAYS_ONE * top:
+            return top
+    while high > (1.5 if large else 1.05) * low:
+        middle = float(np.sqrt(high * low))
+        high, low = (middle, low) if single(middle) else (high, middle)
+    return high
+
+
+def _dual_by_eigenvalues(problem: Problem, unit: Array) -> Callable[[float], Array]:
+    """Dual coefficients at fixed weights as a function of alpha, from one eigendecomposition of the whitened kernel."""
+    root = 1.0 / np.sqrt(problem.noise)
+    factor = problem.gram.factor(unit * problem.scale)
+    if factor is not None and 2 * len(factor) < problem.gram.n_samples:
+        vectors, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
+        values = np.square(singular)
+    else:
+        K = problem.gram.combine(unit * problem.scale) * root[:, None] * root
+        values, vectors = eigh(K, driver="evd")
+    white = problem.targets * root
+    coordinates = white @ vectors
+
+    def coefficients(alpha: float) -> Array:
+        inside = (coordinates * (values / (values + alpha))) @ vectors.T
+        return np.ascontiguousarray((white - inside) / alpha * root)
+
+    return coefficients
+
+
+def _dual_by_solving(problem: Problem, unit: Array) -> Callable[[float], Array]:
+    """The same by one factorisation for each alpha: an eigendecomposition of thousands of rows costs 30 of them."""
+    work = Workspace()
+
+    def coefficients(alpha: float) -> Array:
+        return np.ascontiguousarray(problem.system(unit, alpha, work).solve(problem.targets.T).T)
+
+    return coefficients
+
+
+def make_alphas(problem: Problem, n_alphas: int) -> Array:
+    """A descending log-spaced grid over `alpha_range`."""
+    if n_alphas < 1:
+        raise InputError(f"`n_alphas` must be at least 1, got {n_alphas!r}.")
+    largest, smallest = alpha_range(problem)
+    return np.geomspace(largest, smallest, n_alphas)
+
+
+def check_alphas(alphas: ArrayLike) -> Array:
+    """Return strengths in descending order after checking each."""
+    return np.sort(check_value(Strengths(), "alphas", alphas))[::-1]
+
+
+@checked
+def rls2_path(
+    gram: Gram | ArrayLike,
+    y: Annotated[ArrayLike, Floats((1, 2))],
+    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    *,
+    n_alphas: Annotated[int, Whole(1)] = 30,
+    tol: Tol = 1e-6,
+    solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    shared_weights: Annotated[bool, Flag()] = True,
+    max_iter: MaxIter = None,
+    delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
+    relax: Annotated[ArrayLike | None, RidgeStrengths() | None] = None,
+    callback: Annotated[PathCallback | None, Function() | None] = None,
+) -> PathResult:
+    """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last. Not modified.
+    y : array of shape (n_samples,) or (n_samples, n_outputs)
+        Targets, without intercept.
+    alphas : array of shape (n_alphas,), optional
+        Strengths > 0, in any order; ``inf`` allowed. Default: `n_alphas` log-spaced values from the point where
+        one kernel is left down to 1e-6 times the largest trace.
+    n_alphas : int, default=30
+        Length of the automatic grid.
+    tol : float, default=1e-6
+        Relative gap of every solution.
+    solver : {"newton", "alternating"}, default="newton"
+        See `solve_rls2`. Alternating hands on only the weights, as the paper does.
+    sample_weight : array of shape (n_samples,), optional
+        Weights >= 0 of the squared errors; rows of weight 0 take no part.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+    shared_weights : bool, default=True
+        With several outputs: one set of weights for all, or one for each.
+    max_iter : int, optional
+        Per strength, as in `solve_rls2`.
+    delta : float, default=1e-2
+        Residual rule of ``solver="alternating"``.
+    relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional
+        Other strengths > 0: weights along the path are as without, ``dual_coef`` is ridge regression with ``K(d)`` at
+        these, one for all points of the path, several, or several for each.
+    callback : callable, optional
+        ``callback(index, result)`` after every strength, before the ridge; a true value ends the path there.
+
+    Returns
+    -------
+    PathResult
+        Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or
+        a true callback, what is done is returned and the last status is ``INTERRUPTED``. With `relax` a `RelaxedPath`.
+
+    Raises
+    ------
+    InputError
+        As `solve_rls2`.
+
+    Notes
+    -----
+    Kernels whose quadratic form is bounded below the active level by the triangle inequality are not evaluated
+    (safe screening); the certificates account for it.
+
+    References
+    ----------
+    P1, section 5.2 (30 log-spaced values, descending, warm start) and equation (15) for `df`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import rls2_path
+    >>> X = np.random.default_rng(0).normal(size=(40, 5))
+    >>> path = rls2_path(X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2])
+    >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
+    (30, 1, True)
+    """
+    problem, single = make_problem(gram, y, sample_weight, scale)
+    with blas_threads_for(problem.gram.n_samples):
+        values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
+        groups = [problem]
+        if not shared_weights and len(problem.targets) > 1:
+            groups = problem.parts()
+        path = _Path(groups, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
+        try:
+            for index, alpha in enumerate(values):
+                result = path.step(float(alpha))
+                if callback is not None and callback(index, result) and index + 1 < len(values):
+                    path.interrupted = True
+                    break
+        except KeyboardInterrupt:
+            if not path.done:
+                raise
+            path.interrupted = True
+        found = path.result(squeeze=single)
+        return found if relax is None else relax_path(groups, found, relax)
+
+
+class _Path:
+    """Solutions so far; `step` appends one strength for every group of outputs."""
+
+    def __init__(
+        self, groups: list[Problem], *, tol: float, solver: str, max_iter: int | None, delta: float
+    ) -> None:
+        self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
+        self.warm = [WarmStart() for _ in groups]
+        self.done: list[list[RLS2Result]] = []
+        self.measures: list[dict[str, float]] = []
+        self.interrupted = False
+
+    def step(self, alpha: float) -> RLS2Result:
+        results = [self._solve(p, alpha, warm) for p, warm in zip(self.groups, self.warm, strict=True)]
+        self.done.append(results)
+        return self.groups[0].for_all_rows(results[0])
+
+    def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> RLS2Result:
+        if self.solver == "newton":
+            limit = 200 if self.max_iter is None else self.max_iter
+            return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
+        limit = 50_000 if self.max_iter is None else self.max_iter
+        result = solve_alternating(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
+        warm.weights = result.weights
+        return result
+
+    def result(self, *, squeeze: bool) -> PathResult:
+        several = len(self.groups) > 1
+        primal = np.array([sum(r.primal for r in rs) for rs in self.done])
+        gap = np.array([sum(r.gap for r in rs) for rs in self.done])
+        weights = np.array([[r.weights for r in rs] for rs in self.done])
+        coef = [[self.groups[0].for_all_rows(r).dual_coef for r in rs] for rs in self.done]
+        dual_coef = np.array([np.hstack(parts) for parts in coef])
+        status = [next((r.status for r in rs if not r.status.ok), rs[0].status) for rs in self.done]
+        if self.interrupted:
+            status[-1] = Status.INTERRUPTED
+        return PathResult(
+            alphas=np.array([rs[0].alpha for rs in self.done]),
+            weights=weights if several else weights[:, 0],
+            dual_coef=dual_coef[:, :, 0] if squeeze else dual_coef,
+            primal=primal,
+            dual=primal - gap,
+            gap=gap,
+            rel_gap=np.divide(gap, np.abs(primal), out=np.zeros_like(gap), where=primal != 0),
+            status=tuple(status),
+            n_iter=np.array([sum(r.n_iter for r in rs) for rs in self.done]),
+            rounding=np.array([sum(r.rounding for r in rs) for rs in self.done]),
+            measure=partial(_measure, self.groups, self.done),
+        )
+
+
+def _measure(groups: list[Problem], done: list[list[RLS2Result]], everything: bool) -> dict[str, Array]:
+    """Criteria at every solution of a path, summed over groups of outputs."""
+    names = [f.name for f in fields(Criteria)] if everything else ["df"]
+    found = {name: np.zeros((len(groups), len(done))) for name in names}
+    with blas_threads_for(groups[0].gram.n_samples):
+        for k, results in enumerate(done):
+            for g, (problem, result) in enumerate(zip(groups, results, strict=True)):
+                got = compute_criteria(
+                    problem, result.alpha, result.weights, result.dual_coef.T, total=everything
+                )
+                for name in names:
+                    found[name][g, k] = getattr(got, name)
+    out = {name: values.sum(axis=0) for name, values in found.items()}
+    if everything:
+        per_group = [
+            mallows_cp(rss, df, float((1.0 / problem.noise).sum()))
+            for problem, rss, df in zip(groups, found["rss"], found["df"], strict=True)
+        ]
+        out["cp"] = np.sum(per_group, axis=0)
+    return out

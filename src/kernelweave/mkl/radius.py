@@ -1,0 +1,341 @@
+"""Kernels learnt by margin and radius: one function for RKL, KL-C and the method of Do et al."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import (
+    InputError,
+    RowWeights,
+    Scale,
+    Targets,
+    check_scale,
+)
+from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.radius import (
+    Callback,
+    Family,
+    GaussianOfSum,
+    Gaussians,
+    RadiusMargin,
+    WeightedSum,
+    descend,
+    on_parameters,
+    on_simplex,
+    on_sphere,
+    radii_of,
+)
+from kernelweave.mkl.do_radius import DoJoint
+from kernelweave.mkl.families import KernelFamily
+from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
+from kernelweave.mkl.svm_mkl import LOSSES, solve_by_newton
+from kernelweave.mkl.weight_sets import Orthant, Simplex, Sphere, WeightSet
+from kernelweave.results import RadiusResult, Status, relative_gap
+
+Array = NDArray[np.float64]
+
+NORMS: dict[int | None, WeightSet] = {1: Simplex(), 2: Sphere(), None: Orthant()}
+#: Families with parameters instead of weights.
+FAMILIES = (Gaussians, GaussianOfSum, KernelFamily)
+KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
+STEPS = ("auto", "newton", "spectral", "armijo")
+
+
+@checked
+def solve_radius(
+    gram: Gram | ArrayLike | Family,
+    y: Targets,
+    C: Cost,
+    kind: Annotated[str, OneOf(*KINDS)] = "rkl",
+    norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
+    *,
+    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    ridge: Nonnegative = 0.0,
+    tol: Tol = 1e-4,
+    step: Annotated[str, OneOf(*STEPS)] = "auto",
+    max_iter: MaxIter = 200,
+    start: RowWeights = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
+) -> RadiusResult:
+    """Learn a kernel by margin and radius.
+
+    With r^2(t) the squared radius of the minimum enclosing ball and b the signed coefficients of the machine:
+
+    - ``"rkl"``: ``g(t) = max_b reward(b) - b'K(t)b / (2 r^2(t))``, the machine on ``K(t) / r^2(t)``. It does not
+      change when K(t) is multiplied, so the norm of the weights does not matter.
+    - ``"kl-c"``: ``r^2 W^2 / 2`` with the squared hinge, both of ``K(t) + I / C`` (Chapelle et al. 2002).
+    - ``"kl-c-eq10"``: the same with the radius of K(t) alone, as equation (10) of the paper prints it.
+    - ``"do"``: the squared hinge with C divided by ``sum_m t_m r_m^2``, r_m the radius of each kernel (Do et al. 2009);
+      on sums of kernels only.
+    - ``"margin"``: the optimal value of the machine on K(t), without a radius: margin MKL on sums of kernels, and a
+      criterion of the widths of Gaussians.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
+        Kernels, kernels last; or a family of kernels whose parameters >= 0 are learnt: `Gaussians`, or a
+        `KernelFamily` of one's own.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" and "margin" only).
+    C : float
+        Weight of the loss > 0.
+    kind : {"rkl", "kl-c", "kl-c-eq10", "do", "margin"}, default="rkl"
+    norm : {1, 2, None}, default=1
+        Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
+        the scale). Parameters of a family are always only nonnegative.
+    loss : {"hinge", "epsilon-insensitive"}, default="hinge"
+        Of "rkl" and "margin"; the others use the squared hinge.
+    epsilon : float, default=0.1
+    sample_weight : array of shape (n_samples,), optional
+        Weights of the losses. A weight equals a repetition; that rows of weight 0 do not change the radius is up to
+        callers, who leave them out.
+    scale : array of shape (n_kernels,), optional
+        Factors of the kernels. "rkl" gives the same kernel for all of them when the start is scaled alike.
+    ridge : float, default=0.0
+        Added to the diagonal of every kernel, as a share of its largest entry: makes coefficients unique, hence the
+        criterion differentiable, where rows repeat. With it a weight does not equal a repetition exactly.
+    tol : float, default=1e-4
+        Newton: relative gap. Otherwise: `stationarity` of the weights.
+    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+        "newton" is for "rkl" and "do" on sums of kernels, which are convex problems in disguise: it ends with a global
+        certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
+        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
+        "do" takes "spectral" as well.
+    max_iter : int, default=200
+    start : array of shape (n_parameters,), optional
+        Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
+    callback : callable, optional
+        ``callback(iteration, value, stationarity)``; a true value stops.
+
+    Returns
+    -------
+    RadiusResult
+        ``f = K(weights) @ dual_coef + intercept``. With Newton, ``gap`` certifies weights and machine together;
+        otherwise the solution is local and ``gap`` is that of the machine.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, one class, unknown names, kernels whose rows all coincide.
+
+    Notes
+    -----
+    A step costs about one machine and one ball, both started from the last, and a pass over all kernels for the
+    gradient, O(n_kernels n_samples^2).
+
+    References
+    ----------
+    K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010: (9), (10), (15) to
+    (17), (21), (22); (17) with K_ii where the paper prints K_ij.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_rkl
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> gram = X[:, None, :] * X[None, :, :]
+    >>> result = solve_rkl(gram, np.sign(X[:, 0] + 0.1), C=10.0)
+    >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
+    (0, True)
+    """
+    max_iter = max_iter or 200
+    if kind not in ("rkl", "margin"):
+        if loss not in ("hinge", "squared-hinge"):
+            raise InputError(
+                f"kind={kind!r} is for classification; with loss={loss!r} use kind='rkl' or 'margin'."
+            )
+        loss = "squared-hinge"
+    family: Family
+    weighted = not isinstance(gram, FAMILIES)
+    if isinstance(gram, FAMILIES):
+        family = gram
+        idle = {"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2}
+        for name in (name for name, unused in idle.items() if not unused):
+            raise InputError(
+                f"`{name}` is of sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+            )
+        if kind == "do":
+            raise InputError(
+                "kind='do' is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
+            )
+    else:
+        if norm not in (norms := {"rkl": (1, 2, None), "kl-c": (1, 2), "kl-c-eq10": (1, 2)}.get(kind, (1,))):
+            raise InputError(
+                f"kind={kind!r} needs norm={' or '.join(map(str, norms))}: its value depends on the scale of the "
+                f"weights. Got {norm!r}."
+            )
+        stack = as_gram(gram)  # type: ignore[arg-type]
+        family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+    targets = np.asarray(y, dtype=np.float64)
+    if targets.shape != (family.n_samples,):
+        raise InputError(
+            f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
+        )
+    own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    criterion = RadiusMargin(family, Machine(targets, C, loss, epsilon, own), kind)
+    first = _first(family, own) if start is None else np.array(start, dtype=float)
+    if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
+        raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
+    # the balls and machines of "do" are taken apart kernel by kernel there, without a ridge
+    newton = isinstance(family, WeightedSum) and (kind == "rkl" or (kind == "do" and ridge == 0))
+    if step == "newton" and kind == "do" and ridge > 0:
+        raise InputError(f"`ridge` needs step='spectral' or 'armijo' with kind='do', got ridge={ridge:g}.")
+    if step == "newton" and not newton:
+        raise InputError(
+            f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
+        )
+    project = _projection(NORMS[norm], weighted)
+    if isinstance(family, WeightedSum) and newton and step in ("auto", "newton"):
+        if kind == "do":
+            joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
+            return _do_by_newton(joint, None if start is None else first, tol, max_iter, callback)
+        return _by_newton(
+            RKLProblem(family, criterion.machine),
+            None if start is None else first,
+            norm,
+            tol,
+            max_iter,
+            callback,
+        )
+    with blas_threads_for(family.n_samples):
+        here, status, history = descend(
+            criterion, first, project, tol=tol, max_iter=max_iter, spectral=step != "armijo",
+            stationarity=on_parameters if not weighted else on_sphere if norm == 2 else on_simplex,
+            scaled=not weighted, callback=callback,
+        )  # fmt: skip
+    machine = here.machine
+    return RadiusResult(
+        weights=here.t,
+        dual_coef=here.dual_coef,
+        intercept=machine.intercept,
+        primal=machine.primal,
+        dual=machine.dual,
+        gap=machine.gap,
+        rel_gap=machine.rel_gap,
+        rounding=machine.rounding,
+        status=status,
+        n_iter=len(history["objective"]) - 1,
+        n_machines=criterion.n_machines,
+        history={key: np.asarray(values) for key, values in history.items()},
+        value=here.value,
+        radius2=float("nan") if here.ball is None else here.ball.radius2,
+        stationarity=history["stationarity"][-1],
+    )
+
+
+def _first(family: Family, sample_weight: Array | None) -> Array:
+    if isinstance(family, FAMILIES):
+        return family.start(sample_weight)
+    return np.full(family.n_parameters, 1.0 / family.n_parameters)
+
+
+def _do_by_newton(
+    joint: DoJoint, start: Array | None, tol: float, max_iter: int, callback: Callback | None
+) -> RadiusResult:
+    with blas_threads_for(joint.gram.n_samples):
+        joint.radii = radii_of(joint.kernel, joint.n_kernels, max(1e-2 * tol, 1e-10))
+        found = solve_by_newton(joint, tol, max_iter, WarmStart(start), callback)
+    return RadiusResult(
+        **{f.name: getattr(found, f.name) for f in fields(found)},
+        value=found.primal - found.own_gap,
+        radius2=float(found.weights @ joint.radii),
+        stationarity=relative_gap(found.primal, found.own_gap),
+    )
+
+
+def _by_newton(
+    problem: RKLProblem,
+    start: Array | None,
+    norm: int | None,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusResult:
+    with blas_threads_for(problem.family.n_samples):
+        here, status, history = solve_rkl_problem(
+            problem,
+            np.sign(problem.variance) if start is None else start * problem.variance,
+            tol=tol,
+            max_iter=max_iter,
+            callback=callback,
+        )
+    rounding = here.rounding
+    gap, goal = here.gap + rounding, tol * abs(here.primal)
+    if status is Status.CONVERGED and gap > goal:
+        status = Status.ROUNDING
+    t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
+    # the norm only names one of the multiples of the same kernel
+    size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
+    machine = here.machine
+    return RadiusResult(
+        weights=t / size,
+        dual_coef=machine.dual_coef * size,
+        intercept=machine.intercept,
+        primal=here.primal,
+        dual=here.primal - gap,
+        gap=gap,
+        rel_gap=relative_gap(here.primal, gap),
+        rounding=rounding,
+        status=status,
+        n_iter=len(history["objective"]),
+        n_machines=problem.n_machines,
+        history={key: np.asarray(values) for key, values in history.items()},
+        value=machine.primal - machine.own_gap,
+        radius2=1.0 / size,
+        stationarity=stationarity_of(here),
+    )
+
+
+def _projection(weight_set: WeightSet, weighted: bool) -> Callable[[Array], Array]:
+    if not weighted:
+        return lambda t: np.maximum(t, 0.0)
+    if isinstance(weight_set, Orthant):
+
+        def onto(t: Array) -> Array:
+            w = weight_set.project(t)
+            return w / w.sum()
+
+        return onto
+    return weight_set.project
+
+
+@checked
+def solve_rkl(
+    gram: Gram | ArrayLike | Family,
+    y: Targets,
+    C: Cost,
+    norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
+    **settings: object,
+) -> RadiusResult:
+    """Learn kernel weights by RKL, margin over radius: `solve_radius` with ``kind="rkl"``.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
+        Kernels, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1.
+    C : float
+        Weight of the hinge loss on ``K / r^2``.
+    norm : {1, 2, None}, default=1
+        Constraint on the weights, which does not change the solution.
+    **settings
+        See `solve_radius`.
+
+    Returns
+    -------
+    RadiusResult
+    """
+    return solve_radius(gram, y, C, "rkl", norm, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,301 @@
+"""RLS2 with two strengths: kernel weights of one, the function of another.
+
+RLS2 uses its strength for two things: it chooses the weights, and it shrinks the function. Relaxed, weights d are those
+of alpha, and the coefficients those of ridge regression with the kernel K(d) at a strength of its own,
+
+    c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
+
+as the relaxed lasso takes columns from one strength and shrinks at another. At fixed weights any c has the certificate
+``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
+
+Many strengths at the same weights cost little more than one: the whitened kernel is brought to tridiagonal form once
+(4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every strength then costs
+O(n), and n^2 for its coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
+
+from kernelweave._checks import InputError
+from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite
+from kernelweave.mkl.rls2 import Problem
+from kernelweave.mkl.selection import Criteria, compute_criteria
+from kernelweave.results import PathResult, RLS2Result, relative_gap
+
+Array = NDArray[np.float64]
+
+#: Strengths up to which one factorisation each is cheaper than the reduction.
+FACTORISE = 2
+#: Relative residual above which a solution is refined once.
+REFINE = 1e-9
+#: Rounding of one entry of a residual, as a share of its terms.
+UNITS = 8.0 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class RelaxedResult(RLS2Result):
+    """Weights of one strength with the coefficients of another.
+
+    `weights`, `primal`, `dual`, `gap` and `rel_gap` speak of RLS2 at `alpha`, where the weights come from. `dual_coef`
+    is that of the ridge.
+
+    Attributes
+    ----------
+    relax : float
+        Strength of the ridge.
+    ridge_primal : float
+        ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
+    ridge_gap : float
+        An upper bound of how far `ridge_primal` is above its smallest value at these weights, rounding included.
+    """
+
+    relax: float = math.nan
+    ridge_primal: float = math.nan
+    ridge_gap: float = math.nan
+
+    @property
+    def ridge_rel_gap(self) -> float:
+        """``ridge_gap / ridge_primal``."""
+        return relative_gap(self.ridge_primal, self.ridge_gap)
+
+
+@dataclass(frozen=True)
+class RelaxedPath(PathResult):
+    """RLS2 along a path, with the ridge at one or several other strengths at every point.
+
+    With several, arrays have the axis of these strengths second. `primal`, `gap` and the like speak of the weights;
+    `df` and `criteria` of the ridge (``df_total`` is NaN: what the weights add is not known here).
+
+    Attributes
+    ----------
+    relax : array of shape (n_alphas,) or (n_alphas, n_relax)
+        Strengths of the ridge.
+    dual_coef : array of shape (n_alphas, [n_relax,] n_samples, [n_outputs])
+    ridge_primal, ridge_gap : arrays like `relax`
+        See `RelaxedResult`.
+    """
+
+    relax: Array
+    ridge_primal: Array
+    ridge_gap: Array
+
+    def at(self, index: int, which: int = 0) -> RelaxedResult:
+        """The solution at one position of the path, and of the strengths of the ridge."""
+        where = (index, which) if self.relax.ndim == 2 else (index,)
+        plain = {f.name: getattr(PathResult.at(self, index), f.name) for f in fields(RLS2Result)}
+        return RelaxedResult(
+            **(plain | {"dual_coef": self.dual_coef[where]}),
+            relax=float(self.relax[where]),
+            ridge_primal=float(self.ridge_primal[where]),
+            ridge_gap=float(self.ridge_gap[where]),
+        )
+
+
+# ---- ridge at fixed weights -----------------------------------------------------------------------
+
+
+def ridge_path(problem: Problem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
+    """Solve the ridge problem at fixed weights for every strength.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights : array of shape (n_kernels,)
+    alphas : array of shape (n_alphas,)
+        Strengths > 0, in any order; ``inf`` gives 0.
+
+    Returns
+    -------
+    dual_coef : array of shape (n_alphas, n_outputs, n_samples)
+    primal, gap : arrays of shape (n_alphas,)
+        Summed over outputs.
+    """
+    Y, noise = problem.targets, problem.noise
+    C = np.zeros((len(alphas), *Y.shape))
+    primal, gap = np.full(len(alphas), problem.null_value()), np.zeros(len(alphas))
+    finite = np.flatnonzero(np.isfinite(alphas))
+    if not len(finite) or not Y.any():
+        return C, primal, gap
+    times, solver = _at_weights(problem, weights, alphas[finite])
+    enough = REFINE * np.linalg.norm(Y)
+    effective = weights * problem.scale
+    active = np.flatnonzero(effective)
+    sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal_of(active), 0.0))
+    left_out = float(effective @ problem.gram.residual_trace)
+    for k in finite:
+        alpha = float(alphas[k])
+        try:
+            solve = solver(alpha)
+            c = solve(Y)
+        except NotPositiveDefinite:
+            raise InputError(
+                f"`relax`={alpha:.3g} is too small beside these kernels: K + relax I is not positive definite in "
+                "floating point. Raise it, or normalise the kernels."
+            ) from None
+        fitted = times(c)
+        r = Y - fitted - alpha * noise * c
+        if np.linalg.norm(r) > enough:
+            c = c + solve(r)
+            fitted = times(c)
+            r = Y - fitted - alpha * noise * c
+        C[k] = c
+        primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / noise) + alpha * np.vdot(c, fitted))
+        # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and what truncated factors leave out of K
+        error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * noise * np.abs(c))
+        missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(noise.min()))
+        gap[k] = 0.5 * float(
+            np.sum(np.square(np.linalg.norm((np.abs(r) + error) / np.sqrt(noise), axis=1) + missing))
+        )
+    return C, primal, gap
+
+
+#: ``alpha -> (B -> (K + alpha N)^-1 B)`` for rows of B.
+Solver = Callable[[float], Callable[[Array], Array]]
+
+
+def _at_weights(problem: Problem, weights: Array, alphas: Array) -> tuple[Callable[[Array], Array], Solver]:
+    """Products with K(weights), and solutions of its ridge systems, by what is cheapest for these strengths."""
+    effective = weights * problem.scale
+    root = 1.0 / np.sqrt(problem.noise)
+    factor = problem.gram.factor(effective)
+    if factor is not None and 2 * len(factor) < len(root):
+        rows = factor
+        small = float(alphas.min()) * float(problem.noise.min())
+        if small > LOW_RANK_FLOOR * float(np.einsum("rn,rn->", rows, rows)):
+            white = rows * root
+            inside = _tridiagonal(white @ white.T)
+
+            def through(alpha: float) -> Callable[[Array], Array]:
+                solve = inside(alpha)
+                # the identity of Woodbury in the rank of the factor
+                return lambda B: (B * root - solve((B * root) @ white.T) @ white) * root / alpha
+
+            return lambda B: (B @ rows.T) @ rows, through
+    K = problem.gram.combine(effective)
+    if len(alphas) <= FACTORISE:
+
+        def factorised(alpha: float) -> Callable[[Array], Array]:
+            system = problem.system(weights, alpha)
+            return lambda B: np.ascontiguousarray(system.solve(B.T).T)
+
+        return lambda B: B @ K, factorised
+    reduced = _tridiagonal(K * root * root[:, None])
+
+    def whitened(alpha: float) -> Callable[[Array], Array]:
+        solve = reduced(alpha)
+        return lambda B: solve(B * root) * root
+
+    return lambda B: B @ K, whitened
+
+
+def _tridiagonal(S: Array) -> Solver:
+    """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
+    n = len(S)
+    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, overwrite_a=1)
+    # below its diagonal lie reflectors as a QR factorisation of all rows but the first would leave them
+    reflectors = np.asfortranarray(held[1:, : n - 1])
+
+    def rotate(B: Array, transposed: str) -> Array:
+        out = np.array(B, order="F")
+        if n > 1:
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, 64 * out.shape[1]))[0]
+        return out
+
+    def solver(alpha: float) -> Callable[[Array], Array]:
+        def solve(B: Array) -> Array:
+            if n == 1:
+                return B / (diagonal + alpha)
+            _, _, Z, info = lapack.dptsv(diagonal + alpha, beside, rotate(B.T, "T"))
+            if info != 0:
+                raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
+            return np.ascontiguousarray(rotate(Z, "N").T)
+
+        return solve
+
+    return solver
+
+
+# ---- results --------------------------------------------------------------------------------------
+
+
+def relax_result(problems: Sequence[Problem], found: RLS2Result, relax: float) -> RelaxedResult:
+    """Put the ridge at another strength in place of the coefficients (n_samples, n_outputs) of a solution."""
+    C, primal, gap = _groups(problems, np.atleast_2d(found.weights), np.array([relax]))
+    plain = {f.name: getattr(found, f.name) for f in fields(RLS2Result)}
+    return RelaxedResult(
+        **(plain | {"dual_coef": np.ascontiguousarray(C[0].T)}),
+        relax=relax,
+        ridge_primal=float(primal[0]),
+        ridge_gap=float(gap[0]),
+    )
+
+
+def relax_path(problems: Sequence[Problem], found: PathResult, relax: ArrayLike) -> RelaxedPath:
+    """Put the ridge at other strengths in place of the coefficients along a path.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        One, or one for every output that has weights of its own.
+    found : PathResult
+    relax : float, array of shape (n_relax,) or (n_alphas, n_relax)
+    """
+    values = np.asarray(relax, dtype=np.float64)
+    if values.ndim == 2 and len(values) < len(found):
+        raise InputError(
+            f"`relax` must have one row for each of the {len(found)} strengths, got shape {values.shape}."
+        )
+    grid = values[: len(found)] if values.ndim == 2 else np.tile(values.reshape(1, -1), (len(found), 1))
+    n_outputs = sum(len(p.targets) for p in problems)
+    rows = problems[0].rows
+    kept = slice(None) if rows is None else rows
+    # rows of weight 0 have coefficients of 0
+    C = np.zeros((*grid.shape, found.dual_coef.shape[1], n_outputs))
+    primal, gap = np.empty(grid.shape), np.empty(grid.shape)
+    for k, strengths in enumerate(grid):
+        own, primal[k], gap[k] = _groups(problems, np.atleast_2d(found.weights[k]), strengths)
+        C[k][:, kept] = own.transpose(0, 2, 1)
+    measure = partial(_measure, problems, found.weights, C, grid, values.ndim == 0)
+    plain = {f.name: getattr(found, f.name) for f in fields(PathResult)} | {"measure": measure}
+    C = C.reshape(*grid.shape, *found.dual_coef.shape[1:])
+    if values.ndim == 0:
+        C, grid, primal, gap = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0]
+    return RelaxedPath(**(plain | {"dual_coef": C}), relax=grid, ridge_primal=primal, ridge_gap=gap)
+
+
+def _groups(problems: Sequence[Problem], weights: Array, strengths: Array) -> tuple[Array, Array, Array]:
+    """Coefficients (n_relax, n_outputs, n_samples), values and gaps, over outputs with weights of their own."""
+    parts = [ridge_path(p, w, strengths) for p, w in zip(problems, weights, strict=True)]
+    C, primal, gap = zip(*parts, strict=True)
+    return np.concatenate(C, axis=1), np.sum(primal, axis=0), np.sum(gap, axis=0)
+
+
+def _measure(
+    problems: Sequence[Problem], weights: Array, C: Array, grid: Array, single: bool, everything: bool
+) -> Mapping[str, Array]:
+    """Degrees of freedom and criteria of the ridge at fixed weights, summed over outputs with weights of their own."""
+    names = [f.name for f in fields(Criteria)] if everything else ["df"]
+    out = {name: np.zeros(grid.shape) for name in names}
+    kept = slice(None) if problems[0].rows is None else problems[0].rows
+    for k, strengths in enumerate(grid):
+        for j, strength in enumerate(strengths):
+            rows = C[k, j][kept].T
+            start = 0
+            for problem, own in zip(problems, np.atleast_2d(weights[k]), strict=True):
+                stop = start + len(problem.targets)
+                got = compute_criteria(problem, float(strength), own, rows[start:stop], total=False)
+                for name in names:
+                    out[name][k, j] += getattr(got, name)
+                start = stop
+    if everything:
+        # its variance of the noise is that of the smallest strength, and here there is no such end
+        out["cp"] = np.full(grid.shape, np.nan)
+    return {name: value[:, 0] if single else value for name, value in out.items()}

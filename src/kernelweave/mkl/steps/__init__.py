@@ -1,0 +1,1 @@
+"""How kernel weights move: one module for each step."""

@@ -1,0 +1,411 @@
+"""RKL as a convex problem: Newton steps, and a certificate that is global.
+
+The criterion of RKL is the optimal value J of a machine on ``K(t) / r^2(t)``. J is convex in t and falls when t grows,
+and the squared radius r^2 is convex and homogeneous (a maximum of linear functions). So RKL is
+
+    min J(t)   s.t.   r^2(t) <= 1 ,   t >= 0 ,
+
+a convex problem in which the constraint is active: every local solution of RKL is a global one. With
+rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, rho>``, and for any feasible b
+
+    J(t) >= reward(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
+
+which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the
+kernels divided by their rho_m: margin MKL whose scaling is learnt along.
+
+Where fewer rows lie on the sphere than kernels are active, r^2 has kinks, and Newton may crawl or stop. Then cutting
+planes go on: every machine and every ball that was solved bounds J and r^2 from below by linear functions, and the
+smallest value that these allow is a linear program, whose multipliers give a bound of the optimum as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.machines.ball import solve_meb
+from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.machine import Machine
+from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
+from kernelweave.mkl.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
+from kernelweave.results import MEBResult, Status, SVMResult, relative_gap
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Callback = Callable[[int, float, float], object]
+
+
+@dataclass(frozen=True)
+class RKLPoint:
+    """Weights with radius 1, machine and ball at them, and their certificate.
+
+    Attributes
+    ----------
+    t : array of shape (n_kernels,)
+    machine : SVMResult
+    ball : MEBResult
+    q, rho : arrays of shape (n_kernels,)
+    primal, dual : float
+    certain : float
+        The lower bound less its rounding errors.
+    """
+
+    t: Array
+    machine: SVMResult
+    ball: MEBResult
+    q: Array
+    rho: Array
+    primal: float
+    dual: float
+    certain: float
+
+    @property
+    def rounding(self) -> float:
+        """Bound of the rounding errors of the certificate."""
+        upper = self.machine.rounding + self.primal * self.ball.rounding / self.ball.radius2
+        return upper + max(0.0, self.dual - self.certain)
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual."""
+        return max(0.0, self.primal - self.dual)
+
+    @property
+    def own(self) -> float:
+        """The share of machine and ball in the relative gap."""
+        return relative_gap(self.machine.primal, self.machine.own_gap) + relative_gap(
+            self.ball.primal, self.ball.own_gap
+        )
+
+    @property
+    def rel_gap(self) -> float:
+        """Gap as a share of the primal."""
+        return relative_gap(self.primal, self.gap)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Linear bounds: ``J(t) >= reward - <t, q> / 2`` and ``r^2(t) >= <t, rho>``, and the errors of their numbers.
+
+    Attributes
+    ----------
+    reward : float
+    q, rho, q_error, rho_error : arrays of shape (n_kernels,)
+    """
+
+    reward: float
+    q: Array
+    rho: Array
+    q_error: Array
+    rho_error: Array
+
+
+#: Cuts that Newton leaves to what comes after it.
+KEPT = 40
+#: How far cutting planes go from the best point towards the solution of the linear program.
+REACH = 0.5
+#: Share of the gap after which Newton takes its turn again.
+TURN = 1e-2
+#: Iterations after which Newton that has not made its gap ten times smaller gives way to them.
+SLOW = 20
+#: Shares of the variances among which the certificate takes the best.
+SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+
+
+class RKLProblem:
+    """Kernels and a machine, with hot starts.
+
+    RKL does not see how kernels are scaled, so that they are brought to a total variance of 1 first: numbers that
+    differ by many orders of magnitude would leave no digits to the small ones. Kernels that are constant to rounding
+    vary by nothing that could be scaled, and are left out.
+
+    Parameters
+    ----------
+    family : WeightedSum
+    machine : Machine
+
+    Attributes
+    ----------
+    variance : array of shape (n_kernels,)
+        The total variances as given; 0 for kernels that are left out. Weights here are those of the family times this.
+    """
+
+    def __init__(self, family: WeightedSum, machine: Machine) -> None:
+        self.machine = machine
+        self.n_machines = 0
+        self._b: Array | None = None
+        self._beta: Array | None = None
+        self.K = np.empty((0, 0))
+        self.cuts: list[Cut] = []
+        n = family.n_samples
+        equal = np.full(n, 1.0 / n)
+        unit = np.ones(family.n_parameters)
+        level = family.diagonals(unit, equal)
+        variance = level - family.forms(unit, equal)
+        self.variance = np.where(variance > 4.0 * noise(n) * level, variance, 0.0)
+        if not self.variance.any():
+            raise coinciding(n)
+        self.family = family.rescaled(
+            np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
+        )
+        self._root = np.sqrt(np.maximum(self.family.diagonal(np.arange(len(variance))), 0.0))
+
+    def at(self, t: Array, tol: float) -> RKLPoint:
+        """Scale the weights to radius 1, and solve machine and ball."""
+        K = self.family.kernel(t)
+        ball = solve_meb(K, tol=tol, warm_start=self._beta, check=False)
+        self._beta = beta = ball.dual_coef
+        r2 = ball.radius2
+        if not r2 > FLAT * float(K.diagonal().mean()):
+            raise coinciding(len(K))
+        K /= r2
+        self.K, t = K, t / r2
+        self.n_machines += 1
+        terms = int(np.maximum(self.family.gram.ranks[t > 0], 1).sum())
+        machine = self.machine.solve(K, tol=tol, warm_start=self._b, noise=2.0 * noise(terms))
+        self._b = b = machine.dual_coef
+        q = self.family.forms(t, b)
+        rho = self.family.diagonals(t, beta) - self.family.forms(t, beta)
+        rho = np.maximum(rho, 0.0)
+        # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
+        primal = machine.primal * max(1.0, ball.primal / ball.radius2)
+        cut = self._cut(b, beta, q, rho)
+        self.cuts.append(cut)
+        # every mixture of the two bounds is one
+        dual = cut.reward - 0.5 * self._level(q, rho)
+        certain = cut.reward - 0.5 * self._level(q + cut.q_error, np.maximum(rho - cut.rho_error, 0.0))
+        return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal), certain)
+
+    def _cut(self, b: Array, beta: Array, q: Array, rho: Array) -> Cut:
+        size = self._root @ np.abs(b)
+        share = noise(len(b))
+        away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
+        q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
+        return Cut(self.machine.reward(b), q, rho, q_error, away * (np.square(self._root) @ beta))
+
+    def program(self) -> tuple[Array, float, float] | None:
+        """Weights of the smallest value that all cuts allow; a bound of the optimum, and the same less its errors."""
+        from scipy.optimize import linprog
+
+        size = max(max(abs(cut.reward) for cut in self.cuts), 1e-300)
+        q, rho = np.array([cut.q for cut in self.cuts]), np.array([cut.rho for cut in self.cuts])
+        rewards = np.array([cut.reward for cut in self.cuts])
+        k, m = q.shape
+        # the total variances, all 1, are a bound of r^2 as well
+        above = np.vstack([rho, np.ones(m)])
+        found = linprog(
+            np.r_[np.zeros(m), 1.0],
+            A_ub=np.vstack([np.c_[-0.5 * q / size, -np.ones(k)], np.c_[above, np.zeros(k + 1)]]),
+            b_ub=np.r_[-rewards / size, np.ones(k + 1)],
+            bounds=[(0.0, None)] * m + [(None, None)],
+            method="highs",
+        )
+        if found.x is None:
+            return None
+        shares = np.maximum(-found.ineqlin.marginals, 0.0)
+        upper, lower = shares[:k] / shares[:k].sum(), shares[k:] / max(float(shares[k:].sum()), 1e-300)
+        reward, form, radius = float(upper @ rewards), upper @ q, lower @ above
+        error = upper @ np.array([cut.q_error for cut in self.cuts])
+        short = lower[:-1] @ np.array([cut.rho_error for cut in self.cuts])
+        bound = reward - 0.5 * self._level(form, radius)
+        certain = reward - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
+        return np.maximum(found.x[:m], 0.0), bound, certain
+
+    def mixed(self, rho: Array, share: float) -> Array:
+        """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
+
+        The latter are the total variances, all 1: no kernel can slip through them.
+        """
+        return (1.0 - share) * rho + share
+
+    def _level(self, q: Array, rho: Array) -> float:
+        """The least of the largest ratios of forms to linear bounds of r^2."""
+        return min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
+
+    def model(self, at: RKLPoint, watched: Index, share: float) -> tuple[Array, Array]:
+        """Weights times rho on the simplex, and the second derivative of the Lagrangian in these coordinates."""
+        b, beta = at.machine.dual_coef, at.ball.dual_coef
+        mixed = self.mixed(at.rho, share)
+        rho = mixed[watched]
+        V = self.family.products(b, watched)
+        H = self.machine.curvature(self.K, b, V)
+        multiplier = 0.5 * float(at.t @ at.q)
+        where = np.flatnonzero(beta)
+        if len(where) > 1:
+            U = self.family.diagonal(watched) - 2.0 * self.family.products(beta, watched)
+            H = H + 0.5 * multiplier * Bordered(self.K[np.ix_(where, where)]).forms(U[:, where])
+        return at.t * mixed, H / np.outer(rho, rho)
+
+
+def solve_rkl_problem(
+    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
+) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
+    """Newton, and cutting planes by turns with it from where it makes no progress, until the global gap is small.
+
+    Parameters
+    ----------
+    problem : RKLProblem
+    start : array of shape (n_kernels,)
+    tol : float
+        Relative gap.
+    max_iter : int
+    callback : callable, optional
+    """
+    best, status, history = solve_rkl_newton(problem, start, tol=tol, max_iter=max_iter, callback=callback)
+    while status is Status.STALLED and (left := max_iter - len(history["objective"])) > 0:
+        # so near to the solution Newton may find what it needs
+        goal = max(tol, TURN * best.rel_gap)
+        best, status = solve_rkl_by_cuts(problem, best, history, tol=goal, max_iter=left, callback=callback)
+        done = len(history["objective"])
+        if status is not Status.CONVERGED or best.gap <= tol * abs(best.primal) or done >= max_iter:
+            status = Status.MAX_ITER if status is Status.CONVERGED and best.rel_gap > tol else status
+            break
+
+        def later(n: int, objective: float, rel_gap: float, done: int = done) -> object:
+            return callback is not None and callback(done + n, objective, rel_gap)
+
+        most = min(max_iter - done, SLOW)
+        found, status, more = solve_rkl_newton(problem, best.t, tol=tol, max_iter=most, callback=later)
+        for key, values in more.items():
+            history[key] += values
+        dual, certain = max(best.dual, found.dual), max(best.certain, found.certain)
+        best = replace(found if found.primal < best.primal else best, dual=dual, certain=certain)
+        if status is Status.MAX_ITER:
+            status = Status.STALLED
+        if best.gap <= tol * abs(best.primal):
+            status = Status.CONVERGED
+    if status is Status.STALLED and len(history["objective"]) >= max_iter:
+        status = Status.MAX_ITER
+    return best, status, history
+
+
+def solve_rkl_newton(
+    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
+) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
+    """Newton steps until the global gap is small; see `solve_rkl_problem`."""
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_machines": [], "n_active": []}
+    here = best = problem.at(start, LOOSEST)
+    if np.count_nonzero(start) > FIRST:
+        # many small weights make many columns of the model; the kernels that promise most share the weight instead
+        rho = problem.mixed(here.rho, 0.5)
+        few = np.argsort(-here.q / rho, kind="stable")[:FIRST]
+        first = np.zeros_like(start)
+        first[few] = 1.0 / rho[few]
+        here = best = problem.at(first, LOOSEST)
+    lowest = here.primal
+    inner = LOOSEST
+    damping, share, rejected, idle = 1e-10, 0.1, 0, 0
+    status = Status.MAX_ITER
+    accepted = here
+    direction: Array | None = None
+    model: tuple[Array, Array, Array, Index] | None = None
+    for n in range(max_iter):
+        if (
+            n
+            and here.machine.primal - here.machine.own_gap > accepted.machine.primal * (1 + 1e-12)
+            and here is not accepted
+        ):
+            rejected += 1
+            if rejected > 30 or model is None or direction is None:
+                status = Status.STALLED
+                break
+            if rejected % 3:
+                direction = 0.5 * (direction + accepted.t)
+            else:
+                damping = min(max(100.0 * damping, 1e-6), 1e6)
+                direction = _next(accepted, *model, damping)
+            share = min(2.0 * share, 0.5)
+            here = problem.at(direction, inner)
+            continue
+        if not rejected:
+            share = max(0.2 * share, 1e-13)
+        rejected, damping = 0, max(0.1 * damping, 1e-10)
+        accepted = here
+        history["objective"].append(here.primal)
+        history["rel_gap"].append(here.rel_gap)
+        history["n_machines"].append(problem.n_machines)
+        history["n_active"].append(float(np.count_nonzero(here.t)))
+        better = here.gap < 0.9 * best.gap or here.primal < lowest - 1e-9 * abs(lowest)
+        idle = 0 if better else idle + 1
+        lowest = min(lowest, here.primal)
+        if here.gap <= best.gap:
+            best = here
+        if here.gap <= tol * abs(here.primal) or not here.q.any():
+            status = Status.CONVERGED
+            break
+        gaps = history["rel_gap"]
+        if idle > 15 or (len(gaps) > SLOW and min(gaps) > 0.1 * min(gaps[:-SLOW])):
+            status = Status.STALLED
+            break
+        if callback is not None and callback(n, here.primal, here.rel_gap):
+            status = Status.INTERRUPTED
+            break
+        own = here.own
+        inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
+        if own > 0.3 * here.rel_gap:
+            inner = min(inner, 0.03 * own)
+        ratio = here.q / problem.mixed(here.rho, share)
+        most = min(WATCH_MOST, len(ratio))
+        near = np.argpartition(-ratio, most - 1)[:most]
+        watched = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WATCH_SHARE * ratio.max()])
+        scaled, H = problem.model(here, watched, share)
+        model = (problem.mixed(here.rho, share), scaled, H, watched)
+        direction = _next(here, *model, damping)
+        here = problem.at(direction, inner)
+        del problem.cuts[:-KEPT]
+    return best, status, history
+
+
+def solve_rkl_by_cuts(
+    problem: RKLProblem,
+    best: RKLPoint,
+    history: dict[str, list[float]],
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+) -> tuple[RKLPoint, Status]:
+    """Go on from a point by cutting planes; see `solve_rkl_problem`."""
+    for _ in range(max_iter):
+        found = problem.program()
+        if found is None:
+            return best, Status.STALLED
+        t, bound, certain = found
+        best = replace(best, dual=max(best.dual, bound), certain=max(best.certain, certain))
+        if best.gap <= tol * abs(best.primal):
+            return best, Status.CONVERGED
+        # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
+        inner = inner_tol(best.rel_gap, tol)
+        here = problem.at(REACH * t + (1.0 - REACH) * best.t, inner)
+        dual, known = max(best.dual, here.dual), max(best.certain, here.certain)
+        best = replace(here if here.primal < best.primal else best, dual=dual, certain=known)
+        history["objective"].append(best.primal)
+        history["rel_gap"].append(best.rel_gap)
+        history["n_machines"].append(problem.n_machines)
+        history["n_active"].append(float(np.count_nonzero(best.t)))
+        if best.gap <= tol * abs(best.primal):
+            return best, Status.CONVERGED
+        if callback is not None and callback(len(history["objective"]), best.primal, best.rel_gap):
+            return best, Status.INTERRUPTED
+    return best, Status.MAX_ITER
+
+
+def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, damping: float) -> Array:
+    # the gradient of the criterion in the coordinates t * rho; rho may be mixed, the gradient is exact
+    level = float(at.t @ at.q)
+    ratio = np.maximum(level + (at.q[watched] - level * at.rho[watched]) / rho[watched], 0.0)
+    total = float(scaled[watched].sum())
+    moved = newton_step(ratio, scaled / total, H, watched, 1.0, damping, plain=damping >= 1e-4)
+    out = np.zeros_like(at.t)
+    out[watched] = moved[watched] / rho[watched]
+    return out
+
+
+def stationarity_of(at: RKLPoint) -> float:
+    """What the linear model still promises, as a share of the value: the gap of the weights."""
+    return max(0.0, at.gap - at.machine.own_gap) / max(abs(at.primal), 1e-300)

@@ -1,1 +1,0 @@
-"""Solvers on arrays: they never see kernels, views or estimators."""
