@@ -92,7 +92,7 @@ def test_the_share_of_what_is_not_shown_is_that_of_all():
 
 
 NOTHING = {
-    "no bars": lambda: plots.KernelContributionsDisplay([], np.empty((0, 3)), "abc"),
+    "no bars": lambda: plots.KernelContributionsDisplay([], np.empty((0, 3)), list("abc")),
     "a path of no weights": lambda: plots.RegularizationPathDisplay(
         [2, 1], [0, 0], np.zeros((2, 3)), list("abc"), None, "w"
     ),
@@ -130,6 +130,37 @@ def test_bars_of_contributions_are_their_spread_over_the_rows(regression, classe
 def test_long_names_are_cut(regression):
     display = plots.KernelWeightsDisplay(["x" * 100], [1.0]).plot()
     assert labels(display.ax_) == ["x" * 43 + "…"]
+
+
+# ---- criteria --------------------------------------------------------------------------------------
+
+
+def test_criteria_are_those_of_the_path(regression):
+    display = plots.SelectionCriteriaDisplay.from_estimator(regression, name="Mine")
+    expected = inspection.regularization_path(regression).criteria
+    assert list(display.axes_) == ["gcv", "aic", "bic", "cp"]
+    for name, line in display.lines_.items():
+        np.testing.assert_array_equal(line.get_ydata(), expected[name])
+        assert display.best_[name] == np.argmin(expected[name])
+        marked = display.axes_[name].get_legend().get_texts()[0].get_text()
+        assert marked == f"{regression.alphas_[display.best_[name]]:.3g}"
+    assert display.axes_["cp"].get_title(loc="left") == "Mallows' Cp"
+    assert display.figure_.get_suptitle() == "Mine"
+
+
+def test_criteria_that_are_not_finite_are_left_out():
+    display = plots.SelectionCriteriaDisplay(
+        [4, 2, 1], {"gcv": [3.0, np.inf, 2.0], "cp": [np.nan] * 3, "df": [1, 2, 3]}, chosen=0
+    ).plot()
+    assert display.best_ == {"gcv": 2}
+    assert list(display.axes_) == ["gcv", "cp"]
+    display.figure_.canvas.draw()
+
+
+def test_other_learners_have_no_criteria(regression):
+    model = kw.MKLClassifier(KERNELS[:2], "uniform").fit(X, Y > 0)
+    with pytest.raises(kw.InputError, match="`estimator` must have the learner RLS2"):
+        plots.SelectionCriteriaDisplay.from_estimator(model, alphas=[1.0])
 
 
 # ---- lines -----------------------------------------------------------------------------------------

@@ -37,10 +37,29 @@ def test_everything_is_in_it(report):
         "Dinuzzo",
     ):
         assert part in text
-    assert text.count("<svg") == 6
+    assert text.count("<svg") == 7
+    assert "Selection criteria along the path (0 against the rest)" in text
     assert f"{model.objective_:.10g}" in text
     heaviest = str(model.kernel_names_[np.argmax(model.weights_.sum(axis=0))])
     assert heaviest in text
+
+
+def test_uninformative_kernels_are_named(rng):
+    X = rng.normal(size=(30, 3))
+    bank = [kw.kernels.Linear(), kw.kernels.RBF(gamma=1e4), kw.kernels.Constant(), kw.kernels.RBF(gamma=1e5)]
+    model = kw.MKLRegressor(bank, kw.learners.RLS2(1.0), normalize="trace")
+    model.fit(X, X[:, 0])
+    text = make_report(model, title="t", data=[], settings={})
+    names = [str(name) for name in model.kernel_names_]
+    identities = (
+        f"2 kernels are the identity on the training rows: in them no row resembles another ({names[1]}, "
+    )
+    assert f"<p>{identities}{names[3]}).</p>" in text
+    assert (
+        f"<p>1 kernel is constant on the training rows: in them all rows are alike ({names[2]}).</p>" in text
+    )
+    short = kw.inspection.uninformative(model, most=1)[0]
+    assert short.endswith(f"({names[1]} and 1 more).")
 
 
 def test_nothing_is_loaded_from_elsewhere(report):

@@ -21,6 +21,7 @@ __all__ = [
     "KernelWarning",
     "Labels",
     "NotPSDError",
+    "Reals",
     "RowWeights",
     "Scale",
     "Start",
@@ -38,7 +39,6 @@ __all__ = [
     "check_share",
     "check_targets",
     "check_vector",
-    "check_weights",
     "count_dimensions",
 ]
 
@@ -133,6 +133,24 @@ class Floats(Rule):
         bound = "" if self.least is None or self.what != "numbers" else f" >= {self.least:g}"
         bound += "" if self.above is None or self.what != "numbers" else f" > {self.above:g}"
         return f"finite {self.what}{bound} in a {shape} array"
+
+
+@dataclass(frozen=True)
+class Reals(Rule):
+    """An array of real numbers, which may be empty and hold NaN and infinity."""
+
+    ndim: tuple[int, ...] = (1,)
+
+    def read(self, value: Any) -> NDArray[np.float64]:
+        if value is None:
+            raise Unfit
+        array = _floats(value)
+        if array.ndim not in self.ndim:
+            raise Unfit("", f"shape {array.shape}")
+        return array
+
+    def words(self) -> str:
+        return f"numbers in a {' or '.join(f'{d}D' for d in self.ndim)} array"
 
 
 @dataclass(frozen=True)
@@ -261,23 +279,6 @@ def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[n
     check_finite(targets, "y")
     check_size(targets, "y")
     return targets, single
-
-
-def check_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64] | None:
-    """Return sample weights as a positive float array, or None."""
-    if sample_weight is None:
-        return None
-    weights = as_floats(sample_weight, "sample_weight")
-    if weights.shape != (n_samples,):
-        raise InputError(f"`sample_weight` must have shape ({n_samples},), got {weights.shape}.")
-    check_finite(weights, "sample_weight")
-    check_size(weights, "sample_weight")
-    if (weights <= 0).any():
-        raise InputError(
-            "`sample_weight` must be positive here; drop the rows whose weight is zero "
-            f"(got {int((weights <= 0).sum())} weights <= 0)."
-        )
-    return weights
 
 
 def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import numbers
 import os
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -23,6 +23,7 @@ from kernelweave._errors import InputError
 
 __all__ = [
     "Choice",
+    "Each",
     "Flag",
     "Function",
     "InstanceOf",
@@ -30,6 +31,7 @@ __all__ = [
     "OneOf",
     "Rule",
     "Text",
+    "Texts",
     "Whole",
     "check_value",
     "check_values",
@@ -209,6 +211,36 @@ class Text(Rule):
 
     def words(self) -> str:
         return "text or a path" if self.path else "text"
+
+
+@dataclass(frozen=True)
+class Texts(Rule):
+    """Several strings in an order; a single one is not taken for its letters."""
+
+    def read(self, value: Any) -> list[str]:
+        texts = None if isinstance(value, Set) else listed(value)
+        if texts is None or not all(isinstance(text, str) for text in texts):
+            raise Unfit
+        return texts
+
+    def words(self) -> str:
+        return "a list of texts"
+
+
+@dataclass(frozen=True)
+class Each(Rule):
+    """A list whose entries all keep to a rule."""
+
+    rule: Rule
+
+    def read(self, value: Any) -> list[Any]:
+        entries = None if isinstance(value, Set) else listed(value)
+        if not entries:
+            raise Unfit
+        return [self.rule.read(entry) for entry in entries]
+
+    def words(self) -> str:
+        return f"a non-empty list, each entry {self.rule.words()}"
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
     "layer_weights",
     "regularization_path",
     "two_layers",
+    "uninformative",
     "view_of",
     "view_weights",
 ]
@@ -194,6 +195,9 @@ class Path:
         Which class or output.
     upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
         Of the layers above the first, the lowest first; `names` and `weights` are those of the first.
+    criteria : dict of str to array of shape (n_alphas,)
+        Selection criteria of RLS2, see `kernelweave.PathResult`; empty for other learners. Summed over outputs that
+        were solved together.
     """
 
     alphas: Array
@@ -204,6 +208,7 @@ class Path:
     chosen: int
     output: str
     upper_weights: tuple[Array, ...] = ()
+    criteria: Mapping[str, Array] = field(default_factory=dict)
 
 
 @checked
@@ -215,7 +220,7 @@ def regularization_path(
     output: Output = None,
     report: Callable[[str], bool] | None = None,
 ) -> Path:
-    """Solve the path again on the training rows of a fitted estimator, with degrees of freedom.
+    """Solve the path again on the training rows of a fitted estimator, with degrees of freedom and criteria.
 
     Parameters
     ----------
@@ -259,9 +264,10 @@ def regularization_path(
         coef = np.zeros((len(path), source.table.n_columns))
         for k in range(len(path)):
             np.add.at(coef[k], columns, (weights[k] * scale)[owners] * factors * projected[k, columns])
+    criteria = getattr(path, "criteria", {})
     return Path(
         alphas=path.alphas,
-        df=path.df,
+        df=criteria["df"] if criteria else path.df,
         names=estimator.kernel_names_,
         weights=weights,
         coef=coef,
@@ -270,7 +276,38 @@ def regularization_path(
         upper_weights=tuple(
             map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
         ),
+        criteria=criteria,
     )
+
+
+@checked
+def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> list[str]:
+    """Sentences about kernels that say nothing about new rows, with their names.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    most : int, default=6
+        Names in a sentence; of more it says how many.
+
+    Returns
+    -------
+    list of str
+        One for kernels that are the identity on the training rows, one for those that are constant; none where there
+        are no such kernels.
+    """
+    check_is_fitted(estimator)
+    sentences = []
+    for kind, words in (
+        ("identity", "the identity on the training rows: in them no row resembles another"),
+        ("constant", "constant on the training rows: in them all rows are alike"),
+    ):
+        names = [name for name, found in estimator.uninformative_kernels_ if found == kind]
+        if names:
+            more = f" and {len(names) - most} more" if len(names) > most else ""
+            one = "1 kernel is" if len(names) == 1 else f"{len(names)} kernels are"
+            sentences.append(f"{one} {words} ({', '.join(names[:most])}{more}).")
+    return sentences
 
 
 @checked

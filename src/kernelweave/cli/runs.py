@@ -55,7 +55,7 @@ def summarize(console: Any, model: Any) -> None:
     """Print weights, strength and certificate."""
     from rich.table import Table
 
-    from kernelweave.inspection import kernel_weights, layer_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, uninformative
     from kernelweave.learners import Learner, resolve
 
     found = kernel_weights(model)
@@ -72,6 +72,8 @@ def summarize(console: Any, model: Any) -> None:
         parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
         console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
     console.print(f"Held as: {model.gram_}.")
+    for sentence in uninformative(model):
+        console.print(sentence, markup=False)
     console.print(
         f"{strength(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
@@ -145,6 +147,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     from kernelweave.inspection import regularization_path
     from kernelweave.learners.margin import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
+    from kernelweave.plots.path import CRITERIA
     from kernelweave.reports import close, svg
 
     options: dict[str, Any] = {
@@ -178,9 +181,9 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         )
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
-        head = pd.DataFrame(
-            {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
-        )
+        columns = {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
+        columns |= {name: found.criteria[name] for name in CRITERIA if name in found.criteria}
+        head = pd.DataFrame(columns)
         if output is not None:
             head.insert(0, "class", output)
         layers = [

@@ -140,6 +140,9 @@ def draw_pictures(
                 path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight"
             )
             drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
+        if path.criteria:
+            shown = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
+            drawn.append(Picture("criteria", "Selection criteria along the path" + which, shown.figure_))
     if X is not None:
         figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
@@ -179,7 +182,7 @@ def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
     import matplotlib.pyplot as plt
     from sklearn import metrics
 
-    from kernelweave.plots import COLORS
+    from kernelweave.plots.drawing import COLORS
 
     truth = np.asarray(held.truth).astype(str)
     table = held.predictions
@@ -212,7 +215,7 @@ def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
 def _convergence_figure(model: Any, histories: list[Any]) -> Any:
     import matplotlib.pyplot as plt
 
-    from kernelweave.plots import COLORS
+    from kernelweave.plots.drawing import COLORS
 
     figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
     classes = [str(c) for c in getattr(model, "classes_", [])]
@@ -310,7 +313,7 @@ def make_report(
     """
     from jinja2 import Environment, PackageLoader
 
-    from kernelweave.inspection import kernel_weights, layer_weights, view_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, uninformative, view_weights
     from kernelweave.learners import resolve
 
     found = kernel_weights(model)
@@ -351,6 +354,7 @@ def make_report(
         ],
         hidden=max(0, len(weights) - MOST_KERNELS),
         upper=upper,
+        uninformative=uninformative(model, most=20),
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         views=views if 1 < len(views) < 60 else {},

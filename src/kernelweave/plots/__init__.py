@@ -1,0 +1,17 @@
+"""Pictures of fitted estimators: Display classes in scikit-learn's manner; matplotlib is imported when drawing."""
+
+from kernelweave.plots.layers import DescentDisplay, KernelMatricesDisplay, LayerSpectraDisplay
+from kernelweave.plots.path import CVCurveDisplay, RegularizationPathDisplay, SelectionCriteriaDisplay
+from kernelweave.plots.weights import KernelContributionsDisplay, KernelWeightsDisplay, LayerWeightsDisplay
+
+__all__ = [
+    "CVCurveDisplay",
+    "DescentDisplay",
+    "KernelContributionsDisplay",
+    "KernelMatricesDisplay",
+    "KernelWeightsDisplay",
+    "LayerSpectraDisplay",
+    "LayerWeightsDisplay",
+    "RegularizationPathDisplay",
+    "SelectionCriteriaDisplay",
+]

@@ -1,0 +1,191 @@
+"""What all pictures share: how a display is drawn, rules of its arguments, colours and axes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, Reals
+from kernelweave._parameters import Each, Flag, Text, Texts, Whole, checked
+
+Array = NDArray[np.float64]
+
+
+# ---- rules -----------------------------------------------------------------------------------------
+
+#: A title, or None.
+Title = Annotated[str | None, Text() | None]
+#: How many are shown.
+Most = Annotated[int, Whole(1)]
+#: Names of what is drawn.
+Names = Annotated[ArrayLike, Texts()]
+#: Classes or outputs.
+Outputs = Annotated[Sequence[str], Texts()]
+#: One number for each of something.
+Line = Annotated[ArrayLike, Reals()]
+#: Numbers for each kernel, and for each output where there are several.
+Columns = Annotated[ArrayLike, Reals((1, 2))]
+#: Names, lines or columns of every layer, the lowest first.
+LayerNames = Annotated[Sequence[ArrayLike], Each(Texts())]
+LayerLines = Annotated[Sequence[ArrayLike], Each(Reals())]
+LayerColumns = Annotated[Sequence[ArrayLike], Each(Reals((1, 2)))]
+LayerTables = Annotated[Sequence[ArrayLike], Each(Reals((2,)))]
+#: Whether something is so.
+Yes = Annotated[bool, Flag()]
+#: A position, or None.
+Place = Annotated[int | None, Whole(0) | None]
+
+
+def same_length(given: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
+    """Raise unless all arguments have as many entries as the first."""
+    (first, long), *others = [(name, len(value)) for name, value in given.items()]
+    for name, own in others:
+        if own != long:
+            raise InputError(
+                f"`{name}` must have as many entries as `{first}`, {long}, got {own}. Leave out the others."
+            )
+
+
+def check_place(place: int | None, name: str, count: int) -> None:
+    """Raise unless a position is one of so many."""
+    if place is not None and place >= count:
+        raise InputError(f"`{name}` must be a position from 0 to {count - 1}, got {place}.")
+
+
+# ---- displays --------------------------------------------------------------------------------------
+
+
+class Display(ABC):
+    """Numbers that can be drawn."""
+
+    @abstractmethod
+    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+        """Draw, with what is asked of the artists."""
+
+    @checked
+    def plot(self, ax: Any = None, *, name: Title = None, **style: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure. Several panels take the place of the axes in their grid.
+        name : str, optional
+            Title.
+        **style : dict
+            Passed to the method of `Axes` that draws: `plot`, `barh` or `imshow`.
+
+        Returns
+        -------
+        self
+        """
+        self._draw(ax, name or "", style)
+        return self
+
+
+class ListDisplay(ABC):
+    """Kernels that can be drawn, the largest of them."""
+
+    @abstractmethod
+    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+        """Draw so many, with what is asked of the artists."""
+
+    @checked
+    def plot(self, ax: Any = None, *, most: Most = 20, name: Title = None, **style: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        most : int, default=20
+            Largest number of kernels shown; the title sums up the rest.
+        name : str, optional
+            Title.
+        **style : dict
+            Passed to the method of `Axes` that draws: `barh` or `imshow`.
+
+        Returns
+        -------
+        self
+        """
+        self._draw(ax, most, name or "", style)
+        return self
+
+
+# ---- axes ------------------------------------------------------------------------------------------
+
+#: Okabe and Ito's palette, distinguishable with colour-blind vision.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000")
+STYLES = ("-", "--", ":", "-.")
+#: Lines that stand behind those with a label.
+GREY = {"color": "0.8", "linewidth": 0.8, "zorder": 1}
+#: The line of what was chosen.
+CHOSEN = {"color": "0.3", "linestyle": ":", "label": "chosen"}
+
+
+def axes(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+    """Figure and axes: those given, or new ones."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'kernelweave[plot]'.") from error
+    if ax is None:
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    return ax.figure, ax
+
+
+def grid(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+    """The place of some axes, for several panels, in a new figure or instead of those given."""
+    figure, frame = axes(ax, size)
+    place = frame.get_subplotspec()
+    if place is None:
+        raise InputError(
+            "`ax` must be of a grid, as plt.subplots makes them: several panels take its place. Use None for a new "
+            "figure."
+        )
+    # the given axes stay as an empty frame, as in scikit-learn's displays of several panels
+    frame.set_axis_off()
+    return figure, place
+
+
+def plain(ax: Any) -> None:
+    """Axes without a box."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def titled(ax: Any, name: str, **options: Any) -> None:
+    """Axes with their title on the left."""
+    ax.set_title(name, loc="left", fontsize="medium", **options)
+
+
+def line_style(rank: int) -> dict[str, Any]:
+    """A colour and, when colours are used up, another kind of line."""
+    return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
+
+
+def falling_alphas(ax: Any, alphas: Array) -> None:
+    """An axis of strengths on which the strongest is on the left; an infinite one has no place on it."""
+    if np.isfinite(alphas).any():
+        ax.set_xscale("log")
+    ax.invert_xaxis()
+
+
+def legend(ax: Any, **options: Any) -> None:
+    """A legend of what has a label; none where nothing was drawn."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, **options)
+
+
+def short(name: str, most: int = 44) -> str:
+    """A name that fits beside a picture."""
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def layer_name(depth: int) -> str:
+    """What a layer is called; 0 is the first."""
+    return f"layer {depth + 1}"

@@ -1,0 +1,381 @@
+"""Curves over the strength of regularisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave import inspection
+from kernelweave._checks import InputError, Reals
+from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
+from kernelweave.inspection import Model, Output
+from kernelweave.plots.drawing import (
+    CHOSEN,
+    COLORS,
+    GREY,
+    Display,
+    Line,
+    Most,
+    Names,
+    Place,
+    Title,
+    axes,
+    check_place,
+    falling_alphas,
+    grid,
+    legend,
+    line_style,
+    plain,
+    same_length,
+    short,
+    titled,
+)
+
+
+class RegularizationPathDisplay:
+    """Weights (or coefficients) along the regularisation path, with the chosen point.
+
+    Parameters
+    ----------
+    alphas, df : arrays of shape (n_alphas,)
+    values : array of shape (n_alphas, n_lines)
+    names : array of str, shape (n_lines,)
+    chosen : int or None
+        Position of the chosen strength, if one was chosen.
+    ylabel : str
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_ : list of Line2D
+    chosen_line_ : Line2D
+    """
+
+    @checked
+    def __init__(
+        self,
+        alphas: Line,
+        df: Line,
+        values: Annotated[ArrayLike, Reals((2,))],
+        names: Names,
+        chosen: Place,
+        ylabel: Annotated[str, Text()],
+    ) -> None:
+        self.alphas = np.asarray(alphas)
+        self.df = np.asarray(df)
+        self.values = np.asarray(values)
+        self.names = np.array(names, dtype=object)
+        self.chosen = chosen
+        self.ylabel = ylabel
+        same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
+        same_length({"columns of `values`": self.values.T, "names": self.names})
+        check_place(chosen, "chosen", len(self.alphas))
+
+    @checked
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        x: Annotated[str, OneOf("alpha", "df")] = "alpha",
+        most: Most = 8,
+        name: Title = None,
+        **style: Any,
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        x : {"alpha", "df"}, default="alpha"
+            Strength of regularisation (falling to the right) or degrees of freedom.
+        most : int, default=8
+            Lines with a label: those that grow largest. The others are thin and grey.
+        name : str, optional
+            Title.
+        **style : dict
+            Passed to `Axes.plot`.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = axes(ax, (7.5, 4.2))
+        where = self.alphas if x == "alpha" else self.df
+        used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
+        order = used[np.argsort(-np.abs(self.values[:, used]).max(axis=0), kind="stable")]
+        self.lines_ = []
+        for rank, m in enumerate(order):
+            own = GREY
+            if rank < most:
+                own = {**line_style(rank), "label": short(str(self.names[m]), 34)}
+            self.lines_ += self.ax_.plot(where, self.values[:, m], **{**own, **style})
+        if self.chosen is not None:
+            self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
+        if x == "alpha":
+            falling_alphas(self.ax_, self.alphas)
+        self.ax_.set_xlabel("alpha" if x == "alpha" else "degrees of freedom")
+        self.ax_.set_ylabel(self.ylabel)
+        titled(self.ax_, name or "")
+        legend(self.ax_, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        plain(self.ax_)
+        return self
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls,
+        estimator: Model,
+        *,
+        what: Annotated[str, OneOf("weights", "coef")] = "weights",
+        alphas: ArrayLike | None = None,
+        output: Output = None,
+        ax: Any = None,
+        **plot_kwargs: Any,
+    ) -> RegularizationPathDisplay:
+        """Solve the path again on the training rows and draw it.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        what : {"weights", "coef"}, default="weights"
+            "coef" needs linear kernels.
+        alphas : array-like, optional
+            Default: the strengths the estimator tried, else an automatic path.
+        output : str or int, optional
+            Class or output of a model with several.
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`: ``x="df"`` draws against degrees of freedom.
+
+        Returns
+        -------
+        RegularizationPathDisplay
+        """
+        path = inspection.regularization_path(estimator, alphas=alphas, output=output)
+        if what == "coef":
+            if path.coef is None:
+                raise InputError(
+                    "`what='coef'` needs linear kernels, such as kw.banks.linear_features(n_features)."
+                )
+            names = getattr(estimator, "feature_names_in_", None)
+            if names is None:
+                names = [f"x{j}" for j in range(path.coef.shape[1])]
+            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient").plot(
+                ax, **plot_kwargs
+            )
+        return cls(path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight").plot(
+            ax, **plot_kwargs
+        )
+
+
+class CVCurveDisplay(Display):
+    """Mean score over folds along the path with a band of one standard error, and the chosen point.
+
+    Parameters
+    ----------
+    alphas, mean, error : arrays of shape (n_alphas,)
+    chosen : int
+        Position of the chosen strength.
+    ylabel : str, default="score"
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    line_, band_, chosen_line_ : artists
+    """
+
+    @checked
+    def __init__(
+        self,
+        alphas: Line,
+        mean: Line,
+        error: Line,
+        chosen: Annotated[int, Whole(0)],
+        ylabel: Annotated[str, Text()] = "score",
+    ) -> None:
+        self.alphas = np.asarray(alphas)
+        self.mean = np.asarray(mean)
+        self.error = np.asarray(error)
+        self.chosen = chosen
+        self.ylabel = ylabel
+        same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
+        check_place(chosen, "chosen", len(self.alphas))
+
+    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+        self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
+        own = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
+        (self.line_,) = self.ax_.plot(self.alphas, self.mean, **{**own, **style})
+        self.band_ = self.ax_.fill_between(
+            self.alphas,
+            self.mean - self.error,
+            self.mean + self.error,
+            color=COLORS[0],
+            alpha=0.2,
+            label="± 1 standard error",
+        )
+        self.chosen_line_ = self.ax_.axvline(self.alphas[self.chosen], **CHOSEN)
+        falling_alphas(self.ax_, self.alphas)
+        self.ax_.set_xlabel("alpha")
+        self.ax_.set_ylabel(self.ylabel)
+        titled(self.ax_, name)
+        self.ax_.legend(frameon=False, fontsize="small", loc="lower center")
+        plain(self.ax_)
+
+    @classmethod
+    @checked
+    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> CVCurveDisplay:
+        """Draw the curve of a fitted MKLRegressorCV or MKLClassifierCV, or of ``alpha="auto"``.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with `cv_results_`
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        CVCurveDisplay
+        """
+        check_is_fitted(estimator)
+        results = getattr(estimator, "cv_results_", None)
+        if results is None:
+            raise InputError(
+                f"{type(estimator).__name__} has no cross-validation curve: it was fitted at a fixed alpha. "
+                "Use MKLRegressorCV, MKLClassifierCV or alpha='auto'."
+            )
+        return cls(
+            results["alpha"],
+            results["mean_test_score"],
+            results["std_error_test_score"],
+            estimator.best_index_,
+            results.get("score_name", "score"),
+        ).plot(ax, **plot_kwargs)
+
+
+Criteria = Annotated[Mapping[str, ArrayLike], InstanceOf((Mapping,), "a dict of arrays")]
+#: What is drawn of `kernelweave.inspection.Path.criteria`, with the names for people.
+CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "cp": "Mallows' Cp"}
+
+
+class SelectionCriteriaDisplay(Display):
+    """Criteria for the choice of the strength along the path, each with its smallest value marked.
+
+    Parameters
+    ----------
+    alphas : array of shape (n_alphas,)
+    criteria : dict of str to array of shape (n_alphas,)
+        ``gcv``, ``aic``, ``bic`` and ``cp`` are drawn; others are left out.
+    chosen : int or None
+        Position of the chosen strength, if one was chosen.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+        The first panel.
+    axes_ : dict of str to matplotlib Axes
+    lines_ : dict of str to Line2D
+    best_ : dict of str to int
+        Position of the smallest finite value; left out where there is none.
+    """
+
+    @checked
+    def __init__(
+        self,
+        alphas: Line,
+        criteria: Criteria,
+        chosen: Place = None,
+    ) -> None:
+        self.alphas = np.asarray(alphas)
+        self.criteria = {
+            name: check_value(Reals(), f"criteria[{name!r}]", criteria[name])
+            for name in CRITERIA
+            if name in criteria
+        }
+        self.chosen = chosen
+        for name, values in self.criteria.items():
+            same_length({"alphas": self.alphas, f"criteria[{name!r}]": values})
+        if not self.criteria:
+            raise InputError(
+                f"`criteria` must hold some of {', '.join(CRITERIA)}, got {', '.join(criteria)}."
+            )
+        check_place(chosen, "chosen", len(self.alphas))
+
+    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+        self.figure_, place = grid(ax, (8.0, 5.0))
+        cells = place.subgridspec(2, 2)
+        self.axes_, self.lines_, self.best_ = {}, {}, {}
+        for k, (key, values) in enumerate(self.criteria.items()):
+            panel = self.axes_[key] = self.figure_.add_subplot(cells[divmod(k, 2)])
+            finite = np.where(np.isfinite(values), values, np.nan)
+            own = {"color": COLORS[0], "marker": "o", "markersize": 3}
+            (self.lines_[key],) = panel.plot(self.alphas, finite, **{**own, **style})
+            if not np.isnan(finite).all():
+                self.best_[key] = best = int(np.nanargmin(finite))
+                panel.plot(
+                    self.alphas[best], finite[best], "o", color=COLORS[1], label=f"{self.alphas[best]:.3g}"
+                )
+            if self.chosen is not None:
+                panel.axvline(self.alphas[self.chosen], **{**CHOSEN, "zorder": 0})
+            falling_alphas(panel, self.alphas)
+            if k >= 2:
+                panel.set_xlabel("alpha")
+            titled(panel, CRITERIA[key])
+            legend(panel, fontsize="small", loc="upper center")
+            plain(panel)
+        if name:
+            self.figure_.suptitle(name, fontsize="medium")
+        self.ax_ = next(iter(self.axes_.values()))
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls,
+        estimator: Model,
+        *,
+        alphas: ArrayLike | None = None,
+        output: Output = None,
+        ax: Any = None,
+        **plot_kwargs: Any,
+    ) -> SelectionCriteriaDisplay:
+        """Solve the path again on the training rows and draw its criteria.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+            With the learner RLS2.
+        alphas : array-like, optional
+            Default: the strengths the estimator tried, else an automatic path.
+        output : str or int, optional
+            Class or output of a model with several.
+        ax : matplotlib Axes of a grid, optional
+            Its place is taken by several panels.
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        SelectionCriteriaDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(1.0)).fit(X, X[:, 0] - X[:, 2])
+        >>> list(kw.plots.SelectionCriteriaDisplay.from_estimator(model, alphas=[10.0, 1.0, 0.1]).best_)
+        ['gcv', 'aic', 'bic', 'cp']
+        """
+        path = inspection.regularization_path(estimator, alphas=alphas, output=output)
+        if not path.criteria:
+            raise InputError(
+                "`estimator` must have the learner RLS2: others have no selection criteria in closed form. "
+                "Use CVCurveDisplay for scores over folds."
+            )
+        return cls(path.alphas, path.criteria, path.chosen).plot(ax, **plot_kwargs)

@@ -1,0 +1,333 @@
+"""Weights and contributions of kernels: bars, and a map of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave import inspection
+from kernelweave._checks import InputError
+from kernelweave._parameters import checked
+from kernelweave.inspection import Model, Output
+from kernelweave.plots.drawing import (
+    COLORS,
+    Array,
+    Columns,
+    LayerColumns,
+    LayerNames,
+    ListDisplay,
+    Names,
+    Outputs,
+    axes,
+    layer_name,
+    plain,
+    same_length,
+    short,
+    titled,
+)
+
+
+def _check_outputs(outputs: tuple[str, ...], values: Array) -> None:
+    """Raise unless there is a name for every column."""
+    columns = 1 if values.ndim == 1 else values.shape[1]
+    if len(outputs) != columns:
+        raise InputError(
+            f"`outputs` must have one name for each column ({columns}), got {len(outputs)}. Pass outputs= with the "
+            "classes or outputs."
+        )
+
+
+class _Bars(ListDisplay):
+    """Horizontal bars, one group per kernel."""
+
+    _label = ""
+
+    @checked
+    def __init__(self, names: Names, values: Columns, outputs: Outputs = ("",)) -> None:
+        self.names = np.array(names, dtype=object)
+        self.values = np.asarray(values)
+        self.outputs = tuple(outputs)
+        same_length({"names": self.names, "values": self.values})
+        _check_outputs(self.outputs, self.values)
+
+    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+        values = self.values.reshape(len(self.values), len(self.outputs))
+        shown = min(most, len(values))
+        self.figure_, self.ax_ = axes(ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1])))
+        height = 0.8 / values.shape[1]
+        place = np.arange(shown)
+        self.bars_ = []
+        for k, output in enumerate(self.outputs):
+            bars = self.ax_.barh(
+                place + (k - 0.5 * (values.shape[1] - 1)) * height,
+                values[:shown, k],
+                height,
+                label=output or None,
+                **{"color": COLORS[k % len(COLORS)], **style},
+            )
+            self.bars_.append(bars)
+        self.ax_.set_yticks(place, [short(str(n)) for n in self.names[:shown]])
+        self.ax_.invert_yaxis()
+        self.ax_.set_xlabel(self._label)
+        title = name
+        if len(values) > shown:
+            total = values.sum()
+            share = values[shown:].sum() / total if total > 0 else 0.0
+            title = f"{title}  ({len(values) - shown} more kernels hold {share:.0%})".strip()
+        titled(self.ax_, title)
+        if len(self.outputs) > 1:
+            # the longest bars are on top
+            self.ax_.legend(frameon=False, loc="lower right")
+        plain(self.ax_)
+
+
+class KernelWeightsDisplay(_Bars):
+    """Kernel weights as bars, largest first.
+
+    Parameters
+    ----------
+    names : array of str, shape (n_kernels,)
+    values : array of shape (n_kernels,) or (n_kernels, n_outputs)
+    outputs : sequence of str, default=("",)
+        Names of the columns of `values`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : list of BarContainer
+    """
+
+    _label = "kernel weight"
+
+    @classmethod
+    @checked
+    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> KernelWeightsDisplay:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        KernelWeightsDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> model = kw.MKLRegressor(kw.banks.linear_features(3)).fit(X, X[:, 0] - X[:, 2])
+        >>> len(kw.plots.KernelWeightsDisplay.from_estimator(model).ax_.patches) >= 2
+        True
+        """
+        found = inspection.kernel_weights(estimator)
+        display = cls(found.names, found.weights, found.outputs)
+        if len(estimator.layer_kernel_names_) > 1:
+            display._label = "kernel weight in the first layer"
+        return display.plot(ax, **plot_kwargs)
+
+
+class KernelContributionsDisplay(_Bars):
+    """How much each kernel moves the decision values: standard deviation of its contribution over rows.
+
+    Parameters
+    ----------
+    names : array of str, shape (n_kernels,)
+    values : array of shape (n_kernels,) or (n_kernels, n_outputs)
+        In units of the target.
+    outputs : sequence of str, default=("",)
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : list of BarContainer
+    """
+
+    _label = "contribution (standard deviation over rows)"
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls, estimator: Model, X: Any, *, ax: Any = None, **plot_kwargs: Any
+    ) -> KernelContributionsDisplay:
+        """Draw the contributions on some rows.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        X : array-like of shape (n_rows, n_features)
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        KernelContributionsDisplay
+        """
+        found = inspection.contribution_sizes(estimator, X)
+        return cls(found.names, found.weights, found.outputs).plot(ax, **plot_kwargs)
+
+
+class LayerWeightsDisplay(ListDisplay):
+    """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
+
+    Cells hold the weights; their colour is the share of the layer, because the layers of a deep kernel have no common
+    scale. A hatched cell says that the layer does not have this kernel.
+
+    Parameters
+    ----------
+    names : sequence of arrays of str
+        Kernels of every layer, the lowest first.
+    weights : sequence of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
+    outputs : sequence of str, default=("",)
+        Classes or outputs, drawn side by side.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    images_ : list of AxesImage
+        One for each output, with masked cells where a layer lacks a kernel.
+    texts_ : list of Text
+        The numbers in the cells.
+    """
+
+    @checked
+    def __init__(self, names: LayerNames, weights: LayerColumns, outputs: Outputs = ("",)) -> None:
+        self.names = [np.array(layer, dtype=object) for layer in names]
+        self.weights = [np.asarray(layer) for layer in weights]
+        self.outputs = tuple(outputs)
+        same_length({"names": self.names, "weights": self.weights})
+        for own, layer in zip(self.names, self.weights, strict=True):
+            same_length({"names": own, "weights": layer})
+            _check_outputs(self.outputs, layer)
+
+    def _table(self) -> tuple[list[str], Array, Array]:
+        """Names, and weights and shares (n_names, n_layers, n_outputs), NaN where a layer lacks a kernel."""
+        keys: dict[tuple[str, int], int] = {}
+        places = []
+        for layer in self.names:
+            seen: dict[str, int] = {}
+            own = []
+            for name in layer:
+                # the first layer's kernels are "on all" columns, those above have none; equal names stay apart
+                short = str(name).removesuffix(" on all")
+                seen[short] = seen.get(short, 0) + 1
+                own.append(keys.setdefault((short, seen[short]), len(keys)))
+            places.append(own)
+        values = np.full((len(keys), len(self.names), len(self.outputs)), np.nan)
+        shares = values.copy()
+        for depth, (own, w) in enumerate(zip(places, self.weights, strict=True)):
+            columns = w.reshape(len(w), -1)
+            total = columns.sum(axis=0)
+            values[own, depth] = columns
+            shares[own, depth] = columns / np.where(total > 0, total, 1.0)
+        return [name for name, _ in keys], values, shares
+
+    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+        labels, values, shares = self._table()
+        n_layers, n_outputs = values.shape[1:]
+        shown = np.arange(len(labels))
+        if len(labels) > most:
+            largest = np.nanmax(shares, axis=(1, 2))
+            shown = np.sort(np.argsort(-largest, kind="stable")[:most])
+        gap = 0.35
+        width = n_outputs * n_layers + gap * (n_outputs - 1)
+        self.figure_, self.ax_ = axes(ax, (3.4 + 0.85 * width, 1.5 + 0.36 * len(shown)))
+        largest_share = float(np.nanmax(shares, initial=0.0)) or 1.0
+        style = {"cmap": "cividis", "vmin": 0.0, "vmax": largest_share, "aspect": "auto", **style}
+        self.images_: list[Any] = []
+        self.texts_: list[Any] = []
+        ticks: list[float] = []
+        for k, output in enumerate(self.outputs):
+            left = k * (n_layers + gap) - 0.5
+            block = np.ma.masked_invalid(shares[shown, :, k])
+            image = self.ax_.imshow(
+                block,
+                extent=(left, left + n_layers, len(shown) - 0.5, -0.5),
+                interpolation="nearest",
+                **style,
+            )
+            self.images_.append(image)
+            ticks += [left + 0.5 + depth for depth in range(n_layers)]
+            for row, m in enumerate(shown):
+                for depth in range(n_layers):
+                    self._cell(image, left + depth, row, values[m, depth, k], shares[m, depth, k])
+            if n_outputs > 1:
+                self.ax_.text(left + 0.5 * n_layers, -0.62, output, ha="center", va="bottom")
+        self.ax_.set_xlim(-0.5, width - 0.5)
+        self.ax_.set_ylim(len(shown) - 0.5, -0.5)
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if n_outputs > 1 else {}
+        self.ax_.set_xticks(ticks, [layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
+        self.ax_.set_yticks(range(len(shown)), [short(labels[m], 34) for m in shown])
+        self.ax_.tick_params(length=0)
+        self.ax_.spines[:].set_visible(False)
+        title = name
+        if len(labels) > len(shown):
+            title = f"{title}  ({len(labels) - len(shown)} more kernels)".strip()
+        titled(self.ax_, title, pad=20 if n_outputs > 1 else 6)
+        bar = self.figure_.colorbar(self.images_[0], ax=self.ax_, fraction=0.05, pad=0.03)
+        bar.set_label("share of the layer's weights")
+        bar.outline.set_visible(False)
+
+    def _cell(self, image: Any, left: float, row: int, value: float, share: float) -> None:
+        from matplotlib.patches import Rectangle
+
+        if np.isnan(value):
+            frame = Rectangle(
+                (left, row - 0.5), 1.0, 1.0, facecolor="none", edgecolor="0.8", hatch="///", linewidth=0
+            )
+            self.ax_.add_patch(frame)
+            return
+        red, green, blue, _ = image.cmap(image.norm(share))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        text = "0" if value == 0 else f"{value:.2g}" if value < 0.01 or value >= 1000 else f"{value:.2f}"
+        self.texts_.append(
+            self.ax_.text(
+                left + 0.5,
+                row,
+                text,
+                ha="center",
+                va="center",
+                fontsize="small",
+                color="white" if dark else "black",
+            )
+        )
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls, estimator: Model, *, output: Output = None, ax: Any = None, **plot_kwargs: Any
+    ) -> LayerWeightsDisplay:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+        output : str or int, optional
+            One class or output of a model with several; default all of them side by side.
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        LayerWeightsDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 2))
+        >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+        >>> display = kw.plots.LayerWeightsDisplay.from_estimator(model)
+        >>> [text.get_text() for text in display.texts_[:2]]
+        ['0.25', '0.25']
+        """
+        found = inspection.layer_weights(estimator, output=output)
+        outputs = found.outputs if len(found.outputs) > 1 else ("",)
+        return cls(found.names, found.weights, outputs).plot(ax, **plot_kwargs)
