@@ -324,6 +324,8 @@ Strength = Annotated[float, Number(above=0, infinite=True)]
 Cost = Annotated[float, Number(above=0)]
 #: A number that is not negative.
 Nonnegative = Annotated[float, Number(least=0)]
+#: True or False.
+Switch = Annotated[bool, Flag()]
 #: Told of every step.
 Callback = Annotated[Any, Function() | None]
 

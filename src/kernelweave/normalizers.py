@@ -182,7 +182,7 @@ class NoNormalizer(Normalizer):
 
     name = "none"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         return FittedNormalizer(np.ones(gram.n_kernels))
 
 
@@ -210,7 +210,7 @@ class MeanDiagonal(Normalizer):
     extra: Any = None
     name = "mean-diagonal"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         total, count = _diagonal_sum(gram, sample_weight, extra_diagonal)
         return FittedNormalizer(_inverse(total / count))
 
@@ -228,7 +228,7 @@ class Trace(Normalizer):
     extra: Any = None
     name = "trace"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         total, _ = _diagonal_sum(gram, sample_weight, extra_diagonal)
         return FittedNormalizer(_inverse(total))
 
@@ -267,7 +267,7 @@ class WithinClass(Normalizer):
     def __post_init__(self) -> None:
         check_fields(self, named=True)
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         if target is None or len(np.unique(target)) != 2:
             raise InputError(
                 "`normalize='within-class'` needs two classes, got a regression target or one class. "
@@ -301,7 +301,7 @@ class Center(Normalizer):
     extra: Any = None
     name = "center"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         weights = np.ones(gram.n_samples) if sample_weight is None else sample_weight
         p = weights / weights.sum()
         means = gram.matvecs(p[None])[:, 0]
@@ -325,7 +325,7 @@ class Cosine(Normalizer):
 
     name = "cosine"
 
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):  # noqa: D102
+    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
         return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
 
 

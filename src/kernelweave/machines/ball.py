@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
-from kernelweave._parameters import Flag, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import ON_INDEFINITE, BoxProblem, as_kernel, check_start, project
+from kernelweave.machines.box import BoxProblem, OnIndefinite, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, noise
 from kernelweave.machines.smo import Certificate, solve_box
 from kernelweave.results import MEBResult, relative_gap
@@ -29,8 +28,8 @@ def solve_meb(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     warm_start: Start = None,
-    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
-    check: Annotated[bool, Flag()] = True,
+    on_indefinite: OnIndefinite = "raise",
+    check: Switch = True,
 ) -> MEBResult:
     """Find the smallest ball that holds all rows in the feature space of a kernel, and certify it.
 

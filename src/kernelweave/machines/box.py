@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
 from kernelweave._loops import core
+from kernelweave._parameters import OneOf
 from kernelweave.gram.repair import REMEDIES, repair
 from kernelweave.machines.rounding import EPS, noise
 
@@ -25,7 +27,7 @@ Array = NDArray[np.float64]
 #: Stands for no bound: the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
 #: What may be done about a matrix that is not positive semidefinite.
-ON_INDEFINITE = ("raise", *REMEDIES)
+OnIndefinite = Annotated[str, OneOf("raise", *REMEDIES)]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +19,9 @@ from kernelweave._checks import (
     check_tol,
     check_vector,
 )
-from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import Cost, MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import ON_INDEFINITE, UNBOUNDED, BoxProblem, as_kernel, check_start, project
+from kernelweave.machines.box import UNBOUNDED, BoxProblem, OnIndefinite, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, of_machine
 from kernelweave.machines.smo import Certificate, check_max_iter, solve_box
 from kernelweave.results import SVMResult, relative_gap
@@ -40,8 +39,8 @@ def solve_svc(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     warm_start: Start = None,
-    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
-    check: Annotated[bool, Flag()] = True,
+    on_indefinite: OnIndefinite = "raise",
+    check: Switch = True,
 ) -> SVMResult:
     """Solve the support vector classifier with the hinge loss, and certify the solution.
 
@@ -125,8 +124,8 @@ def solve_l2svc(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     warm_start: Start = None,
-    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
-    check: Annotated[bool, Flag()] = True,
+    on_indefinite: OnIndefinite = "raise",
+    check: Switch = True,
 ) -> SVMResult:
     """Solve the support vector classifier with the squared hinge loss, and certify the solution.
 
@@ -202,8 +201,8 @@ def solve_svr(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     warm_start: Start = None,
-    on_indefinite: Annotated[str, OneOf(*ON_INDEFINITE)] = "raise",
-    check: Annotated[bool, Flag()] = True,
+    on_indefinite: OnIndefinite = "raise",
+    check: Switch = True,
 ) -> SVMResult:
     """Solve support vector regression with the epsilon-insensitive loss, and certify the solution.
 

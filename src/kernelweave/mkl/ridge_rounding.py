@@ -37,10 +37,8 @@ def rounding_bound(
 
     Parameters
     ----------
-    problem : Problem
-    alpha : float
-    weights : array of shape (n_kernels,)
-    C : array of shape (n_outputs, n_samples)
+    problem, alpha, weights, C
+        As in `kernelweave.mkl.selection.compute_criteria`.
     forms : array of shape (n_kernels,)
         Computed ``q_m``, or upper bounds of them.
     primal, residual : float

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, Reals
-from kernelweave._parameters import Each, Flag, Text, Texts, Whole, checked
+from kernelweave._parameters import Each, Text, Texts, Whole, checked
 
 Array = NDArray[np.float64]
 
@@ -34,8 +34,6 @@ LayerNames = Annotated[Sequence[ArrayLike], Each(Texts())]
 LayerLines = Annotated[Sequence[ArrayLike], Each(Reals())]
 LayerColumns = Annotated[Sequence[ArrayLike], Each(Reals((1, 2)))]
 LayerTables = Annotated[Sequence[ArrayLike], Each(Reals((2,)))]
-#: Whether something is so.
-Yes = Annotated[bool, Flag()]
 #: A position, or None.
 Place = Annotated[int | None, Whole(0) | None]
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave import inspection
 from kernelweave._checks import InputError, Reals
-from kernelweave._parameters import Text, Whole, checked
+from kernelweave._parameters import Switch, Text, Whole, checked
 from kernelweave.inspection import Model, Output
 from kernelweave.plots.drawing import (
     COLORS,
@@ -24,7 +24,6 @@ from kernelweave.plots.drawing import (
     Most,
     Place,
     Title,
-    Yes,
     axes,
     check_place,
     grid,
@@ -260,7 +259,7 @@ class KernelMatricesDisplay(Display):
 
     @checked
     def __init__(
-        self, before: LayerTables, after: LayerTables, target: ArrayLike, classes: Yes = True
+        self, before: LayerTables, after: LayerTables, target: ArrayLike, classes: Switch = True
     ) -> None:
         self.before = [np.asarray(K) for K in before]
         self.after = [np.asarray(K) for K in after]
@@ -456,7 +455,7 @@ class LayerSpectraDisplay(Display):
         estimator: Model,
         *,
         output: Output = None,
-        center: Yes = False,
+        center: Switch = False,
         max_rows: Annotated[int, Whole(2)] = inspection.MAX_ROWS,
         ax: Any = None,
         **plot_kwargs: Any,
