@@ -21,6 +21,7 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave.cli import main
+from kernelweave.experiments import EXPERIMENTS
 from kernelweave.runs import folders
 from kernelweave.runs.joining import Layout, join_new, match_tables
 from kernelweave.runs.tables import find_separator, read_table
@@ -1027,6 +1028,12 @@ def test_a_killed_run_leaves_no_folder(tiny_run, tmp_path):
     [hidden] = tmp_path.iterdir()
     assert hidden.name.startswith(".run.")
     assert (hidden / "model.skops").exists()
+
+
+def test_help_names_every_experiment(capsys):
+    main(["reproduce", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").replace(".", " ").split()
+    assert [name for name in EXPERIMENTS if name not in words] == []
 
 
 def test_help_is_quick_and_has_examples():

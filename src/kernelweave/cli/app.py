@@ -257,7 +257,8 @@ def reproduce(
     Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume goes on. Without
     options everything is as in the paper. An option that an experiment does not have is an error.
 
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rkl, rkl-convergence, mlmkl.
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
+    mlmkl.
 
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
 
