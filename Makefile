@@ -26,10 +26,10 @@ BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
 # One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
-test test-noext quick bench: export OPENBLAS_NUM_THREADS := 1
-test test-noext quick bench: export OMP_NUM_THREADS := 1
+test test-noext test-oldest quick bench: export OPENBLAS_NUM_THREADS := 1
+test test-noext test-oldest quick bench: export OMP_NUM_THREADS := 1
 test test-noext quick: export SCIPY_ARRAY_API := 1
-test test-noext docs: export MPLBACKEND := Agg
+test test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
 ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops gram layers weight_sets smo svm meb rls2 path certificates \
@@ -41,7 +41,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext quick lint format types layers docs wheel bench stress clean
+.PHONY: help setup demo studio test test-noext test-oldest quick lint format types layers docs wheel bench stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -93,6 +93,23 @@ test: $(STAMPS)/group-test
 # On the NumPy twins of the compiled functions. Everything else sees these functions through the solvers alone.
 test-noext: $(STAMPS)/group-test
 	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARRAYS) $(ARGS)
+
+# With the oldest versions that pyproject.toml allows, which are made for the oldest Python that it allows.
+OLDEST := build/oldest
+test-oldest: $(OLDEST)/ready
+	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
+	  callbacks estimators learners model_selection persistence)) $(ARGS)
+
+$(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -name '*.py')
+	@echo "Installing the oldest versions in $(OLDEST) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || { \
+	  echo "The oldest versions are not made for this Python. Name 3.11 or 3.12: make PYTHON=... test-oldest" >&2; exit 1; }
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@$(PYTHON) .ci/oldest > $(OLDEST)/constraints.txt
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --upgrade pip $(PINS)
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -c $(OLDEST)/constraints.txt $(BUILD_PINS) \
+	  '.[save]' hypothesis pandas 'pytest>=9' pytest-xdist
+	@touch $@
 
 quick: lint layers types $(STAMPS)/group-test
 	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)

@@ -14,12 +14,10 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import (
-    check_dataframe_column_names_consistency,
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency
 
 import kernelweave as kw
+from contract import parametrize_with_checks
 from kernelweave.kernels import RBF, Categorical, Linear, Polynomial
 from kernelweave.learners import RLS2
 

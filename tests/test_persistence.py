@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import sys
 import warnings
 import zipfile
 from pathlib import Path
@@ -97,6 +98,16 @@ def test_a_round_trip_changes_no_output(name, tmp_path):
     # what was loaded is a whole estimator: it can be fitted again and stored again
     np.testing.assert_array_equal(kw.load(kw.save(again, path)).predict(rows), before)
     np.testing.assert_allclose(again.fit(rows, y).score(rows, y), model.score(rows, y), rtol=1e-9)
+
+
+def test_without_skops_the_extra_is_named(tmp_path, monkeypatch):
+    path = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "model.skops")
+    for name in [name for name in sys.modules if name.split(".")[0] == "skops"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for call in (lambda: kw.load(path), lambda: kw.save(kw.MKLRegressor(), tmp_path / "new.skops")):
+        with pytest.raises(kw.InputError, match=r"need skops: pip install 'kernelweave\[save\]'"):
+            call()
+    assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
 
 
 def sine(a, b):

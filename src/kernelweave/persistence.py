@@ -123,7 +123,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        If the model holds something that could not be loaded without running code.
+        If the model holds something that could not be loaded without running code, or skops (the extra `save`) is
+        missing.
     OSError
         If the file cannot be written.
 
@@ -137,8 +138,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    import skops.io
-
+    skops = _skops()
     target = Path(path)
     # not by tempfile, whose files nobody else may read
     name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
@@ -158,6 +158,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     finally:
         name.unlink(missing_ok=True)
     return target
+
+
+def _skops() -> Any:
+    """The package that writes and reads model files."""
+    try:
+        import skops.io.exceptions
+    except ImportError:
+        raise InputError("Model files need skops: pip install 'kernelweave[save]'.") from None
+    return skops
 
 
 def _seal(path: Path) -> None:
@@ -235,12 +244,10 @@ def _is_sealed(file: IO[bytes], source: Path) -> bool:
 
 
 def _read(file: IO[bytes], source: Path) -> Any:
-    import skops.io
-    from skops.io.exceptions import UntrustedTypesFoundException
-
+    skops = _skops()
     try:
         return skops.io.loads(_with_present_names(file), trusted=list(TRUSTED))
-    except UntrustedTypesFoundException as error:
+    except skops.io.exceptions.UntrustedTypesFoundException as error:
         raise InputError(f"{source} holds types that a model file must not hold: {error}") from error
     except _broken() as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1016,9 +1016,12 @@ class MKLClassifier(ClassifierMixin, _BaseMKL):
         kept = np.ones(len(y)) if weights is None else weights
         used = kept > 0
         try:
-            per_class = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=y[used], sample_weight=kept[used]
-            )
+            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+                # as by scikit-learn, where weights of rows count from 1.7 on
+                totals = np.bincount(np.searchsorted(self.classes_, y[used]), weights=kept[used])
+                per_class = totals.sum() / (len(totals) * totals)
+            else:
+                per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y[used])
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"`class_weight` must be 'balanced', None or a dict from classes to numbers, got "

@@ -1,0 +1,16 @@
+"""scikit-learn's checks of an estimator: those of the version that this package is developed with."""
+
+import importlib.util
+
+import pytest
+from sklearn.utils import estimator_checks
+
+#: Older versions have fewer checks, other arguments for them, and faults that were mended since.
+CURRENT = importlib.util.find_spec("sklearn.callback") is not None
+
+
+def parametrize_with_checks(estimators):
+    """A case for each estimator and check; none with an older scikit-learn."""
+    if not CURRENT:
+        return pytest.mark.parametrize(("estimator", "check"), [])
+    return estimator_checks.parametrize_with_checks(estimators)
