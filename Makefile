@@ -32,7 +32,7 @@ test test-noext quick: export SCIPY_ARRAY_API := 1
 test test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
-ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops gram layers weight_sets smo svm meb rls2 path certificates \
+ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops functions gram layers weight_sets smo svm meb rls2 path certificates \
   svm_mkl radius alignment))
 
 # The real data sets, where they lie beside the repository. Tests that need them are skipped elsewhere.

@@ -14,6 +14,7 @@ from scipy.linalg import blas
 from benchmarks.cases import Array
 from kernelweave._loops import packed_length
 from kernelweave._threads import threads_for
+from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import PackedGram
 from kernelweave.gram import packed as packed_module
 from kernelweave.learners import MLMKL
@@ -21,7 +22,7 @@ from kernelweave.learners.margin import MarginProblem
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl import layers as layers_module
 from kernelweave.mkl.deep import DeepKernel
-from kernelweave.mkl.layers import Gaussian, Identity, Layers, Power
+from kernelweave.mkl.layers import Layers
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
 DEPTH = 3

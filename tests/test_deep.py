@@ -11,13 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
+from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import gram_from_stack
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
 from kernelweave.machines.least_squares import Bordered, solve_least_squares
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
 from kernelweave.mkl.deep import DeepKernel, Descent, Validation, _Search, solve_deep
-from kernelweave.mkl.layers import Gaussian, Identity, Layers, Power
+from kernelweave.mkl.layers import Layers
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
 

@@ -675,7 +675,7 @@ def test_parse(text, k):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rbg(gamma=1)", "Unknown kernel 'rbg'. Did you mean 'rbf'.*Known: 'linear', 'polynomial', 'rbf'"),
+        ("rbg(gamma=1)", "Unknown kernel 'rbg'. Did you mean 'rbf'.*Known: .*'linear'.*'rbf'"),
         ("rbf(gama=1)", "Did you mean 'gamma'"),
         ("rbf(1, 2)", "once each"),
         ("rbf(1, gamma=2)", "once each"),

@@ -5,20 +5,11 @@ import pytest
 
 from kernelweave import InputError, kernels
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
+from kernelweave.functions import Angle, Exponential, Gaussian, Identity, Pointwise, Power
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.mkl import layers as module
 from kernelweave.mkl.deep import DeepKernel
-from kernelweave.mkl.layers import (
-    Angle,
-    Elementwise,
-    Exponential,
-    Gaussian,
-    Identity,
-    Layers,
-    Power,
-    TrainedLayers,
-    namespace,
-)
+from kernelweave.mkl.layers import Layers, TrainedLayers, namespace
 
 FUNCTIONS = {
     "linear": Identity(),
@@ -32,7 +23,7 @@ FUNCTIONS = {
     "arc1": Angle(1),
     "arc2": Angle(2),
     "exp": Exponential(),
-    "cosh": Elementwise(np.cosh, np.sinh),
+    "cosh": Pointwise(np.cosh, np.sinh),
 }
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
 
@@ -181,7 +172,7 @@ def test_every_layer_is_positive_semidefinite(cosine, route, rng):
 def test_what_is_no_kernel_is_found_by_that_check(rng):
     """exp(-K) is not positive semidefinite: the check above can fail."""
     _, stack = base_stack(rng, 50)
-    bad = Elementwise(lambda K: np.exp(-K), lambda K: -np.exp(-K))
+    bad = Pointwise(lambda K: np.exp(-K), lambda K: -np.exp(-K))
     K = DeepKernel(gram_from_stack(stack), np.ones(3), Layers(((bad,),), False)).forward(
         [np.full(3, 0.3), np.ones(1)]
     )
@@ -330,7 +321,7 @@ def test_exponentials_that_overflow_are_refused(rng):
 def check_against_numpy(convert, back):
     rng = np.random.default_rng(0)
     _, stack = base_stack(rng)
-    functions = (tuple(f for f in FUNCTIONS.values() if not isinstance(f, Elementwise)), PAPER)
+    functions = (tuple(f for f in FUNCTIONS.values() if not isinstance(f, Pointwise)), PAPER)
     weights = random_weights(rng, functions, 3, 0.1)
     A = symmetric(rng, 30)
     K = stack @ weights[0]

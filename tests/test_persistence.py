@@ -5,6 +5,7 @@ import pickle
 import sys
 import warnings
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import kernelweave as kw
 from kernelweave import normalizers
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2
+from kernelweave.persistence import MOVED_CLASSES, TRUSTED
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -358,6 +360,34 @@ def test_files_of_version_0_1_load():
     model = old_model(OLD)
     assert list(model.predict(OLD_ROWS)) == OLD_PREDICTED
     np.testing.assert_allclose(model.decision_function(OLD_ROWS), OLD_VALUES, rtol=1e-9)
+
+
+#: Every kernel on a table under four functions in each of two layers; and a Gaussian whose widths were learnt.
+OLDER_ROWS = pd.DataFrame(
+    {"age": [0.13, -0.7, 1.0], "bmi": [-0.13, 0.1, 0.5], "city": ["Rome", "Oslo", "Bonn"]}
+)
+OLDER_VALUES = {
+    "deep": [0.8142556735415807, 0.6475072612987538, -0.9576688965681317],
+    "widths": [0.8385027723055511, 0.5437411646055779, -0.5273701902773095],
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown categor")
+@pytest.mark.parametrize("name", OLDER_VALUES)
+def test_kernels_and_layers_of_version_0_1_load(name):
+    """Their classes have other modules now, and some have other names."""
+    model = old_model(OLD.with_name(f"model-0.1-{name}.skops"))
+    np.testing.assert_allclose(model.decision_function(OLDER_ROWS), OLDER_VALUES[name], rtol=1e-9)
+
+
+def test_types_are_listed_where_they_are_defined():
+    """A model file names the module that defines a class, also where another one gives the class to users."""
+    own = [path for path in TRUSTED if path.startswith("kernelweave.")]
+    for path in own:
+        module, name = path.rsplit(".", 1)
+        found = getattr(import_module(module), name)
+        assert f"{found.__module__}.{found.__qualname__}" == path
+    assert set(MOVED_CLASSES.values()) <= set(own)
 
 
 @pytest.mark.parametrize("damage", ["NaN", "shorter"])

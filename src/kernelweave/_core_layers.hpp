@@ -1,4 +1,4 @@
-// Layers of kernels on the upper triangles of square matrices; see mkl/layers.py, which is the oracle.
+// Layers of kernels on the upper triangles of square matrices; see functions.py and mkl/layers.py, the oracle.
 //
 // A layer maps a kernel K with diagonal kappa to sum_k w_k phi_k(K_ij, kappa_i, kappa_j) r_ki r_kj, where r_k are the
 // inverse roots of phi_k on the diagonal (cosine normalisation) or ones. Rows go through in segments that stay in the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import uuid
 import zipfile
@@ -29,6 +30,25 @@ MOVED = {
     "kernelweave.model_selection": "kernelweave.estimators.cv",
     "kernelweave.solvers.layers": "kernelweave.mkl.layers",
 }
+#: Classes whose modules were divided since, or that have another name.
+MOVED_CLASSES = {
+    "kernelweave.kernels.ArcCosine": "kernelweave.kernels.dot.ArcCosine",
+    "kernelweave.kernels.Categorical": "kernelweave.kernels.other.Categorical",
+    "kernelweave.kernels.Constant": "kernelweave.kernels.other.Constant",
+    "kernelweave.kernels.Laplacian": "kernelweave.kernels.stationary.Laplacian",
+    "kernelweave.kernels.Linear": "kernelweave.kernels.dot.Linear",
+    "kernelweave.kernels.On": "kernelweave.kernels.algebra.On",
+    "kernelweave.kernels.Polynomial": "kernelweave.kernels.dot.Polynomial",
+    "kernelweave.kernels.Product": "kernelweave.kernels.algebra.Product",
+    "kernelweave.kernels.RBF": "kernelweave.kernels.stationary.RBF",
+    "kernelweave.kernels.Scaled": "kernelweave.kernels.algebra.Scaled",
+    "kernelweave.kernels.Sum": "kernelweave.kernels.algebra.Sum",
+    "kernelweave.solvers.layers.Angle": "kernelweave.functions.Angle",
+    "kernelweave.solvers.layers.Exponential": "kernelweave.functions.Exponential",
+    "kernelweave.solvers.layers.Gaussian": "kernelweave.functions.Gaussian",
+    "kernelweave.solvers.layers.Identity": "kernelweave.functions.Identity",
+    "kernelweave.solvers.layers.Power": "kernelweave.functions.Power",
+}
 
 #: The only types, beyond arrays and plain values, that a model file may hold. Everything else is refused by skops.
 TRUSTED = (
@@ -39,17 +59,17 @@ TRUSTED = (
     "kernelweave.fitting.calibration.Calibration",
     "kernelweave.estimators.base.MKLClassifier",
     "kernelweave.estimators.base.MKLRegressor",
-    "kernelweave.kernels.ArcCosine",
-    "kernelweave.kernels.Categorical",
-    "kernelweave.kernels.Constant",
-    "kernelweave.kernels.Laplacian",
-    "kernelweave.kernels.Linear",
-    "kernelweave.kernels.On",
-    "kernelweave.kernels.Polynomial",
-    "kernelweave.kernels.Product",
-    "kernelweave.kernels.RBF",
-    "kernelweave.kernels.Scaled",
-    "kernelweave.kernels.Sum",
+    "kernelweave.kernels.dot.ArcCosine",
+    "kernelweave.kernels.other.Categorical",
+    "kernelweave.kernels.other.Constant",
+    "kernelweave.kernels.stationary.Laplacian",
+    "kernelweave.kernels.dot.Linear",
+    "kernelweave.kernels.algebra.On",
+    "kernelweave.kernels.dot.Polynomial",
+    "kernelweave.kernels.algebra.Product",
+    "kernelweave.kernels.stationary.RBF",
+    "kernelweave.kernels.algebra.Scaled",
+    "kernelweave.kernels.algebra.Sum",
     "kernelweave.learners.alignment.Align",
     "kernelweave.learners.alignment.AlignF",
     "kernelweave.learners.alignment.EasyMKL",
@@ -78,11 +98,11 @@ TRUSTED = (
     "kernelweave.normalizers.NoNormalizer",
     "kernelweave.normalizers.Trace",
     "kernelweave.normalizers.WithinClass",
-    "kernelweave.mkl.layers.Angle",
-    "kernelweave.mkl.layers.Exponential",
-    "kernelweave.mkl.layers.Gaussian",
-    "kernelweave.mkl.layers.Identity",
-    "kernelweave.mkl.layers.Power",
+    "kernelweave.functions.Angle",
+    "kernelweave.functions.Exponential",
+    "kernelweave.functions.Gaussian",
+    "kernelweave.functions.Identity",
+    "kernelweave.functions.Power",
     "kernelweave.mkl.layers.TrainedLayers",
     "kernelweave.views.ColumnMask",
     "kernelweave.views.ColumnSlice",
@@ -255,17 +275,29 @@ def _read(file: IO[bytes], source: Path) -> Any:
 
 
 def _with_present_names(file: IO[bytes]) -> bytes:
-    """The content of a model file, in which modules have the names that they have now."""
+    """The content of a model file, in which modules and classes have the names that they have now."""
     file.seek(0)
     out = io.BytesIO()
     with zipfile.ZipFile(file) as given, zipfile.ZipFile(out, "w") as written:
         for name in given.namelist():
             content = given.read(name)
             if name == "schema.json":
-                for before, now in MOVED.items():
-                    content = content.replace(f'"{before}"'.encode(), f'"{now}"'.encode())
+                schema = json.loads(content)
+                _rename(schema)
+                content = json.dumps(schema).encode()
             written.writestr(name, content)
     return out.getvalue()
+
+
+def _rename(node: Any) -> None:
+    """Give every class in a part of a schema the name that it has now."""
+    if isinstance(node, dict):
+        module, name = node.get("__module__"), node.get("__class__")
+        if isinstance(module, str) and isinstance(name, str):
+            now = MOVED_CLASSES.get(f"{module}.{name}", f"{MOVED.get(module, module)}.{name}")
+            node["__module__"], node["__class__"] = now.rsplit(".", 1)
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _rename(part)
 
 
 def _check_former(model: Any, source: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, Number, OneOf, Text, Tol, Whole
+from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.machines.machine import Machine
@@ -22,7 +23,7 @@ from kernelweave.mkl.deep import (
     Validation,
     solve_deep,
 )
-from kernelweave.mkl.layers import Exponential, Gaussian, LayerFunction, Layers
+from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import MKLResult
@@ -83,7 +84,7 @@ class _DeepLearner(MarginLearner):
         """Names of the kernels of every layer above the first."""
         return [[kernel.label.removesuffix(" on all") for kernel in layer] for layer in self._per_layer()]
 
-    def _functions(self) -> tuple[tuple[LayerFunction, ...], ...]:
+    def _functions(self) -> tuple[tuple[KernelFunction, ...], ...]:
         return tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
 
     def _per_layer(self) -> list[Sequence[Kernel]]:

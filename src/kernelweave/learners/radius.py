@@ -9,10 +9,11 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, MaxIter, Nonnegative, OneOf, Tol
+from kernelweave.functions import Gaussian
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.mkl.criteria.radius import GaussianOfSum
 from kernelweave.mkl.deep import DeepResult
-from kernelweave.mkl.layers import Gaussian, TrainedLayers
+from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.radius import STEPS, solve_radius
 from kernelweave.results import MKLResult, RadiusResult

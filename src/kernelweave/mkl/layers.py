@@ -1,7 +1,7 @@
 """Layers of kernels: weighted sums of functions of the kernel below, with reverse-mode derivatives.
 
-Any kernel that is a function of inner products can be evaluated in the feature space of another kernel K: ``x . z``
-becomes ``K(x, z)`` and ``||x - z||^2`` becomes ``K(x, x) + K(z, z) - 2 K(x, z)``. A layer is
+Any kernel that is a function of inner products can be evaluated in the feature space of another kernel K, see
+`kernelweave.functions`. A layer is
 
     K'(x, z) = sum_k w_k phi_k(K(x, z), K(x, x), K(z, z)) ,
 
@@ -19,10 +19,10 @@ equations (13) and (20). The printed chain rule leaves out the diagonals; here i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +30,9 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._threads import threads_for
+from kernelweave.functions import KernelFunction
 
-__all__ = [
-    "Angle",
-    "Elementwise",
-    "Exponential",
-    "Gaussian",
-    "Identity",
-    "LayerFunction",
-    "Layers",
-    "Power",
-    "Tape",
-    "TrainedLayers",
-    "namespace",
-]
+__all__ = ["Layers", "Tape", "TrainedLayers", "namespace"]
 
 Array = NDArray[np.float64]
 
@@ -64,231 +53,6 @@ def namespace(x: Any) -> Any:
             f"Arrays of type {type(x).__name__} need the package array-api-compat. Install kernelweave[gpu]."
         ) from error
     return array_namespace(x)
-
-
-# ---- functions ------------------------------------------------------------------------------------
-
-
-class LayerFunction:
-    """A kernel as a function of inner products.
-
-    `value` takes K of shape (n, m) and the diagonals of both sides, shapes (n, 1) and (1, m).
-    """
-
-    #: Number of the compiled loop; None where there is none.
-    code: ClassVar[int | None] = None
-
-    def numbers(self) -> tuple[float, float]:
-        """Parameters of the compiled loop."""
-        return (0.0, 0.0)
-
-    def value(self, xp: Any, K: Any, left: Any, right: Any) -> Any:
-        """Values phi(K, left, right)."""
-        raise NotImplementedError
-
-    def partials(self, xp: Any, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
-        """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used."""
-        raise NotImplementedError
-
-    def diagonal(self, xp: Any, kappa: Any) -> Any:
-        """``phi(kappa, kappa, kappa)``: the diagonal of the layer from that of the kernel below."""
-        raise NotImplementedError
-
-    def slope(self, xp: Any, kappa: Any) -> Any:
-        """Derivative of `diagonal`."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Identity(LayerFunction):
-    """The linear kernel: K itself."""
-
-    code: ClassVar[int] = 0
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        return K
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        return xp.ones_like(K), None
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        return kappa
-
-    def slope(self, xp, kappa):  # noqa: D102
-        return xp.ones_like(kappa)
-
-
-def _whole_power(x: Any, degree: int) -> Any:
-    out = x
-    for _ in range(degree - 1):
-        out = out * x
-    return out
-
-
-@dataclass(frozen=True)
-class Power(LayerFunction):
-    """The polynomial kernel ``(gamma K + coef0) ** degree``."""
-
-    degree: int = 2
-    coef0: float = 1.0
-    gamma: float = 1.0
-
-    @property
-    def code(self) -> int | None:  # type: ignore[override]
-        """The compiled loop has no gamma."""
-        return 1 if self.gamma == 1.0 else None
-
-    def numbers(self):  # noqa: D102
-        return (float(self.degree), self.coef0)
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        return _whole_power(self.gamma * K + self.coef0, self.degree)
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        factor = self.degree * self.gamma
-        if self.degree == 1:
-            return factor * xp.ones_like(K), None
-        return factor * _whole_power(self.gamma * K + self.coef0, self.degree - 1), None
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        return _whole_power(self.gamma * kappa + self.coef0, self.degree)
-
-    def slope(self, xp, kappa):  # noqa: D102
-        return self.partials(xp, kappa, kappa, kappa, None)[0]
-
-
-@dataclass(frozen=True)
-class Gaussian(LayerFunction):
-    """The Gaussian kernel ``exp(-gamma (left + right - 2 K))``."""
-
-    gamma: float = 1.0
-    code: ClassVar[int] = 2
-
-    def numbers(self):  # noqa: D102
-        return (self.gamma, 0.0)
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        # squared distances between large values round to less than nothing
-        return xp.exp(xp.clip(self.gamma * ((K - left) + (K - right)), None, 0.0))
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        return 2.0 * self.gamma * value, -self.gamma * value
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        return xp.ones_like(kappa)
-
-    def slope(self, xp, kappa):  # noqa: D102
-        return xp.zeros_like(kappa)
-
-
-@dataclass(frozen=True)
-class Angle(LayerFunction):
-    """The arc-cosine kernel ``(left right)^(degree / 2) J_degree(theta) / pi`` of one layer; degree 0, 1 or 2.
-
-    A row without length is taken at a right angle to all others.
-    """
-
-    degree: int = 1
-    code: ClassVar[int] = 3
-
-    def numbers(self):  # noqa: D102
-        return (float(self.degree), 0.0)
-
-    def _parts(self, xp: Any, K: Any, left: Any, right: Any) -> tuple[Any, Any, Any]:
-        """The cosine, the factor before J / pi, and the norm, 1 where it vanishes."""
-        square = left * right
-        norm = xp.sqrt(square)
-        safe = xp.where(norm > 0, norm, xp.ones_like(norm))
-        cosine = xp.clip(xp.where(norm > 0, K / safe, xp.zeros_like(K)), -1.0, 1.0)
-        lift = xp.ones_like(K) if self.degree == 0 else norm if self.degree == 1 else square
-        return cosine, lift, safe
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        c, lift, _ = self._parts(xp, K, left, right)
-        return lift * self._angular(xp, c)
-
-    def _angular(self, xp: Any, c: Any) -> Any:
-        rest = np.pi - xp.acos(c)
-        if self.degree == 0:
-            return rest / np.pi
-        sine = xp.sqrt((1.0 - c) * (1.0 + c))
-        if self.degree == 1:
-            return (sine + rest * c) / np.pi
-        return (3.0 * sine * c + rest * (1.0 + 2.0 * c * c)) / np.pi
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        c, lift, norm = self._parts(xp, K, left, right)
-        sine = xp.sqrt((1.0 - c) * (1.0 + c))
-        if self.degree == 0:
-            # parallel rows have no derivative; the angle does not change there when both are scaled
-            slope = xp.where(
-                sine > 0, 1.0 / xp.where(sine > 0, np.pi * sine, xp.ones_like(c)), xp.zeros_like(c)
-            )
-        elif self.degree == 1:
-            slope = (np.pi - xp.acos(c)) / np.pi
-        else:
-            slope = 4.0 * (sine + (np.pi - xp.acos(c)) * c) / np.pi
-        turn = lift * slope
-        long = left * right > 0
-        stretch = 0.5 * self.degree * lift * self._angular(xp, c) - 0.5 * turn * c
-        safe = xp.where(left > 0, left, xp.ones_like(left))
-        none = xp.zeros_like(K)
-        return xp.where(long, turn / norm, none), xp.where(long, stretch / safe, none)
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        if self.degree == 0:
-            return xp.where(kappa > 0, xp.ones_like(kappa), 0.5 * xp.ones_like(kappa))
-        return kappa if self.degree == 1 else 3.0 * kappa * kappa
-
-    def slope(self, xp, kappa):  # noqa: D102
-        if self.degree == 0:
-            return xp.zeros_like(kappa)
-        return xp.ones_like(kappa) if self.degree == 1 else 6.0 * kappa
-
-
-@dataclass(frozen=True)
-class Exponential(LayerFunction):
-    """``exp(K)``, the second layer of 2LMKL. Its cosine normalisation is `Gaussian` with gamma 1/2."""
-
-    code: ClassVar[int] = 4
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        return xp.exp(K)
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        return value, None
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        return xp.exp(kappa)
-
-    def slope(self, xp, kappa):  # noqa: D102
-        return xp.exp(kappa)
-
-
-@dataclass(frozen=True)
-class Elementwise(LayerFunction):
-    """A function of the inner product alone, with its derivative.
-
-    Attributes
-    ----------
-    function, derivative : callable
-        Take and return arrays of one shape. A power series with nonnegative coefficients gives a kernel.
-    """
-
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any]
-
-    def value(self, xp, K, left, right):  # noqa: D102
-        return self.function(K)
-
-    def partials(self, xp, K, left, right, value):  # noqa: D102
-        return self.derivative(K), None
-
-    def diagonal(self, xp, kappa):  # noqa: D102
-        return self.function(kappa)
-
-    def slope(self, xp, kappa):  # noqa: D102
-        return self.derivative(kappa)
 
 
 # ---- layers ---------------------------------------------------------------------------------------
@@ -328,13 +92,13 @@ class Layers:
 
     Attributes
     ----------
-    functions : tuple of tuples of LayerFunction
+    functions : tuple of tuples of KernelFunction
         One tuple per layer, the lowest first.
     cosine : bool
         Divide every function by the roots of its diagonal, so that its own diagonal is 1.
     """
 
-    functions: tuple[tuple[LayerFunction, ...], ...]
+    functions: tuple[tuple[KernelFunction, ...], ...]
     cosine: bool = True
 
     def __len__(self) -> int:
@@ -435,13 +199,13 @@ class Layers:
         return Tape(kernels, diagonals, [np.array(w) for w in weights], roots, units)
 
     def _cross_layer(
-        self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
+        self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Any:
         terms = [float(v) * B for v, B in zip(w, self._terms(xp, layer, w, K, left, right), strict=True) if v]
         return _sum(xp, terms) if terms else xp.zeros_like(K)
 
     def _terms(
-        self, xp: Any, layer: Sequence[LayerFunction], w: Array, K: Any, left: Any, right: Any
+        self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Iterator[Any]:
         """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
         rows, columns = (self._roots(xp, [f.diagonal(xp, d) for f in layer]) for d in (left, right))
@@ -611,14 +375,14 @@ class TrainedLayers:
 
     Attributes
     ----------
-    functions : tuple of tuples of LayerFunction
+    functions : tuple of tuples of KernelFunction
     cosine : bool
     weights : tuple of arrays (n_functions,)
     diagonals : tuple of arrays (n_samples,)
         Below every layer.
     """
 
-    functions: tuple[tuple[LayerFunction, ...], ...]
+    functions: tuple[tuple[KernelFunction, ...], ...]
     cosine: bool
     weights: tuple[Array, ...] = field(repr=False)
     diagonals: tuple[Array, ...] = field(repr=False)

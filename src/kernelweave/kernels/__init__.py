@@ -1,0 +1,38 @@
+"""Kernels: frozen values that compose.
+
+A kernel is a value: hashable, comparable, picklable, never modified. ``k(X, Z)`` gives the matrix of its
+values, ``k.diag(X)`` the values on the diagonal. Kernels add, multiply and scale (``2.0 * (k1 + k2)``), and
+``k.on(columns)`` restricts one to some columns. Numeric kernels see each categorical column as 0/1 indicator
+columns; :class:`Categorical` compares categories.
+
+What a Gram assembler may rely on
+---------------------------------
+``k.columns``, ``k.base``
+    The frozen selection of :meth:`Kernel.on` (None: all columns) and the kernel without it. Kernels with
+    equal `columns` and equal `base.statistic` can share one pairwise statistic.
+``k.statistic``, ``k.needs_norms``, ``k.from_statistic(S, sq_left, sq_right, out)``
+    If `statistic` is not None, the kernel is an elementwise function of ``pairwise_statistic(statistic, A,
+    B)`` of the expanded columns, and, if `needs_norms`, of the squared norms of the rows. It works on any
+    shape, such as a packed triangle, and in place when `out` is `S`. Sums, products and multiples of such
+    kernels have a statistic too, if all their terms (other than constants) share it.
+``k.features(X)``
+    A matrix phi of shape (n_rows, r) with k(x, z) = phi(x) . phi(z), or None.
+"""
+
+from kernelweave.kernels import algebra, base, dot, other, parsing, stationary, statistics
+from kernelweave.kernels.algebra import *
+from kernelweave.kernels.base import *
+from kernelweave.kernels.dot import *
+from kernelweave.kernels.other import *
+from kernelweave.kernels.parsing import *
+from kernelweave.kernels.stationary import *
+from kernelweave.kernels.statistics import *
+
+# every public name stands in the `__all__` of its own module only
+__all__ = sorted(
+    [
+        name
+        for module in (algebra, base, dot, other, parsing, stationary, statistics)
+        for name in module.__all__
+    ]
+)

@@ -1,0 +1,338 @@
+"""The base class of kernels, and descriptions of kernels as plain values."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Number, Text, shown
+from kernelweave.functions import KernelFunction
+from kernelweave.kernels.statistics import mirror, pairwise_statistic, sq_norms
+from kernelweave.views import Table, as_table, as_tables
+
+__all__ = ["Kernel", "from_dict"]
+
+FloatArray = NDArray[np.float64]
+Norms = FloatArray | None
+Kind = TypeVar("Kind", bound="Kernel")
+
+PSD = "Other values do not give a positive semidefinite kernel."
+Positive = Annotated[float, Number(above=0, remedy=PSD)]
+FACTOR = Number(above=0, remedy=PSD)
+VIEW_NAME = Text() | None
+
+#: Kernels that descriptions and text name, by the names of their classes in lower case.
+LEAVES: dict[str, type[Kernel]] = {}
+#: Other names of these in text.
+ALIASES: dict[str, str] = {}
+#: Kernels made of kernels, likewise. The operators of `Kernel` look here for what they return, which is defined later.
+COMPOSITES: dict[str, type[Kernel]] = {}
+
+
+def leaf(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Let descriptions and text name a kernel, text also by `aliases`."""
+
+    def enter(cls: type[Kind]) -> type[Kind]:
+        LEAVES[cls.__name__.lower()] = cls
+        ALIASES.update(dict.fromkeys(aliases, cls.__name__.lower()))
+        return cls
+
+    return enter
+
+
+def composite(cls: type[Kind]) -> type[Kind]:
+    """Let descriptions name a kernel that is made of kernels."""
+    COMPOSITES[cls.__name__.lower()] = cls
+    return cls
+
+
+class Kernel:
+    """Base class of all kernels; see the text of `kernelweave.kernels` for what an implementation offers.
+
+    Notes
+    -----
+    ``k1 + k2``, ``k1 * k2``, ``2.0 * k`` and ``k + 1.0`` give new kernels, and ``sum([k1, k2])`` works. Sums
+    and products are flat, so that ``(k1 + k2) + k3 == k1 + (k2 + k3)``; the order of terms counts in
+    comparisons.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import RBF, Linear
+    >>> k = 2.0 * RBF(gamma=0.5) + Linear().on([0])
+    >>> k([[0.0, 0.0], [1.0, 0.0]])
+    array([[2.        , 1.21306132],
+           [1.21306132, 3.        ]])
+    >>> k.label
+    '2 * RBF(gamma=0.5) on all + Linear on x0'
+    """
+
+    columns: Any = None
+    name: Any = None
+    statistic: ClassVar[Any] = None
+    needs_norms: ClassVar[Any] = False
+    is_linear: ClassVar[Any] = False
+    needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
+    __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
+
+    @property
+    def base(self) -> Kernel:
+        """The kernel without its selection of columns."""
+        return self
+
+    @property
+    def label(self) -> str:
+        """A short name for people, such as ``"RBF(gamma=0.5) on age, bmi"``."""
+        return f"{self._short(nested=True)} on all"
+
+    @property
+    def view(self) -> str:
+        """What the kernel sees: the name of a view, its columns, or "all"."""
+        return "all"
+
+    def __call__(self, X: Any, Z: Any = None) -> FloatArray:
+        """Return the kernel matrix.
+
+        Parameters
+        ----------
+        X : array, data frame or Table of shape (n, n_columns)
+        Z : the same of shape (m, n_columns), or None
+            None: pairs within `X`. If both are frames, categories are those of `X`.
+
+        Returns
+        -------
+        array of shape (n, m), float64
+            ``k(X)`` is symmetric bit for bit.
+        """
+        left, right = as_tables(X, Z)
+        K = self._gram(left, right)
+        return mirror(K) if right is None else K
+
+    def diag(self, X: Any) -> FloatArray:
+        """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
+        return self._diag(as_table(X))
+
+    def features(self, X: Any) -> FloatArray | None:
+        """Return a finite feature map of the rows of `X`, or None if the kernel has none that is small.
+
+        Returns
+        -------
+        array of shape (n_rows, r), or None
+            ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The answer (None or r) depends on the columns of
+            the table only, never on its rows. Do not modify the array: it may be a view of the data.
+        """
+        return self._features(as_table(X))
+
+    def on(self, columns: Any, name: str | None = None) -> Kernel:
+        """Restrict the kernel to some columns.
+
+        Parameters
+        ----------
+        columns : int, str, slice, boolean mask, sequence of int and str, or None
+            As in :meth:`kernelweave.views.Table.resolve`; None means all columns, to give the kernel a name.
+        name : str or None
+            What the view is called in the label.
+
+        Raises
+        ------
+        InputError
+            If the kernel, or a term of it, is restricted already.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import RBF, Linear
+        >>> RBF(gamma=0.5).on(["age", "bmi"]).label
+        'RBF(gamma=0.5) on age, bmi'
+        >>> Linear().on(slice(0, 20), name="rna").label
+        'rna: Linear'
+        """
+        return _made("on", self, columns, name)
+
+    def from_statistic(
+        self,
+        S: FloatArray,
+        sq_left: FloatArray | None = None,
+        sq_right: FloatArray | None = None,
+        out: FloatArray | None = None,
+    ) -> FloatArray:
+        """Compute kernel values from the pairwise statistic named by `statistic`.
+
+        Parameters
+        ----------
+        S : array of any shape
+            Values of the statistic. Not modified unless it is `out`.
+        sq_left, sq_right : arrays that broadcast against `S`, or None
+            Squared norms of the rows on either side; read only where `needs_norms`. For a matrix pass
+            ``sq[:, None]`` and ``sq[None, :]``. Take them from the diagonal of the same inner products, so
+            that angles of rows with themselves are exactly 0.
+        out : array of the shape of `S`, or None
+            Where to put the result; may be `S` itself.
+
+        Returns
+        -------
+        array of the shape of `S`
+
+        Raises
+        ------
+        InputError
+            If the kernel is not a function of one pairwise statistic.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import RBF
+        >>> RBF(gamma=0.5).from_statistic(np.array([0.0, 2.0]))
+        array([1.        , 0.36787944])
+        """
+        raise InputError(
+            f"{self!r} is not a function of one pairwise statistic. Call it on the table instead."
+        )
+
+    def layer(self) -> KernelFunction:
+        """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
+
+        Raises
+        ------
+        InputError
+            If the kernel is not such a function, or is restricted to columns.
+        """
+        raise InputError(
+            f"{self._short()} cannot be a layer of a deep kernel, which sees inner products only. Use Linear, "
+            "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a description of plain values that JSON can hold; :func:`from_dict` reads it.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import RBF
+        >>> RBF(gamma=0.5).on(["age"]).to_dict()
+        {'kernel': 'on', 'base': {'kernel': 'rbf', 'gamma': 0.5}, 'columns': ['age'], 'name': None}
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"kernel": type(self).__name__.lower()} | {
+            key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+        }
+
+    @staticmethod
+    def from_dict(description: Mapping[str, Any]) -> Kernel:
+        """Read what `to_dict` wrote; the same as the function :func:`from_dict`."""
+        return from_dict(description)
+
+    @classmethod
+    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
+        """Read what `to_dict` wrote, without the name of the kernel."""
+        return build(cls, (), {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+    # What kernels implement. Tables, not arrays: selection and expansion are done where columns are read.
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        A = left.take()
+        S = pairwise_statistic(self.statistic, A, None if right is None else right.take())
+        if not self.needs_norms:
+            return self.from_statistic(S, out=S)
+        sq_left = S.diagonal().copy() if right is None else sq_norms(A)
+        sq_right = sq_left if right is None else sq_norms(right.take())
+        return self.from_statistic(S, sq_left[:, None], sq_right, out=S)
+
+    def _diag(self, table: Table) -> FloatArray:
+        raise NotImplementedError
+
+    def _features(self, table: Table) -> FloatArray | None:
+        return None
+
+    def _short(self, nested: bool = False) -> str:
+        return type(self).__name__
+
+    def _restricted(self) -> bool:
+        """Return whether the kernel or a term of it selects columns."""
+        return False
+
+    # Algebra.
+
+    def __add__(self, other: Any) -> Kernel:
+        if isinstance(other, numbers.Real):
+            return self if other == 0 else _made("sum", (self, _made("constant", other)))
+        return _made("sum", (self, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def __radd__(self, other: Any) -> Kernel:
+        if isinstance(other, numbers.Real):  # 0 + k is how sum() starts
+            return self if other == 0 else _made("sum", (_made("constant", other), self))
+        return NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, numbers.Real):
+            return self._times(other)  # type: ignore[arg-type]
+        return _made("product", (self, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Kernel:
+        return self * other if isinstance(other, numbers.Real) else NotImplemented
+
+    def _times(self, factor: float) -> Kernel:
+        return _made("scaled", self, factor)
+
+
+def _made(kind: str, *args: Any) -> Kernel:
+    """A kernel of one of the classes that are defined later."""
+    return (LEAVES | COMPOSITES)[kind](*args)
+
+
+def set_fields(frozen: Kernel, /, **values: Any) -> None:
+    """Set fields of a kernel that is being made."""
+    for key, value in values.items():
+        object.__setattr__(frozen, key, value)
+
+
+def is_kernel(kernel: Any, owner: str) -> Kernel:
+    """Return what is a kernel; raise for anything else among the parts of `owner`."""
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"{owner} is made of kernels, got {shown(kernel)}. Pass for example RBF(gamma=0.5).")
+    return kernel
+
+
+def from_dict(description: Mapping[str, Any]) -> Kernel:
+    """Read the description that :meth:`Kernel.to_dict` wrote.
+
+    Raises
+    ------
+    InputError
+        For unknown kernels and parameters; the known ones are listed.
+
+    Examples
+    --------
+    >>> from_dict({"kernel": "rbf", "gamma": 0.5})
+    RBF(gamma=0.5)
+    """
+    if not isinstance(description, Mapping) or "kernel" not in description:
+        raise InputError(
+            f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
+        )
+    values = dict(description)
+    kinds = LEAVES | COMPOSITES
+    return kinds[check_known(values.pop("kernel"), sorted(kinds), "kernel")]._from_values(values)
+
+
+def build(cls: type[Kernel], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Kernel:
+    """Make a kernel from parameters, with an error that lists those it has."""
+    kind = cls.__name__.lower()
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for key in kwargs:
+        if not known:
+            raise InputError(f"Kernel {kind!r} has no parameters, got {key!r}. Leave it out.")
+        check_known(key, known, f"parameter of kernel {kind!r}")
+    if len(args) > len(known) or set(known[: len(args)]) & set(kwargs):
+        raise InputError(f"Kernel {kind!r} takes the parameters {known} once each, got {args} and {kwargs}.")
+    return cls(*args, **kwargs)
+
+
+def check_keys(cls: type[Kernel], values: Mapping[str, Any], *keys: str) -> None:
+    """Raise if the description of a kernel that is made of kernels has other keys."""
+    if set(values) != set(keys):
+        raise InputError(
+            f"The description of {cls.__name__.lower()!r} must have the keys {sorted(keys)}, got {sorted(values)}."
+        )

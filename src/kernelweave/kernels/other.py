@@ -1,0 +1,205 @@
+"""Kernels of categories, constants, and any function of two arrays of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import check_fields, check_value
+from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
+from kernelweave.views import Table
+
+__all__ = ["Categorical", "Constant", "Custom"]
+
+
+@leaf()
+@dataclass(frozen=True)
+class Categorical(Kernel):
+    """The share of columns in which two rows agree, k(x, z) = #{j : x_j = z_j} / n_columns.
+
+    Categorical columns are compared by category, numeric columns by value. An unknown category equals
+    nothing, not even itself in another row; k(x, x) is 1 all the same.
+
+    Notes
+    -----
+    On categorical columns only, the feature map is the indicator columns divided by sqrt(n_columns). It gives
+    a row with unknown categories a squared norm below 1.
+
+    Examples
+    --------
+    >>> Categorical()([["red", "small"], ["red", "large"]])
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        A = left.values.copy()
+        for j, level in enumerate(left.levels):
+            if level:
+                A[A[:, j] < 0, j] = np.nan  # NaN equals nothing
+        B = (left if right is None else right).values
+        K = np.zeros((len(A), len(B)))
+        for a, b in zip(A.T, B.T, strict=True):
+            K += a[:, None] == b
+        K /= left.n_columns
+        if right is None:
+            np.fill_diagonal(K, 1.0)
+        return K
+
+    def _diag(self, table: Table) -> FloatArray:
+        return np.ones(table.n_rows)
+
+    def _features(self, table: Table) -> FloatArray | None:
+        return table.take() / math.sqrt(table.n_columns) if all(table.levels) else None
+
+
+@leaf()
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """The kernel that is the same for all pairs, k(x, z) = value: a penalised intercept.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        > 0.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> (Linear() + 1.0)([[1.0], [2.0]])
+    array([[2., 3.],
+           [3., 5.]])
+    """
+
+    value: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, named=True)
+
+    def from_statistic(
+        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """See :meth:`Kernel.from_statistic`."""
+        out = np.empty_like(S) if out is None else out
+        out[...] = self.value
+        return out
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        return np.full((left.n_rows, (left if right is None else right).n_rows), self.value)
+
+    def _diag(self, table: Table) -> FloatArray:
+        return np.full(table.n_rows, self.value)
+
+    def _features(self, table: Table) -> FloatArray:
+        return np.full((table.n_rows, 1), math.sqrt(self.value))
+
+    def _times(self, factor: float) -> Kernel:
+        return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))
+
+    def _short(self, nested: bool = False) -> str:
+        return f"Constant({self.value:.4g})"
+
+
+@dataclass(frozen=True, init=False)
+class Custom(Kernel):
+    """Any function of two arrays of rows.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Z)`` with float arrays (n, n_columns) and (m, n_columns), categorical columns as
+        indicator columns, returns (n, m). It must be symmetric, ``function(X, X)`` up to rounding, and
+        positive semidefinite; estimators check both on the training rows as long as the matrix fits in memory.
+    diag : callable or None, default=None
+        ``diag(X)`` returns k(x, x) for every row, (n,). None: taken from small blocks of ``function``.
+    name : str or None, default=None
+        For the label; by default the function's name.
+
+    Notes
+    -----
+    Equal if function, diag and name are the same objects; picklable if they are.
+
+    Examples
+    --------
+    >>> cosine = Custom(lambda X, Z: np.cos(X - Z.T), name="cosine")
+    >>> cosine.on([1]).label
+    'cosine on x1'
+    >>> cosine.diag([[0.5], [2.0]])
+    array([1., 1.])
+    """
+
+    function: Callable[[FloatArray, FloatArray], ArrayLike]
+    diagonal: Callable[[FloatArray], ArrayLike] | None
+    name: str | None
+
+    needs_psd_check: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        function: Callable[[FloatArray, FloatArray], ArrayLike],
+        diag: Callable[[FloatArray], ArrayLike] | None = None,
+        name: str | None = None,
+    ) -> None:
+        for label, value in (("function", function), ("diag", diag)):
+            if not callable(value) and (label == "function" or value is not None):
+                raise InputError(
+                    f"`{label}` of Custom must be callable, got {value!r}. Pass a function of arrays."
+                )
+        check_value(VIEW_NAME, "name", name, of="Custom")
+        set_fields(self, function=function, diagonal=diag, name=name)
+
+    def _values(self, A: FloatArray, B: FloatArray) -> FloatArray:
+        return self._checked(self.function(A, B), (len(A), len(B)), "(X.shape[0], Z.shape[0])")
+
+    def _checked(self, result: ArrayLike, shape: tuple[int, ...], formula: str) -> FloatArray:
+        values = np.array(result, dtype=np.float64)
+        if values.shape != shape:
+            raise InputError(
+                f"The function of {self._short()} must return shape {formula} = {shape}, got {values.shape}. "
+                "Compute all pairs of rows."
+            )
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"The function of {self._short()} must return finite values, got NaN or infinity. Fix it."
+            )
+        return values
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        A = left.take()
+        if right is not None:
+            return self._values(A, right.take())
+        K = self._values(A, A)
+        if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * float(np.abs(K).max(initial=0.0))):
+            worst = float(np.abs(K - K.T).max())
+            raise InputError(
+                f"The function of {self._short()} must be symmetric, got values that differ by {worst:.3g} "
+                "when X and Z are exchanged. Average both orders."
+            )
+        return K
+
+    def _diag(self, table: Table) -> FloatArray:
+        A = table.take()
+        if self.diagonal is not None:
+            return self._checked(self.diagonal(A), (len(A),), "(X.shape[0],)")
+        blocks = [A[top : top + 32] for top in range(0, len(A), 32)]
+        return np.concatenate([self._values(block, block).diagonal() for block in blocks] or [np.empty(0)])
+
+    def _short(self, nested: bool = False) -> str:
+        return self.name or getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    def __repr__(self) -> str:
+        diag = "" if self.diagonal is None else f", diag={self.diagonal!r}"
+        return f"Custom({self.function!r}{diag}" + (f", name={self.name!r})" if self.name else ")")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Raise: a function cannot be written down as plain values."""
+        raise InputError(
+            f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
+            "function. Save the model with pickle or skops, or use built-in kernels."
+        )
