@@ -170,9 +170,6 @@ def make(number: int, hostile: bool) -> Problem:
     if solver == "mkl":
         loss = str(rng.choice(["hinge", "squared-hinge", "epsilon-insensitive"], p=[0.5, 0.2, 0.3]))
         kind, method = MKL[rng.integers(len(MKL))]
-        if hostile and method == "reduced-gradient":
-            # its line searches ask for hundreds of machines, each of which may take seconds here
-            method = "newton"
         options = {"loss": loss, "method": method, "set": kind}
         if kind == "capped":
             options["value"] = float(max(1.0 / m, rng.uniform(0.0, 1.0)))
@@ -454,11 +451,7 @@ def _mkl(p: Problem, tol: float) -> Answers:
     loss = p.options["loss"]
     more = {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
     # cut short they must be as honest
-    more["max_iter"] = {"reduced-gradient": 15, "cutting-plane": 60, "closed-form": 60}.get(
-        p.options["method"], 200
-    )
-    if p.options["set"] == "lp":
-        more["max_iter"] = 60
+    more["max_iter"] = 60 if p.options["method"] == "cutting-plane" else 200
     found = kw.solve_svm_mkl(
         p.gram, p.y, p.strength, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
         **more,

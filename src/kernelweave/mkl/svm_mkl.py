@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -40,7 +40,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Callback, Joint, Point, WarmStart
 from kernelweave.mkl.steps.interior_point import has_interior, solve_by_interior_point
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet, as_weight_set
-from kernelweave.results import MKLResult, Status, SVMResult, relative_gap
+from kernelweave.results import MKLResult, Status, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -79,6 +79,11 @@ LIFT = 0.3
 #: after a worse one, within these limits. With whole steps, 200 rows, 100 single columns and C = 100 had a relative gap
 #: of 15 after 500 machines and 28 s; so 1e-4 after 319 and 8 s.
 FIRST_STEP, SHORTEST_STEP = 0.5, 0.02
+#: The line search of the reduced gradient ends at this share of the first derivative, or after so many machines. Shares
+#: of 0.1 and 0.3 took 539 and 407 machines on 100 Gaussians.
+FLAT_ENOUGH, TRIALS = 0.3, 12
+#: Its machines are solved as if so little of the gap were left: derivatives are more exact than the gap needs.
+SEARCH_SHARE = 0.03
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
 NEGLIGIBLE = 1e-8
 
@@ -128,9 +133,9 @@ def solve_svm_mkl(
         Stop when ``gap <= tol * primal``.
     method : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
         "newton" on the weights, and "interior-point" on weights and coefficients at once, for the simplex and the
-        capped simplex; "reduced-gradient" is SimpleMKL as published, and "cutting-plane" is SILP, both for the
-        simplex; "closed-form" alternates the machine and the optimal weights, for Lp balls and the capped simplex,
-        where Newton goes on when 50 rounds have not made the gap ten times smaller.
+        capped simplex; "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
+        SILP, both for the simplex; "closed-form" alternates the machine and the optimal weights, for Lp balls and the
+        capped simplex, where Newton goes on when 50 rounds have not made the gap ten times smaller.
         "auto": Newton, then the interior point where Newton is slow (many kernels of low rank, few rows inside the
         box); the closed form for Lp balls.
     max_iter : int, optional
@@ -520,137 +525,162 @@ def newton_step(
     return out
 
 
-# ---- SimpleMKL as published -----------------------------------------------------------------------
+# ---- SimpleMKL ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Trial(Point):
+    """Weights with the machine solved at them and the quadratic forms of its coefficients.
+
+    Attributes
+    ----------
+    q : array of shape (n_kernels,)
+    """
+
+    q: Array
+
+    def slope(self, D: Array) -> float:
+        """The derivative of J along a direction."""
+        return -0.5 * float(D @ self.q)
+
+    def above(self, other: Point) -> bool:
+        """Whether J is certainly larger than at another point."""
+        level = other.machine.primal
+        return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
+
+
+@dataclass
+class _Look:
+    """Machines solved only as finely as the search needs, each from the last."""
+
+    joint: Joint
+    b: Array | None
+    inner: float
+
+    def __call__(self, weights: Array) -> _Trial:
+        found = self.joint.solve(self.joint.kernel(weights), self.inner, self.b)
+        self.b = found.dual_coef
+        return _Trial(weights, found, self.joint.forms(found.dual_coef))
 
 
 def solve_by_reduced_gradient(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
 ) -> MKLResult:
-    """The reduced gradient of SimpleMKL: descend along the largest feasible steps, then a golden-section search."""
+    """The reduced gradient of SimpleMKL: descend along the largest feasible steps, then search between the last two.
+
+    Directions and steps are those of the paper. Its line search compares values (golden section); here it goes by the
+    sign of the derivative, which every machine gives with its coefficients, and ends at a share of the first
+    derivative. Machines are solved to the square of what is left instead of to a fixed tolerance. 200 rows, 100
+    Gaussians of single columns, C = 1e4, tol = 1e-4: 409 machines instead of 3,822.
+    """
     weights = _start(joint, warm)
     # negligible weights would end every step at once
     weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
     weights /= weights.sum()
-    inner = 0.1 * tol
-    b = warm.dual_coef
-
-    def value(d: Array) -> SVMResult:
-        nonlocal b
-        found = joint.solve(joint.kernel(d), inner, b)
-        b = found.dual_coef
-        return found
-
-    at = Point(weights, value(weights))
+    look = _Look(joint, warm.dual_coef, 0.1 * tol)
+    at = best = look(weights)
+    best_gap = math.inf
     history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
     status = Status.MAX_ITER
+    finest = 1.0
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
-        q = joint.forms(at.machine.dual_coef)
-        outer = 0.5 * max(0.0, float(q.max()) - float(at.weights @ q))
+        primal = at.machine.primal
+        outer = 0.5 * max(0.0, float(at.q.max()) - float(at.weights @ at.q))
         own = at.machine.own_gap + outer
-        gap = relative_gap(at.machine.primal, own)
-        history["objective"].append(at.machine.primal)
-        history["rel_gap"].append(gap)
+        history["objective"].append(primal)
+        history["rel_gap"].append(relative_gap(primal, own))
         history["n_active"].append(float(np.count_nonzero(at.weights)))
+        if own < best_gap:
+            best, best_gap = at, own
         if own <= joint.goal(at, tol):
             status = Status.CONVERGED
             break
-        if callback is not None and callback(n_iter, at.machine.primal, gap):
+        if callback is not None and callback(n_iter, primal, relative_gap(primal, own)):
             status = Status.INTERRUPTED
             break
-        moved = _reduced_gradient_step(joint, at, q, value)
-        while moved is None and inner > FINEST:
+        if at.machine.own_gap > outer:
+            # the machine is what is left
+            finest = min(finest, max(0.1 * relative_gap(primal, at.machine.own_gap), FINEST))
+        look.inner = min(inner_tol(SEARCH_SHARE * relative_gap(primal, outer), tol), finest)
+        moved = _reduced_gradient_step(at, look)
+        while moved is None and look.inner > FINEST:
             # near the optimum the objective is flat: a line search sees no more than the machines resolve
-            inner = max(1e-3 * inner, FINEST)
-            at = Point(at.weights, value(at.weights))
-            moved = _reduced_gradient_step(joint, at, joint.forms(at.machine.dual_coef), value)
+            finest = look.inner = max(1e-3 * look.inner, FINEST)
+            at = look(at.weights)
+            moved = _reduced_gradient_step(at, look)
         if moved is None:
             status = Status.STALLED
             break
         at = moved
-    warm.weights, warm.dual_coef = at.weights, at.machine.dual_coef
-    return joint.result(at, tol, status, n_iter, history)
+    warm.weights, warm.dual_coef = best.weights, best.machine.dual_coef
+    return joint.result(best, tol, status, n_iter, history)
 
 
-def _reduced_gradient_step(
-    joint: Joint, at: Point, q: Array, value: Callable[[Array], SVMResult]
-) -> Point | None:
-    gradient = -0.5 * q
+def _reduced_gradient_step(at: _Trial, look: _Look) -> _Trial | None:
+    gradient = -0.5 * at.q
     gradient = gradient / np.linalg.norm(gradient)
     base = int(np.argmax(at.weights))
     reduced = gradient - gradient[base]
     D = np.where((at.weights > 0) | (reduced < 0), -reduced, 0.0)
     D[base] = 0.0
     D[base] = -float(D.sum())
-    start, point, length = at, at, 0.0
-    while True:
-        falling = D < 0
-        if not falling.any():
-            break
+    point = at
+    there: _Trial | None = None
+    length = 0.0
+    while (falling := D < 0).any():
         ratio = np.full(len(D), np.inf)
         ratio[falling] = -point.weights[falling] / D[falling]
         blocking = int(np.argmin(ratio))
         length = float(ratio[blocking])
         ahead = np.maximum(point.weights + length * D, 0.0)
         ahead[blocking] = 0.0
-        ahead /= ahead.sum()
-        there = Point(ahead, value(ahead))
+        there = look(ahead / ahead.sum())
         if there.machine.primal >= point.machine.primal:
             break
-        point = there
+        point, there = there, None
         # the blocked weight stays at zero, and the direction is made to sum to zero again
         D[blocking] = 0.0
         base = int(np.argmax(point.weights))
         D[base] = 0.0
         D[base] = -float(D.sum())
-    best = point
-    if np.isfinite(length) and length > 0 and (D < 0).any():
-        best = _golden_section(point, D, length, value)
-    if best is start or not best.machine.primal < start.machine.primal:
+    if there is not None:
+        point = _search(point, there, D, length, look) or point
+    if point is at:
         return None
-    weights = np.where(best.weights < NEGLIGIBLE, 0.0, best.weights)
-    return Point(best.weights, best.machine) if weights.sum() == 0 else _cleaned(best, weights, value)
+    weights = np.where(point.weights < NEGLIGIBLE, 0.0, point.weights)
+    return point if np.array_equal(weights, point.weights) else look(weights / weights.sum())
 
 
-def _cleaned(point: Point, weights: Array, value: Callable[[Array], SVMResult]) -> Point:
-    if np.array_equal(weights, point.weights):
-        return point
-    weights = weights / weights.sum()
-    return Point(weights, value(weights))
+def _search(start: _Trial, end: _Trial, D: Array, length: float, look: _Look) -> _Trial | None:
+    """The line search, by the sign of the derivative; None when nothing between the two points is lower.
 
-
-def _golden_section(
-    point: Point, D: Array, length: float, value: Callable[[Array], SVMResult], precision: float = 1e-2
-) -> Point:
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-
-    def look(step: float) -> Point:
-        d = np.maximum(point.weights + step * D, 0.0)
-        d /= d.sum()
-        return Point(d, value(d))
-
+    J is convex: where its derivative is still negative, it is lower than at the start, even where values differ by
+    less than the gaps of the machines.
+    """
+    first = left = start.slope(D)
+    right = end.slope(D)
+    if not first < 0.0:
+        return None
+    if right <= 0.0 and not end.above(start):
+        return end
     low, high = 0.0, length
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = look(left), look(right)
-    best = point
-    while True:
-        for candidate in (at_left, at_right):
-            if candidate.machine.primal < best.machine.primal:
-                best = candidate
-        # a search that has found nothing yet goes on towards the start
-        width = high - low
-        if width <= precision * length and (
-            best is not point or high <= 1e-6 * length or width <= 1e-9 * length
-        ):
-            return best
-        if at_left.machine.primal <= at_right.machine.primal:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = look(left)
+    best = None
+    for trial in range(TRIALS):
+        # regula falsi; in between the middle, or closer to the start as long as nothing was lower
+        step = low + (high - low) * left / (left - right) if right > 0.0 else 0.5 * (low + high)
+        if trial % 3 == 2:
+            step = 0.5 * (low + high) if low > 0.0 else 0.1 * high
+        d = np.maximum(start.weights + step * D, 0.0)
+        there = look(d / d.sum())
+        slope, above = there.slope(D), there.above(start)
+        if abs(slope) <= FLAT_ENOUGH * abs(first) and not above:
+            return there
+        if slope < 0.0 and not above:
+            low, left, best = step, slope, there
         else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = look(right)
+            high, right = step, slope
+    return best
 
 
 # ---- SILP -----------------------------------------------------------------------------------------
