@@ -153,7 +153,7 @@ def test_models_survive_a_file(case, two, three, outputs, tmp_path):
             np.arange(40, 48)[:, None],
         ),
         "cv": lambda: (
-            fit(kw.MKLClassifierCV(BASE, MLMKL(max_iter=2), alphas=[1.0, 0.1], cv=2), X, TWO), X,
+            fit(kw.MKLClassifierCV(BASE, MLMKL(max_iter=2), Cs=[1.0, 10.0], cv=2), X, TWO), X,
         ),
     }  # fmt: skip
     model, rows = make[case]()
@@ -369,7 +369,7 @@ def test_spectra_are_shares_of_the_trace(three):
 
 def test_the_path_has_the_weights_of_every_layer():
     model = fit(
-        kw.MKLClassifierCV(BASE, MLMKL(kernels=LAYERS[0], max_iter=3), alphas=[1.0, 0.3, 0.1], cv=2), X, THREE
+        kw.MKLClassifierCV(BASE, MLMKL(kernels=LAYERS[0], max_iter=3), Cs=[1.0, 3.0, 10.0], cv=2), X, THREE
     )
     for k, output in enumerate("abc"):
         path = inspection.regularization_path(model, output=output)

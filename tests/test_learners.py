@@ -234,9 +234,8 @@ def test_align_learners_use_the_weights_of_the_solvers(cancer):
 
 def test_paths_choose_C(cancer):
     train, test, y, truth = cancer
-    model = kw.MKLClassifierCV(learner="simple", alphas=1.0 / np.array([0.01, 0.1, 1.0, 10.0]), cv=3).fit(
-        train, y
-    )
+    model = kw.MKLClassifierCV(learner="simple", Cs=[0.01, 0.1, 1.0, 10.0], cv=3).fit(train, y)
+    np.testing.assert_array_equal(model.Cs_, 1.0 / model.alphas_)
     # the C that was asked for and scored best, not only the inverse of some alpha
     Cs = 1.0 / model.cv_results_["alpha"]
     np.testing.assert_allclose(np.sort(Cs), [0.01, 0.1, 1.0, 10.0], rtol=1e-12)
@@ -337,8 +336,30 @@ def test_refusals(rng):
         kw.MKLRegressor(learner="kl-c").fit(X, X[:, 0])
     with pytest.raises(InputError, match="Did you mean 'simple'"):
         kw.MKLClassifier(learner="simpel").fit(X, y)
-    with pytest.raises(InputError, match="positive finite strength"):
-        kw.MKLClassifierCV(learner="simple", alphas=[np.inf, 1.0]).fit(X, y)
+    with pytest.raises(InputError, match="`Cs` must be a non-empty list of finite numbers > 0"):
+        kw.MKLClassifierCV(learner="simple", Cs=[np.inf, 1.0]).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [kw.MKLClassifierCV, kw.MKLRegressorCV])
+def test_strengths_have_the_name_that_the_learner_gives_them(rng, cls):
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    bank = [Linear(), RBF(gamma=0.3)]
+    with pytest.raises(
+        InputError, match=r"`Cs` are for learners with a C, and RLS2 has an alpha\. Use alphas="
+    ):
+        cls(bank, Cs=[1.0], cv=2).fit(X, y)
+    with pytest.raises(InputError, match="`Cs` and `alphas` say the same"):
+        cls(bank, "uniform", Cs=[1.0], alphas=[1.0], cv=2).fit(X, y)
+    model = cls(bank, "uniform", Cs=[1.0, 10.0], cv=2).fit(X, y)
+    with pytest.warns(
+        FutureWarning, match=r"alphas=\[1, 0\.1\] means C = 1 / alpha .* Write Cs=\[1, 10\]"
+    ) as said:
+        before = cls(bank, "uniform", alphas=[1.0, 0.1], cv=2).fit(X, y)
+    assert said[0].filename == __file__
+    np.testing.assert_array_equal(before.dual_coef_, model.dual_coef_)
+    np.testing.assert_array_equal(before.cv_results_["alpha"], model.cv_results_["alpha"])
+    # a learner of the other kind leaves nothing behind
+    assert not hasattr(model.set_params(learner="rls2", Cs=None, n_alphas=2).fit(X, y), "Cs_")
 
 
 def test_every_row_has_a_name_and_a_docstring():

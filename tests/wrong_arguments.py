@@ -238,6 +238,11 @@ def _estimators() -> list[Call]:
         Call("MKLClassifierCV", fit(kw.MKLClassifierCV, LABELS), {**common, **path, "class_weight": None}),
         Call("MKLRegressorCV", fit(kw.MKLRegressorCV, TARGETS), {**common, **path}),
         Call(
+            "MKLClassifierCV Cs",
+            fit(kw.MKLClassifierCV, LABELS),
+            {"kernels": KERNELS, "learner": learners.Uniform(), "Cs": [1.0, 10.0], "cv": 2},
+        ),
+        Call(
             "MKLRegressorCV auto",
             fit(kw.MKLRegressorCV, TARGETS),
             {"kernels": KERNELS, "n_alphas": 2, "cv": 2},
@@ -431,6 +436,7 @@ ALIASES = {
     "kernel": r"kernels?",
     "sample_weight": r"sample_weight|[Ss]ample weights",
     "alphas": r"alphas?",
+    "Cs": r"Cs",
     "A": r"[Rr]ows?|X",
     "B": r"[Rr]ows?|X",
     "table": r"X|[Cc]olumns?|[Rr]ows?|2D",

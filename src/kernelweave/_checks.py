@@ -16,6 +16,7 @@ from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_kn
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, Whole, check_value, shown
 
 __all__ = [
+    "Costs",
     "Floats",
     "InputError",
     "KernelWarning",
@@ -174,6 +175,19 @@ class Strengths(Rule):
 
     def words(self) -> str:
         return "a non-empty list of numbers > 0 (float('inf') is allowed)"
+
+
+class Costs(Strengths):
+    """A list of weights of a loss, or one."""
+
+    def read(self, value: Any) -> NDArray[np.float64]:
+        values = super().read(value)
+        if (values == np.inf).any():
+            raise Unfit("", "infinity")
+        return values
+
+    def words(self) -> str:
+        return "a non-empty list of finite numbers > 0"
 
 
 class RidgeStrengths(Strengths):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import InputError, Strengths, check_known
+from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import MKLClassifier, MKLRegressor, _BaseMKL, labels_of
 from kernelweave.fitting.task import (
@@ -83,6 +84,8 @@ class _CVMixin(_BaseMKL):
     """Cross-validation over a path; the rest is inherited from the plain estimators."""
 
     alphas: ArrayLike | None
+    #: Here, too, for files of models that were written before it.
+    Cs: ArrayLike | None = None
     n_alphas: int
     cv: Any
     scoring: Any
@@ -98,6 +101,7 @@ class _CVMixin(_BaseMKL):
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
+        self._check_strengths(learners.resolve(self.learner))
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
@@ -105,8 +109,33 @@ class _CVMixin(_BaseMKL):
             params = process_routing(self, "fit", **params).splitter.split
         return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
 
+    def _check_strengths(self, learner: learners.Learner) -> None:
+        """Raise for strengths in another parameter than the learner's own; say so where they can be meant."""
+        name = type(learner).__name__
+        if learner.strength == "alpha" and self.Cs is not None:
+            raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
+        if learner.strength != "C" or self.alphas is None:
+            return
+        if self.Cs is not None:
+            raise InputError("`Cs` and `alphas` say the same in two ways. Give `Cs` alone.")
+        alphas = np.atleast_1d(self.alphas)
+        given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
+        warnings.warn(
+            f"alphas=[{given}] means C = 1 / alpha for {name}, which has a C, and will be refused in version 0.3. "
+            f"Write Cs=[{meant}].",
+            FutureWarning,
+            stacklevel=9,
+        )
+
+    def _strengths(self) -> Array | None:
+        """The alphas that were asked for, descending; None for an automatic path."""
+        if self.Cs is not None:
+            return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
+        return None if self.alphas is None else check_alphas(self.alphas)
+
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
-        n_alphas = self.n_alphas if self.alphas is None else len(np.atleast_1d(self.alphas))
+        given = self._strengths()
+        n_alphas = self.n_alphas if given is None else len(given)
         return n_problems * n_alphas * (len(folds) + 1)
 
     def _solve(
@@ -119,11 +148,8 @@ class _CVMixin(_BaseMKL):
         folds: Sequence[Fold],
         report: Report,
     ) -> list[Solved]:
-        alphas = (
-            shared_alphas(task, setups, self.n_alphas, learner)
-            if self.alphas is None
-            else check_alphas(self.alphas)
-        )
+        given = self._strengths()
+        alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []
@@ -140,6 +166,8 @@ class _CVMixin(_BaseMKL):
             if isinstance(self.scoring, str)
             else ("score" if self.scoring else self._default_score)
         )
+        if learner.strength == "C":
+            self.Cs_ = 1.0 / alphas
         return self._search(
             task,
             setups,
@@ -178,9 +206,11 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol
         See `MKLRegressor`; the learner's own alpha is not used.
     alphas : array-like, optional
-        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+        Strengths to try, in any order, for RLS2. Default: an automatic path, see `kernelweave.rls2_path`.
+    Cs : array-like, optional
+        The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
     n_alphas : int, default=30
-        Length of the automatic path.
+        Length of the automatic path, of either kind.
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
     scoring : str or callable, optional
@@ -194,6 +224,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     ----------
     alphas_ : array of shape (n_alphas,)
         Descending.
+    Cs_ : array of shape (n_alphas,)
+        ``1 / alphas_``, for learners with a C.
     cv_results_ : dict of arrays of shape (n_alphas,)
         ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
     best_index_ : int
@@ -216,6 +248,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         learner: Any = "rls2",
         *,
         alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        Cs: Annotated[ArrayLike | None, Costs() | None] = None,
         n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,
         scoring: Annotated[Any, Text() | Function() | None] = None,
@@ -237,6 +270,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
             rank_tol=rank_tol,
         )
         self.alphas = alphas
+        self.Cs = Cs
         self.n_alphas = n_alphas
         self.cv = cv
         self.scoring = scoring
@@ -286,9 +320,11 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol
         See `MKLClassifier`; the learner's own alpha is not used.
     alphas : array-like, optional
-        Strengths to try, in any order. Default: an automatic path, see `kernelweave.rls2_path`.
+        Strengths to try, in any order, for RLS2. Default: an automatic path, see `kernelweave.rls2_path`.
+    Cs : array-like, optional
+        The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
     n_alphas : int, default=30
-        Length of the automatic path.
+        Length of the automatic path, of either kind.
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer stratifies.
     scoring : str or callable, optional
@@ -302,6 +338,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     ----------
     alphas_ : array of shape (n_alphas,)
         Descending.
+    Cs_ : array of shape (n_alphas,)
+        ``1 / alphas_``, for learners with a C.
     cv_results_ : dict of arrays of shape (n_alphas,)
         ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
     best_index_ : int
@@ -324,6 +362,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         learner: Any = "rls2",
         *,
         alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        Cs: Annotated[ArrayLike | None, Costs() | None] = None,
         n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,
         scoring: Annotated[Any, Text() | Function() | None] = None,
@@ -347,6 +386,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
             rank_tol=rank_tol,
         )
         self.alphas = alphas
+        self.Cs = Cs
         self.n_alphas = n_alphas
         self.cv = cv
         self.scoring = scoring

@@ -317,6 +317,13 @@ def parse_alphas(text: str) -> tuple[Any, int]:
     return None if alphas is None else check_alphas(alphas), number
 
 
+def strengths_of(learner: Any, alphas: Any) -> dict[str, Any]:
+    """The parameter of a CV estimator that holds these alphas: the learner's own."""
+    if learner.strength == "C" and alphas is not None:
+        return {"Cs": 1.0 / alphas}
+    return {"alphas": alphas}
+
+
 def _read_alphas(text: str) -> tuple[Any, int]:
     try:
         if ":" in text:
@@ -493,7 +500,6 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
     if spec.jobs == 0:
         raise InputError("Setting `jobs`: 0 folds at once are none. Use 1, or -1 for one on each core.")
     options: dict[str, Any] = {
-        "alphas": alphas,
         "n_alphas": n_alphas,
         "cv": make_cv(spec, prepared.task),
         "scoring": spec.scoring or None,
@@ -506,6 +512,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
         "rank_tol": spec.rank_tol,
     }
     bank, learner = make_kernels(spec, prepared), make_learner(spec)
+    options |= strengths_of(learner, alphas)
     if prepared.task == "classification":
         return MKLClassifierCV(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):

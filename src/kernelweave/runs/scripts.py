@@ -20,6 +20,7 @@ from kernelweave.runs.fitting import (
     needed_columns,
     parse_alphas,
     parse_kernels,
+    strengths_of,
 )
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
@@ -101,7 +102,10 @@ def script(
     body.append(f"learner = kw.learners.{_learner(spec, alpha)}")
     cv = f"{splitter}({_arguments(arguments)})"
     choice = {
-        "alphas": "None" if alphas is None else repr([float(a) for a in alphas]),
+        **{
+            name: "None" if values is None else repr([float(v) for v in values])
+            for name, values in strengths_of(make_learner(spec), alphas).items()
+        },
         "n_alphas": repr(n_alphas),
         "cv": cv,
         "scoring": repr(spec.scoring or None),
