@@ -554,7 +554,7 @@ BAD = {
     "bad share": (lambda t, w: ["fit", str(w), "--target", "target", "--test-size", "1.5"], "test_size"),
     "theta": (
         lambda t, w: ["fit", str(w), "--target", "target", "--theta", "7"],
-        "Setting `theta`: Input should be less than or equal to 1, got '7'.",
+        "`theta` must be a number > 0 and <= 1, got 7.0.",
     ),
     "step of another learner": (
         lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
@@ -632,7 +632,7 @@ def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
     ]
     run = [*fit, "--method", "silp", "--solver", "newton", "--theta", "0.3", "--out", str(tmp_path / "run")]
     assert main(run) == 0
-    assert "Not used by silp: theta, solver." in capsys.readouterr().out
+    assert "Not used by silp: solver, theta." in capsys.readouterr().out
     run = [*fit, "--method", "rkl", "--step", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]
     assert main(run) == 0
     assert "Not used" not in capsys.readouterr().out
@@ -680,16 +680,47 @@ def test_probabilities(wine, tmp_path, capsys, method):
 def test_parameters_of_learners_can_be_set():
     """Of every learner all but the strength and what the path and its folds replace."""
     from kernelweave.learners import LEARNERS
-    from kernelweave.runs.fitting import learner_fields, make_learner
+    from kernelweave.runs.fitting import make_learner
     from kernelweave.runs.spec import FitSpec
 
     elsewhere = {"alpha", "C", "n_alphas", "shared_weights"}
     for name, learner in LEARNERS.items():
-        fields = learner_fields(learner)
-        assert set(learner().get_params()) - set(fields) - elsewhere <= (
-            {"n_folds"} if name == "rls2" else set()
-        )
+        fields = {one.name for one in learner.settings().values()}
+        assert set(learner().get_params()) - fields - elsewhere <= ({"n_folds"} if name == "rls2" else set())
         assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
+
+
+#: What version 0.1 wrote into every spec.toml about parameters of learners.
+FLAT = {
+    "relax": "none", "p": 2.0, "theta": 0.5, "norm": "1", "variant": "chapelle", "kind": "rkl", "lam": 0.1,
+    "epsilon": 0.1, "n_layers": 2, "layer_kernels": "", "normalize_layers": True, "criterion": "out-of-fold",
+    "criterion_folds": 3, "loss": "auto", "step": "auto", "eta": 0.1, "weight_set": "orthant",
+    "validation_fraction": 0.0, "n_iter_no_change": 10, "literal": False, "penalty": 1.0, "smoothing": 1.0,
+    "device": "", "solver": "auto", "tol": 0.0, "delta": 0.01, "max_iter": 0,
+}  # fmt: skip
+
+
+def test_settings_of_version_01_are_understood():
+    """Beside the others instead of in a table of their own, and all of them, whichever learner it was."""
+    from kernelweave.learners import LEARNERS
+    from kernelweave.runs.fitting import make_learner, unused_settings
+    from kernelweave.runs.spec import FitSpec
+
+    for name, learner in LEARNERS.items():
+        spec = FitSpec(target="y", method=name, **FLAT)
+        assert spec.learner_params == {}
+        assert make_learner(spec).get_params() == learner().get_params()
+    changed = {"norm": "none", "step": "armijo", "tol": 1e-3, "max_iter": 7, "theta": 0.3}
+    spec = FitSpec(target="y", method="rkl", **{**FLAT, **changed})
+    assert spec.learner_params == changed
+    assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None, step='armijo', tol=0.001)"
+    assert unused_settings(spec) == ["theta"]
+    layers = {"layer_kernels": "linear | rbf(gamma=1)", "n_layers": 3}
+    learner = make_learner(FitSpec(method="mlmkl", **{**FLAT, **layers}))
+    assert repr(learner.kernels) == "[[Linear()], [RBF(gamma=1.0)]]"
+    # what stands beside comes first, also where it is what is usual
+    spec = FitSpec(method="lp", learner_params={"p": 3.0, "epsilon": 0.2}, p=2.0)
+    assert spec.learner_params == {"epsilon": 0.2}
 
 
 def _held(folder, cell, held="1,v"):

@@ -415,7 +415,7 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     here = visit()
     page = here.page
     clear_tables(here)
-    draft(page, {"target": "target", "kernels": "linear", "alphas": "3"})
+    draft(page, {"target": "target", "kernels": "linear", "alphas": "3", "method": "soft-margin"})
     here.open("/method")
     start = page.get_by_role("button", name="Start the run")
     expect(start).to_be_enabled()
@@ -425,6 +425,8 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
         ("Folds", "", "A number is needed, this is empty", "3"),
         ("Share of rows held out", "1", "less than 1", "0.25"),
         ("How many", "", "A number is needed", "4"),
+        ("Largest weight (theta)", "7", "must be a number > 0 and <= 1, got 7", "0.25"),
+        ("Most iterations", "0.5", "A whole number is needed", ""),
     ):
         field = page.get_by_role("spinbutton", name=name, exact=True)
         field.fill(bad)
@@ -455,6 +457,7 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     expect(page.get_by_label("Strengths, separated by commas")).to_have_value("10.0")
     spec = page.evaluate("async () => (await (await fetch('/api/draft')).json()).spec")
     assert (spec["alphas"], spec["cv"], spec["test_size"]) == ("10.0", 3, 0.25)
+    assert spec["learner_params"] == {"theta": 0.25}
     # what a setting means can be read without a pointer that hovers
     page.get_by_role("button", name="About Choose").press("Enter")
     expect(page.get_by_text("within one standard error of it")).to_be_visible()

@@ -25,6 +25,7 @@ pytest.importorskip("uvicorn")
 import httpx
 
 from kernelweave._errors import InputError
+from kernelweave.runs.settings import learner_settings
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import safe_name
@@ -534,7 +535,7 @@ def test_other_bodies_are_small(served):
 GIGANTIC = [10**30, -(10**30), 10**400, 1e308, -1e308]
 
 
-@pytest.mark.parametrize("name", list(FitSpec.model_fields))
+@pytest.mark.parametrize("name", [*FitSpec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:
         body = {"data": WINE, "spec": {"target": "target", name: value}}

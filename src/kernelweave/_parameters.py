@@ -1,8 +1,9 @@
 """What a parameter may be, said once beside the parameter: ``C: Annotated[float, Number(above=0)]``.
 
 A rule is a value that knows three things: whether something keeps to it, what it becomes (a float, an int), and the
-words for people. `checked` holds the arguments of a function against the rules of its signature, `check_values` the
-settings of an object against those of its constructor. Free of NumPy, whose numbers are recognised as what they are.
+words for people. `Shown` stands beside it where a form or a command line needs more than the docstring says. `checked`
+holds the arguments of a function against the rules of its signature, `check_values` the settings of an object against
+those of its constructor. Free of NumPy, whose numbers are recognised as what they are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from kernelweave._errors import InputError
 
@@ -25,11 +26,13 @@ __all__ = [
     "Choice",
     "Each",
     "Flag",
+    "Form",
     "Function",
     "InstanceOf",
     "Number",
     "OneOf",
     "Rule",
+    "Shown",
     "Text",
     "Texts",
     "Whole",
@@ -37,6 +40,8 @@ __all__ = [
     "check_values",
     "checked",
     "rules_of",
+    "said",
+    "shown_of",
 ]
 
 P = ParamSpec("P")
@@ -51,6 +56,16 @@ class Unfit(Exception):
         self.remedy, self.got = remedy, got
 
 
+@dataclass(frozen=True)
+class Form:
+    """The field of a form that takes a parameter; open bounds are given like closed ones."""
+
+    kind: Literal["text", "number", "whole number", "yes/no", "choice"] = "text"
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
 class Rule(ABC):
     """What a parameter may be."""
 
@@ -61,6 +76,14 @@ class Rule(ABC):
     @abstractmethod
     def words(self) -> str:
         """What is expected, to stand after "must be"."""
+
+    def parse(self, text: str) -> Any:
+        """The value that people write as a text, in a form or on a command line; raises `Unfit` like `read`."""
+        return self.read(text)
+
+    def form(self) -> Form:
+        """The field of a form for it."""
+        return Form()
 
     def __or__(self, other: Rule | None) -> Rule:
         """Either of two rules; None stands for itself."""
@@ -105,6 +128,16 @@ class Number(Rule):
             raise Unfit
         return number
 
+    def parse(self, text: str) -> float:
+        try:
+            return self.read(float(text))
+        except ValueError:
+            raise Unfit from None
+
+    def form(self) -> Form:
+        least = self.above if self.least is None else self.least
+        return Form("number", (), least, self.below if self.most is None else self.most)
+
     def words(self) -> str:
         bounds = [
             f"{sign} {bound:.10g}"
@@ -137,6 +170,15 @@ class Whole(Rule):
             raise Unfit
         return number
 
+    def parse(self, text: str) -> int:
+        try:
+            return self.read(int(text))
+        except ValueError:
+            raise Unfit from None
+
+    def form(self) -> Form:
+        return Form("whole number", (), self.least, self.most)
+
     def words(self) -> str:
         if self.least is not None and self.most is not None:
             return f"a whole number from {self.least} to {self.most}"
@@ -161,6 +203,15 @@ class Flag(Rule):
         if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
             return bool(value)
         raise Unfit
+
+    def parse(self, text: str) -> bool:
+        try:
+            return {"true": True, "yes": True, "false": False, "no": False}[text.strip().lower()]
+        except KeyError:
+            raise Unfit from None
+
+    def form(self) -> Form:
+        return Form("yes/no")
 
     def words(self) -> str:
         return "True or False"
@@ -192,6 +243,14 @@ class OneOf(Rule):
         names = [known for known in self.values if isinstance(known, str)]
         close = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
         raise Unfit(f"Did you mean {close[0]!r}?" if close else "")
+
+    def parse(self, text: str) -> Any:
+        written = {said(known): known for known in self.values}
+        plain = text.strip().lower()
+        return written[plain] if plain in written else self.read(text)
+
+    def form(self) -> Form:
+        return Form("choice", tuple(said(value) for value in self.values))
 
     def words(self) -> str:
         named = [repr(value) for value in self.values]
@@ -279,13 +338,25 @@ class Choice(Rule):
     rules: tuple[Rule, ...]
 
     def read(self, value: Any) -> Any:
+        return self._first(lambda rule: rule.read(value))
+
+    def parse(self, text: str) -> Any:
+        # every text is a text: names of values come first
+        return self._first(lambda rule: rule.parse(text), last=Text)
+
+    def _first(self, attempt: Callable[[Rule], Any], last: type[Rule] | tuple[()] = ()) -> Any:
         remedy = got = ""
-        for rule in self.rules:
+        for rule in sorted(self.rules, key=lambda rule: isinstance(rule, last)):
             try:
-                return rule.read(value)
+                return attempt(rule)
             except Unfit as unfit:
                 remedy, got = remedy or unfit.remedy, got or unfit.got
         raise Unfit(remedy, got)
+
+    def form(self) -> Form:
+        # None is what an empty field says
+        rules = [rule for rule in self.rules if not (isinstance(rule, OneOf) and rule.values == (None,))]
+        return rules[0].form() if len(rules) == 1 else Form()
 
     def words(self) -> str:
         return " or ".join(rule.words() for rule in self.rules)
@@ -312,12 +383,44 @@ def as_number(value: Any) -> float:
         raise Unfit from None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """How people meet a parameter, where its name, its rule and its docstring do not say it.
+
+    Attributes
+    ----------
+    label : str
+        What a form and a report call it; by default its name.
+    unit : str
+        Of the number.
+    help : str
+        How it is written, where the docstring speaks of Python's objects.
+    setting : str or None
+        Name of the option and of the entry in files of settings; by default that of the parameter. None: people do not
+        set it, because something else takes its place.
+    usual : int or float, optional
+        A number that stands for the default where nothing can be left empty.
+    """
+
+    label: str = ""
+    unit: str = ""
+    help: str = ""
+    setting: str | None = ""
+    usual: float | None = None
+
+
 # ---- the rules that many parameters share ---------------------------------------------------------
 
 #: A relative gap at which to stop.
-Tol = Annotated[float, Number(above=0, below=1, remedy="It is a relative gap.")]
+Tol = Annotated[
+    float, Number(above=0, below=1, remedy="It is a relative gap."), Shown("Relative gap", usual=0)
+]
 #: A number of steps.
-MaxIter = Annotated[int | None, Whole(1) | None]
+MaxIter = Annotated[int | None, Whole(1) | None, Shown("Most iterations", usual=0)]
+#: Half width of the tube of the epsilon-insensitive loss.
+Epsilon = Annotated[
+    float, Number(least=0), Shown("Half width of the tube (epsilon)", unit="units of the target")
+]
 #: A strength of regularisation.
 Strength = Annotated[float, Number(above=0, infinite=True)]
 #: A weight of a loss.
@@ -333,10 +436,13 @@ Callback = Annotated[Any, Function() | None]
 # ---- holding values against rules ------------------------------------------------------------------
 
 
-def check_value(rule: Rule, name: str, value: Any, *, of: str = "") -> Any:
-    """The value in its own type, or an `InputError` that says what was expected, what came and what to do."""
+def check_value(rule: Rule, name: str, value: Any, *, of: str = "", written: bool = False) -> Any:
+    """The value in its own type, or an `InputError` that says what was expected, what came and what to do.
+
+    With `written`, texts are read as people write values; see `Rule.parse`.
+    """
     try:
-        return rule.read(value)
+        return rule.parse(value) if written and isinstance(value, str) else rule.read(value)
     except Unfit as unfit:
         owner = f" of {of}" if of else ""
         more = " ".join(said for said in (unfit.remedy, getattr(rule, "remedy", "")) if said)
@@ -344,6 +450,14 @@ def check_value(rule: Rule, name: str, value: Any, *, of: str = "") -> Any:
         raise InputError(
             f"`{name}`{owner} must be {rule.words()}, got {got}.{' ' if more else ''}{more}"
         ) from None
+
+
+def said(value: Any) -> str:
+    """A value as people write it in a form or on a command line; texts come back from `Rule.parse`."""
+    if isinstance(value, list | tuple):
+        nested = any(isinstance(part, list | tuple) for part in value)
+        return (" | " if nested else "; ").join(map(said, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def listed(values: Any) -> list[Any] | None:
@@ -369,15 +483,25 @@ def shown(value: Any) -> str:
 @cache
 def rules_of(function: Any) -> Mapping[str, Rule]:
     """The rules in the signature of a function or, given a class, of its fields or its constructor."""
+    return _beside(function, lambda part: isinstance(part, Rule))
+
+
+@cache
+def shown_of(function: Any) -> Mapping[str, Shown]:
+    """What stands beside the rules for people; of several the last one, which is nearest to the parameter."""
+    return _beside(function, lambda part: isinstance(part, Shown))
+
+
+def _beside(function: Any, wanted: Callable[[object], bool]) -> dict[str, Any]:
     if hasattr(function, "__dataclass_fields__"):
         source = function
     else:
         source = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
     found = {}
     for name, hint in typing.get_type_hints(source, include_extras=True).items():
-        rule = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Rule)), None)
-        if rule is not None:
-            found[name] = rule
+        parts = [part for part in getattr(hint, "__metadata__", ()) if wanted(part)]
+        if parts:
+            found[name] = parts[-1]
     return found
 
 

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
-from kernelweave.runs.spec import FitSpec
-
-app = App(
-    name="kernelweave",
-    help="Multiple kernel learning: which sources and which shapes of similarity matter, and how well can I predict?",
-    version=lambda: __import__("kernelweave").__version__,
-    result_action="return_value",
-    # `run` says what Ctrl-C has left
-    suppress_keyboard_interrupt=False,
-)
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+
+
+def make_app(*, fitting: bool = True) -> App:
+    """The command line; with `fitting` its options know the parameters of learners, which have to be imported."""
+    app = App(
+        name="kernelweave",
+        help="Multiple kernel learning: which sources and which shapes of similarity matter, and how well can I "
+        "predict?",
+        version=lambda: __import__("kernelweave").__version__,
+        result_action="return_value",
+        # `run` says what Ctrl-C has left
+        suppress_keyboard_interrupt=False,
+    )
+    commands: list[Callable[..., object]] = [fit, path]
+    if fitting:
+        from kernelweave.cli.options import with_options
+
+        commands = [with_options(command) for command in commands]
+    for command in [demo, *commands, predict, evaluate, reproduce, studio]:
+        app.command(command)
+    app.command(list_datasets, name="datasets")
+    return app
 
 
 def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
     try:
+        app = make_app(fitting=bool(argv) and argv[0] in ("fit", "path"))
         status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail(_say(error))
@@ -53,17 +67,6 @@ def _fail(message: str) -> int:
     return 2
 
 
-def _final_spec(spec: FitSpec, file: Path | None) -> FitSpec:
-    """Settings of a file, overridden by those given on the command line."""
-    from kernelweave.runs.spec import check_spec, read_spec
-
-    if file is None:
-        return spec
-    given = {name: getattr(spec, name) for name in spec.model_fields_set}
-    return check_spec({**read_spec(file), **given})
-
-
-@app.command
 def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: int = 30) -> None:
     """Run the main job on data that ships with scikit-learn, and compare with baselines.
 
@@ -88,10 +91,9 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
     run_demo(out, seed=seed, cv=cv, n_alphas=alphas)
 
 
-@app.command
 def fit(
     table: str,
-    spec: Annotated[FitSpec | None, Parameter(name="*")] = None,
+    spec: Any = None,
     /,
     *,
     out: str,
@@ -116,15 +118,15 @@ def fit(
     overwrite
         Replace the results of an earlier run.
     """
+    from kernelweave.cli.options import final_spec
     from kernelweave.cli.runs import run_fit
 
-    run_fit(table, _final_spec(spec or FitSpec(), settings), out, overwrite=overwrite)
+    run_fit(table, final_spec(spec, settings), out, overwrite=overwrite)
 
 
-@app.command
 def path(
     table: str,
-    spec: Annotated[FitSpec | None, Parameter(name="*")] = None,
+    spec: Any = None,
     /,
     *,
     out: str,
@@ -148,12 +150,12 @@ def path(
     overwrite
         Replace the results of an earlier run.
     """
+    from kernelweave.cli.options import final_spec
     from kernelweave.cli.runs import run_path
 
-    run_path(table, _final_spec(spec or FitSpec(), settings), out, overwrite=overwrite)
+    run_path(table, final_spec(spec, settings), out, overwrite=overwrite)
 
 
-@app.command
 def predict(
     model: str,
     table: str,
@@ -192,7 +194,6 @@ def predict(
     run_predict(model, table, out, join=join, key=key, std=std)
 
 
-@app.command
 def evaluate(
     model: str,
     table: str,
@@ -230,7 +231,6 @@ def evaluate(
     run_evaluate(model, table, target, out, join=join, key=key)
 
 
-@app.command
 def reproduce(
     experiment: str,
     /,
@@ -317,7 +317,6 @@ def reproduce(
     return run_reproduce(experiment, out, jobs=jobs, resume=resume, given=given)
 
 
-@app.command(name="datasets")
 def list_datasets(
     *names: str,
     download: bool = False,
@@ -344,7 +343,6 @@ def list_datasets(
     run_datasets(list(names), download=download, as_json=as_json)
 
 
-@app.command
 def studio(
     *,
     port: int = 0,

@@ -28,8 +28,9 @@ from kernelweave.runs.fitting import (
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
-from kernelweave.runs.spec import FitSpec, names_in
+from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
+from kernelweave.runs.views import names_in
 
 
 def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:

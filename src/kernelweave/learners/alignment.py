@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from kernelweave._parameters import Cost, Nonnegative, Number, Tol
+from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.mkl.problem import WarmStart
@@ -46,7 +46,7 @@ class Align(MarginLearner):
 
     max_iter = None
 
-    def __init__(self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-8) -> None:
+    def __init__(self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-8) -> None:
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
@@ -124,7 +124,11 @@ class EasyMKL(MarginLearner):
     max_iter = None
 
     def __init__(
-        self, C: Cost = 1.0, *, lam: Annotated[float, Number(above=0, most=1)] = 0.1, tol: Tol = 1e-8
+        self,
+        C: Cost = 1.0,
+        *,
+        lam: Annotated[float, Number(above=0, most=1), Shown("Lambda")] = 0.1,
+        tol: Tol = 1e-8,
     ) -> None:
         self.C = C
         self.lam = lam

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from kernelweave._declarations import Declared, declared
+from kernelweave._docstrings import plain, read_docstring
 from kernelweave._parameters import check_values
 from kernelweave.gram import Gram
 
@@ -40,6 +42,21 @@ class Learner(BaseEstimator):
     def check(self) -> None:
         """Raise `InputError` for parameters that cannot be used: those that break the rules of the constructor."""
         check_values(self, self.get_params(deep=False))
+
+    def check_here(self) -> None:
+        """Raise `InputError` if this computer lacks what the parameters ask for."""
+
+    @classmethod
+    def settings(cls) -> dict[str, Declared]:
+        """What people can set on a command line or in a form, by its name there: all but the strength."""
+        own: Any = cls
+        found = declared(own).values()
+        return {one.setting: one for one in found if one.setting and one.name != cls.strength}
+
+    @classmethod
+    def reference(cls) -> str:
+        """What to cite; empty for what needs no citation."""
+        return plain(read_docstring(cls.__doc__).sections.get("References", ""))
 
     def requested(self) -> float | None:
         """The strength that the parameters ask for, as alpha; None when it is to be chosen."""

@@ -8,10 +8,24 @@ from typing import Annotated, Any
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, Flag, MaxIter, Nonnegative, Number, OneOf, Text, Tol, Whole
+from kernelweave._parameters import (
+    Cost,
+    Epsilon,
+    Flag,
+    MaxIter,
+    Nonnegative,
+    Number,
+    OneOf,
+    Rule,
+    Shown,
+    Text,
+    Tol,
+    Unfit,
+    Whole,
+)
 from kernelweave.functions import Exponential, Gaussian, KernelFunction
-from kernelweave.kernels import RBF, Kernel, Linear, Polynomial
-from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
+from kernelweave.learners.margin import CriterionFolds, MarginLearner, MarginProblem
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (
@@ -35,6 +49,46 @@ WEIGHT_SETS = ("orthant", "simplex")
 
 #: What the papers put on every layer.
 LAYER_KERNELS: tuple[Kernel, ...] = (Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3))
+
+
+class _LayerKernels(Rule):
+    """Kernels of the layers above the first; which of them suit the number of layers is for the learner to say."""
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, Kernel):
+            return value
+        if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+            raise Unfit
+        return value
+
+    def parse(self, text: str) -> Any:
+        """Kernels between ";", and "|" between layers that differ."""
+        try:
+            layers = [[parse(part) for part in layer.split(";") if part.strip()] for layer in text.split("|")]
+        except InputError as error:
+            raise Unfit(str(error)) from None
+        return self.read(layers if len(layers) > 1 else layers[0])
+
+    def words(self) -> str:
+        return "a list of kernels, a list of such lists (one per layer above the first)"
+
+
+Depth = Annotated[int, Whole(1, 100), Shown("Layers")]
+LayerKernels = Annotated[
+    Any,
+    _LayerKernels() | None,
+    Shown(
+        "Kernels of upper layers",
+        help='Separated by ";", and "|" between layers that differ, such as "arc_cosine(degree=0) | linear; '
+        'rbf(gamma=1)".',
+        setting="layer_kernels",
+    ),
+]
+CosineLayers = Annotated[bool, Flag(), Shown("Diagonals of 1 in every layer")]
+MachineLoss = Annotated[str, OneOf("auto", "squared"), Shown("Loss of the machine")]
+Steps = Annotated[str, OneOf(*STEPS), Shown("Steps")]
+StepSize = Annotated[float, Number(above=0), Shown("Length of fixed steps (eta)")]
+Device = Annotated[str | None, Text() | None, Shown("Device (empty: this processor)")]
 
 
 def _orthant(weights: list[np.ndarray]) -> list[np.ndarray]:
@@ -75,6 +129,25 @@ class _DeepLearner(MarginLearner):
     def check(self) -> None:
         super().check()
         self.layers()
+
+    def check_here(self) -> None:
+        """Raise if torch is not there, or does not know the device."""
+        if not self.device:
+            return
+        try:
+            import torch
+        except ImportError as error:
+            raise InputError(
+                f"`device`: {self.device!r} needs torch. Install kernelweave[gpu], or leave it empty."
+            ) from error
+        try:
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            # torch without CUDA fails an assertion, unknown names are runtime errors
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"`device`: {self.device!r} cannot be used: {reason:.200} Leave it empty to compute here."
+            ) from error
 
     def layers(self) -> Layers:
         """The functions above the base kernels."""
@@ -222,22 +295,24 @@ class MLMKL(_DeepLearner):
 
     def __init__(
         self,
-        n_layers: Annotated[int, Whole(1)] = 2,
+        n_layers: Depth = 2,
         C: Cost = 1.0,
         *,
-        kernels: Any = None,
-        normalize_layers: Annotated[bool, Flag()] = True,
+        kernels: LayerKernels = None,
+        normalize_layers: CosineLayers = True,
         criterion: Annotated[str, OneOf(*CRITERIA)] = "out-of-fold",
-        loss: Annotated[str, OneOf("auto", "squared")] = "auto",
-        epsilon: Nonnegative = 0.1,
-        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
-        eta: Cost = 0.1,
-        weight_set: Annotated[str, OneOf(*WEIGHT_SETS)] = "orthant",
-        n_folds: Annotated[int, Whole(2)] = 3,
-        validation_fraction: Annotated[float, Number(least=0, most=0.5)] = 0.0,
-        n_iter_no_change: Annotated[int, Whole(1)] = 10,
-        literal: Annotated[bool, Flag()] = False,
-        device: Annotated[str | None, Text() | None] = None,
+        loss: MachineLoss = "auto",
+        epsilon: Epsilon = 0.1,
+        step: Steps = "backtracking",
+        eta: StepSize = 0.1,
+        weight_set: Annotated[str, OneOf(*WEIGHT_SETS), Shown("Weights of a layer")] = "orthant",
+        n_folds: CriterionFolds = 3,
+        validation_fraction: Annotated[
+            float, Number(least=0, most=0.5), Shown("Share set aside to stop early")
+        ] = 0.0,
+        n_iter_no_change: Annotated[int, Whole(1), Shown("Patience", unit="steps")] = 10,
+        literal: Annotated[bool, Flag(), Shown("The update as printed (ascends)")] = False,
+        device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
     ) -> None:
@@ -360,15 +435,15 @@ class DMKL(_DeepLearner):
 
     def __init__(
         self,
-        n_layers: Annotated[int, Whole(1)] = 2,
+        n_layers: Depth = 2,
         C: Cost = 1.0,
         *,
-        kernels: Any = None,
-        normalize_layers: Annotated[bool, Flag()] = True,
-        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
-        eta: Cost = 0.1,
-        smoothing: Cost = 1.0,
-        device: Annotated[str | None, Text() | None] = None,
+        kernels: LayerKernels = None,
+        normalize_layers: CosineLayers = True,
+        step: Steps = "backtracking",
+        eta: StepSize = 0.1,
+        smoothing: Annotated[Cost, Shown("Smoothing of the span")] = 1.0,
+        device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
     ) -> None:
@@ -444,12 +519,12 @@ class TwoLayerMKL(_DeepLearner):
         self,
         C: Cost = 1.0,
         *,
-        normalize_layers: Annotated[bool, Flag()] = True,
-        penalty: Nonnegative = 1.0,
-        epsilon: Nonnegative = 0.1,
-        step: Annotated[str, OneOf(*STEPS)] = "backtracking",
-        eta: Cost = 0.1,
-        device: Annotated[str | None, Text() | None] = None,
+        normalize_layers: CosineLayers = True,
+        penalty: Annotated[Nonnegative, Shown("Penalty of the weights")] = 1.0,
+        epsilon: Epsilon = 0.1,
+        step: Steps = "backtracking",
+        eta: StepSize = 0.1,
+        device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
     ) -> None:
@@ -513,14 +588,14 @@ class DeepUniform(_DeepLearner):
 
     def __init__(
         self,
-        n_layers: Annotated[int, Whole(1)] = 2,
+        n_layers: Depth = 2,
         C: Cost = 1.0,
         *,
-        kernels: Any = None,
-        normalize_layers: Annotated[bool, Flag()] = True,
-        loss: Annotated[str, OneOf("auto", "squared")] = "auto",
-        epsilon: Nonnegative = 0.1,
-        device: Annotated[str | None, Text() | None] = None,
+        kernels: LayerKernels = None,
+        normalize_layers: CosineLayers = True,
+        loss: MachineLoss = "auto",
+        epsilon: Epsilon = 0.1,
+        device: Device = None,
         tol: Tol = 1e-4,
     ) -> None:
         self.n_layers = n_layers

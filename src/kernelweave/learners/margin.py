@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, MaxIter, Nonnegative, Number, OneOf, Tol, Whole
+from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown, Tol, Whole
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
 from kernelweave.learners.folds import deal
@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 
 SIMPLE_SOLVERS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane")
 SOFT_SOLVERS = ("auto", "newton", "interior-point", "closed-form")
+
+#: Folds inside every fit; those that choose the strength are others.
+CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]
 
 #: C of an automatic path: from the smallest to the largest.
 C_RANGE = (1e-2, 1e3)
@@ -385,7 +388,7 @@ class SimpleMKL(MarginLearner):
         self,
         C: Cost = 1.0,
         *,
-        epsilon: Nonnegative = 0.1,
+        epsilon: Epsilon = 0.1,
         solver: Annotated[str, OneOf(*SIMPLE_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
@@ -426,7 +429,7 @@ class SILP(MarginLearner):
     """
 
     def __init__(
-        self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-6, max_iter: MaxIter = None
+        self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-6, max_iter: MaxIter = None
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -466,10 +469,10 @@ class LpMKL(MarginLearner):
 
     def __init__(
         self,
-        p: Annotated[float, Number(least=1)] = 2.0,
+        p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0,
         C: Cost = 1.0,
         *,
-        epsilon: Nonnegative = 0.1,
+        epsilon: Epsilon = 0.1,
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
     ) -> None:
@@ -515,10 +518,10 @@ class SoftMarginMKL(MarginLearner):
 
     def __init__(
         self,
-        theta: Annotated[float, Number(above=0, most=1)] = 0.5,
+        theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5,
         C: Cost = 1.0,
         *,
-        epsilon: Nonnegative = 0.1,
+        epsilon: Epsilon = 0.1,
         solver: Annotated[str, OneOf(*SOFT_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
@@ -556,7 +559,7 @@ class Uniform(MarginLearner):
 
     max_iter = None
 
-    def __init__(self, C: Cost = 1.0, *, epsilon: Nonnegative = 0.1, tol: Tol = 1e-8) -> None:
+    def __init__(self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-8) -> None:
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
@@ -597,8 +600,8 @@ class BestKernel(MarginLearner):
         self,
         C: Cost = 1.0,
         *,
-        epsilon: Nonnegative = 0.1,
-        n_folds: Annotated[int, Whole(2)] = 3,
+        epsilon: Epsilon = 0.1,
+        n_folds: CriterionFolds = 3,
         tol: Tol = 1e-8,
     ) -> None:
         self.C = C

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, MaxIter, Nonnegative, OneOf, Tol
+from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.mkl.criteria.radius import GaussianOfSum
@@ -80,9 +80,9 @@ class RKL(_RadiusLearner):
         self,
         C: Cost = 1.0,
         *,
-        norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
-        epsilon: Nonnegative = 0.1,
-        step: Annotated[str, OneOf(*STEPS)] = "auto",
+        norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1,
+        epsilon: Epsilon = 0.1,
+        step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-9,
         max_iter: MaxIter = None,
     ) -> None:
@@ -137,9 +137,9 @@ class ChapelleRadius(_RadiusLearner):
         self,
         C: Cost = 1.0,
         *,
-        variant: Annotated[str, OneOf("chapelle", "eq10")] = "chapelle",
-        norm: Annotated[int, OneOf(1, 2)] = 1,
-        step: Annotated[str, OneOf(*LOCAL_STEPS)] = "auto",
+        variant: Annotated[str, OneOf("chapelle", "eq10"), Shown("Variant of the radius")] = "chapelle",
+        norm: Annotated[int, OneOf(1, 2), Shown("Norm of the weights")] = 1,
+        step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-3,
         max_iter: MaxIter = None,
     ) -> None:
@@ -187,7 +187,7 @@ class DoRadius(_RadiusLearner):
         self,
         C: Cost = 1.0,
         *,
-        step: Annotated[str, OneOf(*STEPS)] = "auto",
+        step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-6,
         max_iter: MaxIter = None,
     ) -> None:
@@ -259,9 +259,11 @@ class GaussianWidths(_RadiusLearner):
         self,
         C: Cost = 1.0,
         *,
-        kind: Annotated[str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin")] = "rkl",
-        epsilon: Nonnegative = 0.1,
-        step: Annotated[str, OneOf(*LOCAL_STEPS)] = "auto",
+        kind: Annotated[
+            str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("What the widths minimise")
+        ] = "rkl",
+        epsilon: Epsilon = 0.1,
+        step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-3,
         max_iter: MaxIter = None,
     ) -> None:

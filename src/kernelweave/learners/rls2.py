@@ -6,13 +6,25 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Tol, Whole
+from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Tol, Whole
 from kernelweave.learners.base import Learner
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
 
 #: Strengths of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades down.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
+
+
+Relax = Annotated[
+    float | str | None,
+    OneOf("auto") | Number(above=0, infinite=True) | None,
+    Shown("Strength of the function", help="none, a number or auto."),
+]
+Delta = Annotated[
+    float,
+    Number(above=0, below=1, remedy="It is a relative residual."),
+    Shown("Residual rule (delta)"),
+]
 
 
 class RLS2(Learner):
@@ -52,7 +64,7 @@ class RLS2(Learner):
 
     References
     ----------
-    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, Problem 5.
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709 (2010), Problem 5.
 
     Examples
     --------
@@ -67,14 +79,14 @@ class RLS2(Learner):
         self,
         alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto",
         *,
-        relax: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
+        relax: Relax = None,
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
         solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
-        delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-        shared_weights: Annotated[bool, Flag()] = True,
-        n_alphas: Annotated[int, Whole(1)] = 30,
-        n_folds: Annotated[int, Whole(2)] = 5,
+        delta: Delta = 1e-2,
+        shared_weights: Annotated[bool, Flag(), Shown(setting=None)] = True,
+        n_alphas: Annotated[int, Whole(1), Shown(setting=None)] = 30,
+        n_folds: Annotated[int, Whole(2), Shown(setting=None)] = 5,
     ) -> None:
         self.alpha = alpha
         self.relax = relax

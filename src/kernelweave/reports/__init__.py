@@ -12,31 +12,6 @@ import numpy as np
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
-CITATIONS = {
-    "RLS2": "F. Dinuzzo. Kernel machines with two layers and multiple kernel learning. arXiv 1001.2709, 2010.",
-    "SimpleMKL": "A. Rakotomamonjy, F. Bach, S. Canu, Y. Grandvalet. SimpleMKL. JMLR 9, 2008.",
-    "SILP": "S. Sonnenburg, G. Rätsch, C. Schäfer, B. Schölkopf. Large scale multiple kernel learning. JMLR 7, 2006.",
-    "LpMKL": "M. Kloft, U. Brefeld, S. Sonnenburg, A. Zien. lp-norm multiple kernel learning. JMLR 12, 2011.",
-    "SoftMarginMKL": "X. Xu, I. Tsang, D. Xu. Soft margin multiple kernel learning. IEEE TNNLS 24, 2013.",
-    "Align": "C. Cortes, M. Mohri, A. Rostamizadeh. Algorithms for learning kernels based on centered alignment. "
-    "JMLR 13, 2012.",
-    "AlignF": "C. Cortes, M. Mohri, A. Rostamizadeh. Algorithms for learning kernels based on centered alignment. "
-    "JMLR 13, 2012.",
-    "EasyMKL": "F. Aiolli, M. Donini. EasyMKL: a scalable multiple kernel learning algorithm. "
-    "Neurocomputing 169, 2015.",
-    "RKL": "K. Gai, G. Chen, C. Zhang. Learning kernels with radiuses of minimum enclosing balls. NIPS 2010.",
-    "ChapelleRadius": "O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee. Choosing multiple parameters for support "
-    "vector machines. Machine Learning 46, 2002.",
-    "DoRadius": "H. Do, A. Kalousis, A. Woznica, M. Hilario. Margin and radius based multiple kernel learning. "
-    "ECML PKDD 2009.",
-    "GaussianWidths": "K. Gai, G. Chen, C. Zhang. Learning kernels with radiuses of minimum enclosing balls. "
-    "NIPS 2010; O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee. Choosing multiple parameters for support "
-    "vector machines. Machine Learning 46, 2002.",
-    "MLMKL": "I. Rebai, Y. BenAyed, W. Mahdi. Deep multilayer multiple kernel learning. "
-    "Neural Computing and Applications, 2015.",
-    "DMKL": "E. Strobl, S. Visweswaran. Deep multiple kernel learning. ICMLA 2013.",
-    "TwoLayerMKL": "J. Zhuang, I. W. Tsang, S. C. H. Hoi. Two-layer multiple kernel learning. AISTATS 2011.",
-}
 #: Rows of the weights table.
 MOST_KERNELS = 60
 
@@ -313,12 +288,15 @@ def make_report(
     """
     from jinja2 import Environment, PackageLoader
 
+    from kernelweave._docstrings import read_docstring
+    from kernelweave._parameters import said
     from kernelweave.inspection import kernel_weights, layer_weights, uninformative, view_weights
     from kernelweave.learners import resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
     learner = resolve(model.learner)
+    given = learner.get_params(deep=False)
     layers = layer_weights(model)
     upper = [
         [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
@@ -363,5 +341,15 @@ def make_report(
         comparison=comparison,
         figures=figures,
         environment=_environment(),
-        citation=CITATIONS.get(type(learner).__name__, ""),
+        learner=type(learner).__name__,
+        summary=read_docstring(learner.__doc__).summary,
+        words=[
+            (
+                f"{one.label}, {one.shown.unit}" if one.shown.unit else one.label,
+                said(given[one.name]),
+                one.about,
+            )
+            for one in learner.settings().values()
+        ],
+        citation=learner.reference(),
     )

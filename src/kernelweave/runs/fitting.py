@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -12,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave import banks, kernels, learners, normalizers
+from kernelweave import banks, kernels, normalizers
 from kernelweave._checks import InputError, check_known
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.spec import FitSpec, expand_views, names_in, read_views
+from kernelweave.runs.settings import learner_of, learner_settings, settled
+from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
+from kernelweave.runs.views import expand_views, names_in, read_views
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.
@@ -26,10 +27,6 @@ TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 MOST_ALPHAS = 1000
 #: Folds that a score is tried on.
 MOST_FOLDS = 200
-#: Parameters of learners that go by another name in a spec, where `kernels` and `cv` are those of all learners.
-FIELDS = {"kernels": "layer_kernels", "n_folds": "criterion_folds"}
-#: Fields whose default stands for that of the learner.
-USUAL = ("tol", "solver", "step", "max_iter", "device")
 #: Numbers whose squares can be added up.
 LARGEST = 1e140
 #: What a column of held-out rows says about them.
@@ -349,91 +346,18 @@ def _count(number: str | int) -> int:
     return count
 
 
-def parse_layers(text: str) -> Any:
-    """Kernels of the layers above the first: None, one list for all of them, or one list each."""
-    if not text.strip():
-        return None
-    try:
-        layers = [parse_kernels(part) for part in text.split("|")]
-    except InputError as error:
-        raise InputError(f"`layer_kernels`: {error}") from None
-    return layers if len(layers) > 1 else layers[0]
-
-
-def learner_fields(learner: type[learners.Learner]) -> dict[str, str]:
-    """Parameters of a learner that a `FitSpec` can set, and the fields that do."""
-    out = {}
-    for name in inspect.signature(learner).parameters:
-        field = FIELDS.get(name, name)
-        # the strength is chosen on the path, not by the learner's own folds
-        if field in FitSpec.model_fields and not (name == "n_folds" and learner is learners.RLS2):
-            out[name] = field
-    return out
-
-
-def parse_relax(text: str) -> float | str | None:
-    """None, a strength, or "auto"."""
-    if text.strip().lower() in ("none", "auto", ""):
-        return "auto" if text.strip().lower() == "auto" else None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(
-            f"Setting `relax` must be none, a positive number or auto, got {text!r:.100}."
-        ) from None
-
-
 def make_learner(spec: FitSpec) -> Any:
     """The learner of a spec."""
-    chosen = learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]
-    given = {}
-    for name, field in learner_fields(chosen).items():
-        value = getattr(spec, field)
-        if field in USUAL and value == FitSpec.model_fields[field].default:
-            continue
-        if field == "norm":
-            value = None if value == "none" else int(value)
-        elif field == "relax":
-            value = parse_relax(value)
-        elif field == "layer_kernels":
-            value = parse_layers(value)
-        given[name] = value
-    learner = chosen(**given)
+    learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
     learner.check()
-    if given.get("device"):
-        _check_device(spec.device)
+    learner.check_here()
     return learner
 
 
-def _check_device(device: str) -> None:
-    """Raise if torch is not there, or does not know a device."""
-    try:
-        import torch
-    except ImportError as error:
-        raise InputError(
-            f"Setting `device`: {device!r} needs torch. Install kernelweave[gpu], or leave it empty."
-        ) from error
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        # torch without CUDA fails an assertion, unknown names are runtime errors
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(
-            f"Setting `device`: {device!r} cannot be used: {reason:.200} Leave it empty to compute here."
-        ) from error
-
-
 def unused_settings(spec: FitSpec) -> list[str]:
-    """Fields that were given for other learners than the chosen one."""
-    used = set(
-        learner_fields(learners.LEARNERS[check_known(spec.method, learners.LEARNERS, "method")]).values()
-    )
-    of_some = {field for learner in learners.LEARNERS.values() for field in learner_fields(learner).values()}
-    return [
-        name
-        for name in FitSpec.model_fields
-        if name in of_some - used and getattr(spec, name) != FitSpec.model_fields[name].default
-    ]
+    """Parameters that were given for other learners than the chosen one."""
+    known = learner_of(spec.method).settings()
+    return [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
 def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:

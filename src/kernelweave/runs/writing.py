@@ -68,7 +68,7 @@ def write_run(
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
             # the script of a fit that was stopped does not choose again
-            spec = spec.model_copy(update={"relax": repr(model.relax_)})
+            spec = spec.with_params(relax=float(model.relax_))
         write_text(folder / "script.py", script(spec, data, prepared, paths, alpha))
 
 
@@ -121,7 +121,7 @@ def write_report(
             model,
             title=title or f"{_first(paths)}: {spec.target}",
             data=about,
-            settings=_settings(spec, paths),
+            settings={k: v for k, v in _settings(spec, paths).items() if k != "learner_params"},
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,

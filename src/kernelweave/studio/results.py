@@ -8,7 +8,6 @@ import numpy as np
 
 from kernelweave import learners
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
-from kernelweave.reports import CITATIONS
 from kernelweave.runs.fitting import Prepared
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import (
@@ -273,5 +272,5 @@ def describe_certificate(model: Any) -> Certificate:
         stationarity=_floats(np.atleast_1d(getattr(model, "stationarity_", []))),
         held_as=str(model.gram_),
         strength=f"{named} = {getattr(model, f'{named}_'):.4g}",
-        citation=CITATIONS.get(type(learners.resolve(model.learner)).__name__, ""),
+        citation=learners.resolve(model.learner).reference(),
     )

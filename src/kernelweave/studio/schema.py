@@ -194,6 +194,21 @@ class Parameter(_Model):
     default: str
 
 
+class Setting(_Model):
+    """A setting of a fit."""
+
+    name: str
+    label: str
+    group: str
+    about: str
+    kind: Literal["text", "number", "whole number", "yes/no", "choice", "table"]
+    unit: str = ""
+    default: Any = Field(description="Null where nobody needs to say anything.")
+    choices: list[str] = []
+    least: float | None = None
+    most: float | None = None
+
+
 class Method(_Model):
     """A learner."""
 
@@ -204,21 +219,9 @@ class Method(_Model):
     strength: str
     regression: bool
     parameters: list[Parameter]
-    settings: list[str] = Field(description="Settings of a fit that this learner reads.")
+    settings: list[str] = Field(description="Names in `learner_params` that this learner reads.")
+    fields: list[Setting] = Field(description="The same with what this learner takes for each.")
     reference: str
-
-
-class Setting(_Model):
-    """A setting of a fit."""
-
-    name: str
-    group: str
-    about: str
-    kind: Literal["text", "number", "whole number", "yes/no", "choice", "table"]
-    default: Any
-    choices: list[str] = []
-    least: float | None = None
-    most: float | None = None
 
 
 # ---- runs -----------------------------------------------------------------------------------------

@@ -28,8 +28,10 @@ from kernelweave.runs.fitting import (
 )
 from kernelweave.runs.folders import csv_text, write_text
 from kernelweave.runs.joining import Joined, join_new, read_layout
-from kernelweave.runs.spec import FitSpec, expand_views, parse_views
+from kernelweave.runs.settings import effective
+from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, read_table
+from kernelweave.runs.views import expand_views, parse_views
 from kernelweave.studio import profiles
 from kernelweave.studio.catalogue import Catalogue, file_id
 from kernelweave.studio.checking import check_table_file
@@ -528,12 +530,16 @@ def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
 
 def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
     found = []
-    settings = []
+    settings: list[dict[str, Any]] = []
+    asked: dict[str, None] = {}
     for run in runs:
         tables = ", ".join(names.get(table, table) for table in run.request.data.tables)
-        settings.append({"tables": tables, **run.request.spec.model_dump()})
-    for name in settings[0] if settings else ():
-        values = [s[name] for s in settings]
+        spec = run.request.spec
+        own = effective(spec.method, spec.learner_params)
+        settings.append({"tables": tables, **spec.model_dump(exclude={"learner_params"}), **own})
+        asked |= dict.fromkeys((*FitSpec.model_fields, *spec.learner_params))
+    for name in ("tables", *asked):
+        values = [s.get(name, "") for s in settings]
         if any(value != values[0] for value in values):
             found.append(Difference(setting=name, values=[_short(value) for value in values]))
     return found

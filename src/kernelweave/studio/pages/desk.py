@@ -8,7 +8,9 @@ from typing import Any
 from kernelweave._errors import InputError
 from kernelweave.runs.fitting import BANKS
 from kernelweave.runs.joining import rename_shared
-from kernelweave.runs.spec import FitSpec, check_spec, names_in
+from kernelweave.runs.settings import settled
+from kernelweave.runs.spec import FitSpec, check_spec
+from kernelweave.runs.views import names_in
 from kernelweave.studio.schema import Data, Draft, Joining
 from kernelweave.studio.service import Studio
 
@@ -57,6 +59,11 @@ class Desk:
 
         def change(stored: Draft) -> Draft:
             changed = {name: value for name, value in now.spec if value != getattr(before.spec, name)}
+            if "learner_params" in changed:
+                old, new = before.spec.learner_params, now.spec.learner_params
+                others = {k: v for k, v in stored.spec.learner_params.items() if k not in old or k in new}
+                mine = {name: value for name, value in new.items() if name not in old or old[name] != value}
+                changed["learner_params"] = others | mine
             return Draft(
                 data=now.data if now.data != before.data else stored.data,
                 spec=stored.spec.model_copy(update=changed),
@@ -72,6 +79,14 @@ class Desk:
             raise InputError("The tables have been changed in another window. Load this page again.")
         self.draft.spec = check_spec({**self.draft.spec.model_dump(), **values})
         self.keep()
+
+    def set_param(self, name: str, value: Any) -> None:
+        """Change a parameter of the learner; None makes it as usual. What the learner does not take changes nothing."""
+        params = {key: given for key, given in self.spec.learner_params.items() if key != name}
+        if value is not None:
+            settled(self.spec.method, {name: value})
+            params[name] = value
+        self.set(learner_params=params)
 
     # ---- tables -----------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,10 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import FIELDS, MOST_ALPHAS, parse_alphas
-from kernelweave.studio.methods import learner_settings, methods, scorers, settings
+from kernelweave._parameters import said as written
+from kernelweave.runs.fitting import MOST_ALPHAS, parse_alphas
+from kernelweave.runs.settings import kept, learner_settings
+from kernelweave.studio.methods import called, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -29,68 +30,6 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
 from kernelweave.studio.service import Studio
-
-WORDS = {
-    "cv": "Folds",
-    "repeats": "Repetitions",
-    "nested": "Nested: outer folds",
-    "test_size": "Share of rows held out",
-    "seed": "Seed",
-    "jobs": "Folds in parallel",
-    "alphas": "Strengths",
-    "p": "Norm p",
-    "theta": "Largest weight (theta)",
-    "lam": "Lambda",
-    "epsilon": "Half width of the tube (epsilon)",
-    "norm": "Norm of the weights",
-    "variant": "Variant of the radius",
-    "kind": "What the widths minimise",
-    "solver": "Solver",
-    "tol": "Relative gap (0: the usual)",
-    "delta": "Residual rule (delta)",
-    "max_iter": "Most iterations (0: the usual)",
-    "n_layers": "Layers",
-    "layer_kernels": "Kernels of upper layers (empty: the usual)",
-    "normalize_layers": "Diagonals of 1 in every layer",
-    "criterion": "Criterion",
-    "criterion_folds": "Folds of the criterion",
-    "loss": "Loss of the machine",
-    "step": "Steps",
-    "eta": "Length of fixed steps (eta)",
-    "probabilities": "Probabilities",
-    "class_weights": "Weights of classes",
-    "weight_set": "Weights of a layer",
-    "validation_fraction": "Share set aside to stop early",
-    "n_iter_no_change": "Patience, in steps",
-    "literal": "The update as printed (ascends)",
-    "penalty": "Penalty of the weights",
-    "smoothing": "Smoothing of the span",
-    "device": "Device (empty: this processor)",
-    "method": "Learner",
-    "rule": "Choose",
-    "splits": "Divide rows by",
-    "scoring": "Score",
-    "stratify": "Keep the shares of classes in every fold",
-    "balanced": "Weight classes by the inverse of their frequency",
-    "intercept": "Use the mean of the target as intercept",
-    "normalize": "Bring kernels to one scale by",
-    "transductive": "Let held-out rows enter the scale of kernels",
-    "standardize": "Bring columns to one scale",
-    "holdout": "Column of held-out rows",
-    "weights": "Column of weights",
-    "group": "Column of groups",
-    "missing": "Rows with missing values",
-    "drop": "Columns left out",
-    "join": "Further tables",
-    "max_memory": "Memory for kernels",
-    "rank_tol": "Share left out of low-rank kernels",
-}
-
-
-def called(name: str) -> str:
-    """What a setting is called on the pages."""
-    return WORDS.get(name, name.replace("_", " ").capitalize())
-
 
 ABOUT_NUMBER = (
     "Strengths on a path that begins where every kernel but the first few is left out and ends close to no "
@@ -167,13 +106,16 @@ class _MethodPage:
         self.start.refresh()
         return True
 
-    def take(self, name: str, read: Callable[[], Any]) -> str | None:
+    def take(
+        self, name: str, read: Callable[[], Any], keep: Callable[[Any], object] | None = None
+    ) -> str | None:
         """Keep what a field shows; if no run could use it, say so there and let nothing start."""
+        keep = keep or (lambda value: self.desk.set(**{name: value}))
         try:
             value = read()
             if name == "alphas":
                 parse_alphas(value)
-            self.desk.set(**{name: value})
+            keep(value)
         except InputError as error:
             self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
             self.start.refresh()
@@ -212,7 +154,10 @@ class _MethodPage:
             text(about[:1].upper() + about[1:], "span")
 
         def choose() -> None:
-            if self.set(method=method.name, solver="auto", step="auto"):
+            spec = self.desk.spec
+            if self.set(
+                method=method.name, learner_params=kept(spec.learner_params, spec.method, method.name)
+            ):
                 self.learners.refresh()
 
         option.on("click", choose)
@@ -226,11 +171,10 @@ class _MethodPage:
                 text(method.objective, "pre").classes("kw-formula").props('tabindex=0 aria-label="Objective"')
             if not method.regression:
                 note("For classification only.")
-            used = [self.known[name] for name in method.settings if name in self.known]
-            if used:
+            if method.fields:
                 with ui.element("div").classes("kw-fields"):
-                    for setting in used:
-                        self.learner_field(setting, method)
+                    for setting in method.fields:
+                        self.learner_field(setting)
             with ui.expansion("All parameters").props("dense"):
                 rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
@@ -245,57 +189,64 @@ class _MethodPage:
             if method.reference:
                 text(method.reference).classes("kw-hint")
 
-    def learner_field(self, setting: Setting, method: Method) -> None:
-        """A field for a parameter; its choices are those of the learner where its docstring lists them."""
-        name = next((name for name, field in FIELDS.items() if field == setting.name), setting.name)
-        parameter = next(p for p in method.parameters if p.name == name)
-        listed = re.findall(r'"([^"]+)"', parameter.kind) if parameter.kind.startswith("{") else []
-        if listed and not setting.choices:
-            if setting.default not in listed:
-                listed.insert(0, setting.default)
-            value = getattr(self.desk.spec, setting.name)
-            label = WORDS.get(setting.name, setting.name)
-            with explained(label, parameter.about):
-                ui.select(
-                    listed,
-                    value=value if value in listed else listed[0],
-                    label=label,
-                    on_change=lambda event: self.set(**{setting.name: event.value}),
-                ).props("outlined dense options-dense")
-            return
-        self.field(setting, parameter.about)
+    def learner_field(self, setting: Setting) -> Any:
+        """A field for a parameter of the learner; what is as usual is not kept."""
+        given = self.desk.spec.learner_params.get(setting.name, setting.default)
+        if setting.kind == "choice" and written(given) not in setting.choices:
+            given = setting.default
 
-    def field(self, setting: Setting, about: str = "") -> Any:
-        """A field for any setting, made from its type and its bounds."""
-        name, label = setting.name, called(setting.name)
-        value = getattr(self.desk.spec, name)
-        found: Any
-        with explained(label, about or setting.about):
+        def keep(value: Any) -> None:
+            self.desk.set_param(setting.name, None if value in (None, "", setting.default) else value)
+
+        return self.draw(setting, given, keep)
+
+    def field(self, setting: Setting) -> Any:
+        """A field for any other setting."""
+        value = getattr(self.desk.spec, setting.name)
+        return self.draw(setting, value, lambda value: self.desk.set(**{setting.name: value}))
+
+    def draw(self, setting: Setting, value: Any, keep: Callable[[Any], object]) -> Any:
+        """A field, made from what a setting may be."""
+        name = setting.name
+        label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
+
+        def choose(event: Any) -> None:
+            self.take(name, lambda: event.value, keep)
+
+        with explained(label, setting.about):
             if setting.kind == "yes/no":
-                found = ui.switch(label, value=value, on_change=lambda event: self.set(**{name: event.value}))
-            elif setting.kind == "choice":
+                return ui.switch(label, value=bool(value), on_change=choose)
+            if setting.kind == "choice":
+                chosen = written(value) if written(value) in setting.choices else None
                 found = ui.select(
                     setting.choices,
-                    value=value,
+                    value=chosen,
                     label=label,
-                    on_change=lambda event: self.set(**{name: event.value}),
-                ).props("outlined dense options-dense")
-            elif setting.kind in ("number", "whole number"):
+                    on_change=choose,
+                    clearable=setting.default is None,
+                )
+                return found.props("outlined dense options-dense")
+            if setting.kind in ("number", "whole number"):
                 whole = setting.kind == "whole number"
-                found = ui.number(
+                empty = setting.default is None
+                return ui.number(
                     label,
                     value=value,
                     min=setting.least,
                     max=setting.most,
-                    validation=lambda given: self.take(name, lambda: a_number(given, whole=whole)),
+                    placeholder="the usual" if empty else None,
+                    validation=lambda given: self.take(
+                        name,
+                        lambda: None if empty and given is None else a_number(given, whole=whole),
+                        keep,
+                    ),
                 ).props(f"outlined dense hide-bottom-space debounce=400 step={1 if whole else 'any'}")
-            else:
-                found = ui.input(
-                    label,
-                    value=str(value),
-                    validation=lambda given: self.take(name, lambda: given or ""),
-                ).props("outlined dense hide-bottom-space debounce=500")
-        return found
+            return ui.input(
+                label,
+                value="" if value is None else str(value),
+                placeholder="the usual" if setting.default is None else None,
+                validation=lambda given: self.take(name, lambda: given or "", keep),
+            ).props("outlined dense hide-bottom-space debounce=500")
 
     # ---- path -------------------------------------------------------------------------------------
 

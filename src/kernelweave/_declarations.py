@@ -1,0 +1,116 @@
+"""All that a parameter declares, gathered: its rule and what is shown of it, the words of the docstring, the default.
+
+The command line, the studio's forms and API, reports and files of settings are made from this, so that nothing about a
+parameter is written a second time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from kernelweave._docstrings import read_docstring
+from kernelweave._errors import InputError
+from kernelweave._parameters import Form, Rule, Shown, check_value, rules_of, shown_of
+
+__all__ = ["USUAL", "Declared", "declared"]
+
+
+class _Usual:
+    """Stands for the default of whoever has the parameter."""
+
+    def __repr__(self) -> str:
+        return "USUAL"
+
+
+USUAL: Final = _Usual()
+#: Texts that stand for the default where they are no values.
+USUAL_TEXTS = ("", "auto")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A parameter.
+
+    Attributes
+    ----------
+    name : str
+    rule : Rule or None
+        What it may be.
+    shown : Shown
+    kind, about : str
+        Its type and its meaning, from the docstring.
+    default : object
+    """
+
+    name: str
+    rule: Rule | None
+    shown: Shown
+    kind: str
+    about: str
+    default: Any
+
+    @property
+    def setting(self) -> str:
+        """What people call it on a command line and in files of settings; empty where they do not set it."""
+        if self.rule is None or self.shown.setting is None:
+            return ""
+        return self.shown.setting or self.name
+
+    @property
+    def label(self) -> str:
+        """What people read before the value."""
+        return self.shown.label or self.name.replace("_", " ").capitalize()
+
+    @property
+    def help(self) -> str:
+        """What it means, and how it is written."""
+        return f"{self.about} {self.shown.help}".strip()
+
+    @property
+    def form(self) -> Form:
+        """The field of a form that takes it."""
+        return self.rule.form() if self.rule is not None else Form()
+
+    def settle(self, value: Any) -> Any:
+        """The value that people mean, or `USUAL` for the default; raises `InputError` for what cannot be."""
+        if self.rule is None:
+            return value
+        if isinstance(value, str) and not value.strip():
+            return USUAL
+        try:
+            return check_value(self.rule, self.setting or self.name, value, written=True)
+        except InputError:
+            if self._is_usual(value):
+                return USUAL
+            raise
+
+    def _is_usual(self, value: Any) -> bool:
+        if value is None or isinstance(value, str):
+            return value is None or value.strip().lower() in USUAL_TEXTS
+        if self.shown.usual is None or isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return value == self.shown.usual
+
+
+@cache
+def declared(owner: Any) -> Mapping[str, Declared]:
+    """The parameters of a class by their names, in the order of its constructor."""
+    rules, shown = rules_of(owner), shown_of(owner)
+    entries = read_docstring(owner.__doc__).parameters
+    out = {}
+    for name, parameter in inspect.signature(owner).parameters.items():
+        entry = entries.get(name)
+        about = "" if entry is None else entry.about
+        kind = "" if entry is None else entry.kind
+        if told := re.fullmatch(r"See (\w+)\.", about):
+            # a docstring may leave the words to another class of its module
+            other = declared(getattr(sys.modules[owner.__module__], told[1]))[name]
+            about, kind = other.about, kind or other.kind
+        out[name] = Declared(name, rules.get(name), shown.get(name, Shown()), kind, about, parameter.default)
+    return out

@@ -1,0 +1,67 @@
+"""Reads docstrings in numpydoc's form, for those who show them to people: forms, help texts, reports."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+#: A heading: a line with a line of hyphens below it.
+HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A parameter: its type in words, without the default, and what is said below."""
+
+    kind: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """The parts of a docstring.
+
+    Attributes
+    ----------
+    summary : str
+        The first paragraph, on one line.
+    text : str
+        What follows it before the first heading, as it is printed.
+    sections : dict of str to str
+        What stands below each heading.
+    """
+
+    summary: str
+    text: str
+    sections: Mapping[str, str]
+
+    @property
+    def parameters(self) -> dict[str, Entry]:
+        """The parameters by name; names that share a line share their entry."""
+        found: dict[str, Entry] = {}
+        for block in filter(None, re.split(r"\n(?=\S)", self.sections.get("Parameters", ""))):
+            head, _, below = block.partition("\n")
+            names, _, kind = head.partition(" : ")
+            entry = Entry(re.sub(r",?\s*default[=:].*$", "", kind.strip()), plain(below))
+            found |= {name.strip().lstrip("*"): entry for name in names.split(",")}
+        return found
+
+
+@cache
+def read_docstring(text: str | None) -> Docstring:
+    """Take a docstring apart."""
+    whole = inspect.cleandoc(text or "")
+    start, *rest = HEADING.split(whole)
+    summary, _, more = start.partition("\n\n")
+    sections = {name.strip(): body.strip("\n") for name, body in zip(rest[::2], rest[1::2], strict=True)}
+    return Docstring(plain(summary), more.strip(), sections)
+
+
+def plain(text: str) -> str:
+    """Text of a docstring on one line and without its markup."""
+    text = re.sub(r":\w+(?::\w+)?:`~?(?:[^`]*\.)?([^`]*)`", r"\1", text)
+    text = re.sub(r"``?([^`]*)``?|\*(\w+)\*", r"\1\2", text)
+    return " ".join(re.sub(r"(?:^|\s)(?:\.\. )?\[\d+\]_?", " ", text).split())

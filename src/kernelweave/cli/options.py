@@ -1,0 +1,54 @@
+"""The options of `fit` and `path`: the settings of a fit and the parameters of all learners, as these declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+from pydantic import BaseModel, Field, create_model
+
+from kernelweave.learners import LEARNERS
+from kernelweave.runs.settings import learner_settings
+from kernelweave.runs.spec import FitSpec, check_spec, read_spec
+
+KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
+OF_LEARNERS = Group("Parameters of learners")
+
+
+def fit_options() -> type[BaseModel]:
+    """A record of all options; what is not given is not set."""
+    options: dict[str, Any] = {}
+    for name, field in FitSpec.model_fields.items():
+        kind, about = field.rebuild_annotation(), field.description
+        if name == "method":
+            kind = Annotated[kind, Parameter(alias="--learner")]
+            about = f"{about} One of {', '.join(LEARNERS)}."
+        if name != "learner_params":
+            options[name] = (kind, Field(default=field.default, description=about))
+    for name, one in learner_settings().items():
+        kind = Annotated[KINDS.get(one.form.kind, str) | None, Parameter(group=OF_LEARNERS)]
+        options[name] = (kind, Field(default=None, description=one.about))
+    return create_model("Options", **options)
+
+
+def with_options(command: Callable[..., object]) -> Callable[..., object]:
+    """A command whose parameter `spec` is filled from options that are made now, for the learners there are now."""
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        command(*args, **kwargs)
+
+    call.__annotations__ = {
+        **command.__annotations__,
+        "spec": Annotated[fit_options() | None, Parameter(name="*")],
+    }
+    return call
+
+
+def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
+    """Settings of a file, overridden by those given on the command line."""
+    given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
+    return check_spec({**({} if file is None else read_spec(file)), **given})

@@ -1,0 +1,83 @@
+"""Views of a run: names for groups of columns, from a table of settings, a TOML file or a GMT file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+
+
+def read_views(views: str | dict[str, list[str]]) -> dict[str, list[str]]:
+    """Views as a table, or from a TOML or GMT file: names to column names, in which ``*`` and ``?`` match any text."""
+    if not isinstance(views, str):
+        return check_views(views, "views")
+    path = Path(views)
+    try:
+        text = path.read_text(encoding="utf8")
+    except FileNotFoundError:
+        raise InputError(f"There is no views file {views}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{views} cannot be read as text: {error}.") from error
+    return parse_views(text, views, gmt=path.suffix.lower() == ".gmt")
+
+
+def parse_views(text: str, name: str, *, gmt: bool) -> dict[str, list[str]]:
+    """Views from the text of a TOML file with a table [views], or of a GMT file (name, description, columns)."""
+    if gmt:
+        rows = [line.rstrip("\r").split("\t") for line in text.split("\n") if line.strip()]
+        short = [k for k, row in enumerate(rows, start=1) if len(row) < 3]
+        if short or not rows:
+            where = f"line {short[0]} of {name}" if short else name
+            raise InputError(
+                f"A GMT file has a name, a description and columns between tabs; {where} has not."
+            )
+        return check_views({row[0]: [c for c in row[2:] if c] for row in rows}, name)
+    try:
+        views = tomllib.loads(text).get("views")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{name} cannot be read as TOML: {error}.") from error
+    if not isinstance(views, dict) or not views:
+        raise InputError(f"{name} must hold a table [views], such as: rna = ['gene_*'].")
+    return check_views(views, name)
+
+
+def check_views(views: dict[str, Any], name: str) -> dict[str, list[str]]:
+    """Raise if a view is not a non-empty list of column names."""
+    for view, columns in views.items():
+        if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or not columns:
+            raise InputError(f"{name}: view {view!r} must be a non-empty list of column names.")
+    return views
+
+
+def names_in(value: str | list[str]) -> list[str]:
+    """Names in a list, or in a text with commas between them."""
+    if isinstance(value, str):
+        return [name for part in value.split(",") if (name := part.strip())]
+    return value
+
+
+def expand_views(
+    views: dict[str, list[str]], columns: list[str], *, partial: bool = False
+) -> dict[str, list[str]]:
+    """Replace patterns by the columns they match; one without a match is an error, or left out with `partial`."""
+    import difflib
+    from fnmatch import fnmatchcase
+
+    out: dict[str, list[str]] = {}
+    known = set(columns)
+    for name, patterns in views.items():
+        chosen: dict[str, None] = {}
+        for pattern in patterns:
+            found = [pattern] if pattern in known else [c for c in columns if fnmatchcase(c, pattern)]
+            if not found and not partial:
+                close = difflib.get_close_matches(pattern, columns, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise InputError(f"View {name!r}: no column matches {pattern!r}.{hint}")
+            chosen |= dict.fromkeys(found)
+        if chosen:
+            out[name] = list(chosen)
+    if not out:
+        raise InputError(f"None of the {len(views)} views names a column of the table.")
+    return out
