@@ -51,4 +51,6 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
 def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
     """Settings of a file, overridden by those given on the command line."""
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
-    return check_spec({**({} if file is None else read_spec(file)), **given})
+    values = {} if file is None else read_spec(file)
+    own = {name: given.pop(name) for name in learner_settings() if name in given}
+    return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})

@@ -1,0 +1,54 @@
+"""The public names, each in one line: type checkers read this file, and `__init__.py` imports by it at first use."""
+
+from typing import Any
+
+from kernelweave import banks as banks
+from kernelweave import datasets as datasets
+from kernelweave import inspection as inspection
+from kernelweave import kernels as kernels
+from kernelweave import learners as learners
+from kernelweave import normalizers as normalizers
+from kernelweave import plots as plots
+from kernelweave import views as views
+from kernelweave._checks import InputError as InputError
+from kernelweave._checks import KernelWarning as KernelWarning
+from kernelweave._checks import NotPSDError as NotPSDError
+from kernelweave.estimators.base import MKLClassifier as MKLClassifier
+from kernelweave.estimators.base import MKLRegressor as MKLRegressor
+from kernelweave.estimators.cv import MKLClassifierCV as MKLClassifierCV
+from kernelweave.estimators.cv import MKLRegressorCV as MKLRegressorCV
+from kernelweave.fitting.source import KernelBank as KernelBank
+from kernelweave.gram.repair import repair_gram as repair_gram
+from kernelweave.machines.ball import solve_meb as solve_meb
+from kernelweave.machines.svm import solve_l2svc as solve_l2svc
+from kernelweave.machines.svm import solve_svc as solve_svc
+from kernelweave.machines.svm import solve_svr as solve_svr
+from kernelweave.mkl.criteria.alignment import solve_align as solve_align
+from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
+from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl
+from kernelweave.mkl.criteria.radius import Gaussians as Gaussians
+from kernelweave.mkl.families import KernelFamily as KernelFamily
+from kernelweave.mkl.path import rls2_path as rls2_path
+from kernelweave.mkl.radius import solve_radius as solve_radius
+from kernelweave.mkl.radius import solve_rkl as solve_rkl
+from kernelweave.mkl.rls2 import solve_rls2 as solve_rls2
+from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
+from kernelweave.mkl.weight_sets import CappedSimplex as CappedSimplex
+from kernelweave.mkl.weight_sets import LpBall as LpBall
+from kernelweave.mkl.weight_sets import Simplex as Simplex
+from kernelweave.persistence import load as load
+from kernelweave.persistence import save as save
+from kernelweave.results import AlignFResult as AlignFResult
+from kernelweave.results import AlignResult as AlignResult
+from kernelweave.results import EasyMKLResult as EasyMKLResult
+from kernelweave.results import MEBResult as MEBResult
+from kernelweave.results import MKLResult as MKLResult
+from kernelweave.results import PathResult as PathResult
+from kernelweave.results import RadiusResult as RadiusResult
+from kernelweave.results import RLS2Result as RLS2Result
+from kernelweave.results import Status as Status
+from kernelweave.results import SVMResult as SVMResult
+
+__version__: str
+#: Compiled, and absent where there was no compiler.
+_core: Any
