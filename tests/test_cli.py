@@ -893,8 +893,9 @@ def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
 def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
     from kernelweave.runs import nested
-    from kernelweave.runs.fitting import make_model, prepare
+    from kernelweave.runs.fitting import make_model
     from kernelweave.runs.joining import read_tables
+    from kernelweave.runs.preparing import prepare
     from kernelweave.runs.spec import FitSpec
 
     spec = FitSpec(
@@ -1101,14 +1102,15 @@ def test_help_is_quick_and_has_examples():
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
-    from kernelweave.runs import fitting, nested
+    from kernelweave.runs import nested
     from kernelweave.runs.joining import Joined
+    from kernelweave.runs.preparing import prepare
     from kernelweave.runs.spec import FitSpec
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
     spec = FitSpec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
-    prepared = fitting.prepare(Joined(frame, {}, {}, {}), spec)
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
     rows, fitted, scored = np.arange(24), [], []
     monkeypatch.setattr(
         nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))

@@ -162,8 +162,8 @@ def test_kernels_are_previewed_as_they_will_be(served):
     assert last["thumbnail"] == ""
     # against the definition
     frame = served.studio.catalogue.read("set-wine")
-    from kernelweave.runs.fitting import prepare, split
     from kernelweave.runs.joining import Joined
+    from kernelweave.runs.preparing import prepare, split
 
     checked = FitSpec(**spec)
     prepared = prepare(Joined(frame, {}, {}, {}), checked)

@@ -7,8 +7,9 @@ from sklearn.datasets import load_wine
 pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
-from kernelweave.runs.fitting import fit_model, make_model, prepare, split
+from kernelweave.runs.fitting import fit_model, make_model
 from kernelweave.runs.joining import Joined
+from kernelweave.runs.preparing import prepare, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.writing import score_held
 from kernelweave.studio.methods import scorers

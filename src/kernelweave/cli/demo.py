@@ -10,8 +10,9 @@ import numpy as np
 
 from kernelweave.cli.console import FitProgress, make_console
 from kernelweave.cli.runs import summarize
-from kernelweave.runs.fitting import default_views, predictions, scores
+from kernelweave.runs.fitting import default_views
 from kernelweave.runs.folders import whole_folder, write_text, writing
+from kernelweave.runs.scoring import predictions, scores
 
 VIEWS = ("mean", "error", "worst")
 

@@ -10,24 +10,20 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.fitting import (
-    Prepared,
     calibrate_model,
     class_weight,
-    features_of,
     fit_model,
     make_kernels,
     make_learner,
     make_model,
     make_normalizer,
     parse_alphas,
-    predictions,
-    prepare,
-    scores,
-    split,
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
+from kernelweave.runs.preparing import Prepared, prepare, split
+from kernelweave.runs.scoring import features_of, predictions, scores
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.runs.views import names_in

@@ -1,11 +1,10 @@
-"""From a table and a `FitSpec` to a fitted model and its scores."""
+"""From a `FitSpec` and what was prepared of a table to a fitted model."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -14,11 +13,10 @@ import numpy as np
 from kernelweave import banks, kernels, normalizers
 from kernelweave._checks import InputError, check_known
 from kernelweave.mkl.path import check_alphas
-from kernelweave.runs.joining import Joined
+from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
 from kernelweave.runs.spec import FitSpec
-from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
-from kernelweave.runs.views import expand_views, names_in, read_views
+from kernelweave.runs.views import names_in
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.
@@ -27,222 +25,6 @@ TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 MOST_ALPHAS = 1000
 #: Folds that a score is tried on.
 MOST_FOLDS = 200
-#: Numbers whose squares can be added up.
-LARGEST = 1e140
-#: What a column of held-out rows says about them.
-HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
-
-
-@dataclass
-class Prepared:
-    """A table split into what a fit needs.
-
-    Attributes
-    ----------
-    X : DataFrame
-    y : array
-    task, reason : str
-        What the target is taken for, and why.
-    weights, groups : array or None
-    held : array of bool or None
-        Held-out rows, where a column says so.
-    views : dict of str to list of str
-    n_dropped : int
-        Rows left out because of missing values.
-    keys : Series or None
-        What the key calls the rows.
-    """
-
-    X: Any
-    y: Any
-    task: str
-    reason: str
-    weights: Any
-    groups: Any
-    held: Any
-    views: dict[str, list[str]]
-    n_dropped: int
-    keys: Any = None
-
-
-def prepare(data: Joined, spec: FitSpec) -> Prepared:
-    """Take the target, weights and groups out of a table and detect the task."""
-    table = data.table
-    if not spec.target:
-        raise InputError("Which column is the target? Name the column to predict as `target`.")
-    need_column(table, spec.target, "the target")
-    leave = {spec.target}
-    for name, what in (
-        (spec.weights, "the weights"),
-        (spec.group, "the groups"),
-        (spec.holdout, "the held-out rows"),
-        (spec.key, "the key"),
-    ):
-        if name:
-            need_column(table, name, what)
-            leave.add(name)
-    for name in names_in(spec.drop):
-        need_column(table, name, "`drop`, the columns to leave out")
-        leave.add(name)
-    columns = [c for c in table.columns if c not in leave]
-    if not columns:
-        raise InputError("There is no column left to learn from.")
-    views = _views(data, spec, columns)
-    if views:
-        # columns that no view names are not learnt from, so their missing values do no harm
-        used = {c for view in views.values() for c in view}
-        columns = [c for c in columns if c in used]
-    n_rows = len(table)
-    if spec.missing == "drop":
-        table = table.dropna(subset=needed_columns(spec, columns))
-        if table.empty:
-            raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
-    check_cells(table, [spec.target, *columns])
-    _check_infinite(table, [spec.target], "The target must be finite")
-    task, reason = detect_task(table[spec.target], spec.task)
-    y = check_target(table[spec.target], task)
-    if task == "classification" and len(set(y.tolist())) < 2:
-        raise InputError(
-            f"Column {spec.target!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose "
-            "another target."
-        )
-    _check_cells(table, columns)
-    weights = _read_weights(table[spec.weights]) if spec.weights else None
-    return Prepared(
-        X=table[columns],
-        y=y,
-        task=task,
-        reason=reason,
-        weights=weights,
-        groups=table[spec.group].to_numpy() if spec.group else None,
-        held=table[spec.holdout].astype(str).str.lower().isin(HELD_OUT).to_numpy() if spec.holdout else None,
-        views=views,
-        n_dropped=n_rows - len(table),
-        keys=table[spec.key] if spec.key else None,
-    )
-
-
-def _check_cells(table: Any, columns: list[str]) -> None:
-    """Raise if a row, held out or not, has cells that nothing can be learnt from or predicted with."""
-    missing = table[columns].isna()
-    rows = int(missing.any(axis=1).sum())
-    if rows:
-        worst = missing.sum().nlargest(3)
-        named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
-        raise InputError(
-            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
-            "rows out (`missing` = drop), or drop the columns."
-        )
-    _check_infinite(table, columns, "Features must be finite")
-
-
-def _check_infinite(table: Any, columns: list[str], what: str) -> None:
-    values = table[columns].select_dtypes(include=["floating"])
-    numbers = values.to_numpy(dtype=float, na_value=np.nan)
-    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST)
-    if large.any():
-        j = int(np.argmax(large.any(axis=0)))
-        raise InputError(
-            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond {LARGEST:g}. "
-            "Write it in another unit, or leave it out."
-        )
-    count = np.isinf(numbers).sum(axis=0)
-    if count.any():
-        j = int(np.argmax(count > 0))
-        raise InputError(
-            f"{what}, got {int(count.sum())} infinite values (infinity), the first in column {values.columns[j]!r}. "
-            "Correct these cells, or leave out their rows or columns."
-        )
-
-
-def _read_weights(column: Any) -> Any:
-    """Weights of rows as numbers, checked."""
-    name = f"Column {column.name!r} for the weights"
-    try:
-        weights = column.to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} holds text; weights are numbers.") from None
-    bad = ~np.isfinite(weights)
-    if bad.any():
-        raise InputError(
-            f"{name} must hold finite numbers, got {int(bad.sum())} that are missing or infinite. Fill them in, or "
-            "leave these rows out."
-        )
-    if (weights < 0).any():
-        raise InputError(
-            f"{name} must not be negative, got {int((weights < 0).sum())} of these. A weight of 0 leaves out a row."
-        )
-    if not weights.any():
-        raise InputError(f"{name} holds zeros only. At least one row needs a positive weight.")
-    return weights
-
-
-def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
-    """Columns whose missing values matter: those to learn from, the target, weights and groups."""
-    return [*columns, *(name for name in (spec.target, spec.weights, spec.group) if name)]
-
-
-def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[str]]:
-    if spec.views:
-        partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
-        return expand_views(read_views(spec.views), columns, partial=partial)
-    known = set(columns)
-    views = {name: [c for c in found if c in known] for name, found in data.views.items()}
-    return {name: found for name, found in views.items() if found}
-
-
-def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
-    """Row numbers for training and for the held-out score."""
-    train, test = _split(prepared, spec)
-    counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
-    if not len(counted):
-        raise InputError(
-            f"No row that is learnt from has a positive weight in column {spec.weights!r}. Hold out other rows."
-        )
-    if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
-        raise InputError(
-            f"The {len(counted)} rows to learn from are all of class {prepared.y[counted][0]!r}; at least two classes "
-            "are needed. Hold out other rows."
-        )
-    return train, test
-
-
-def _split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
-    from sklearn.model_selection import GroupShuffleSplit, train_test_split
-
-    rows = np.arange(len(prepared.y))
-    if prepared.held is not None:
-        if prepared.held.all() or not prepared.held.any():
-            which = "all" if prepared.held.all() else "no"
-            raise InputError(
-                f"Column {spec.holdout!r} holds out {which} rows. Held-out rows say one of {', '.join(HELD_OUT[:6])}."
-            )
-        return rows[~prepared.held], rows[prepared.held]
-    if spec.test_size == 0:
-        return rows, rows[:0]
-    if prepared.groups is not None:
-        splitter = GroupShuffleSplit(1, test_size=spec.test_size, random_state=spec.seed)
-        try:
-            train, test = next(splitter.split(rows, groups=prepared.groups))
-        except ValueError as error:
-            raise _cannot_split(error) from error
-        return train, test
-    try:
-        train, test = train_test_split(
-            rows,
-            test_size=spec.test_size,
-            random_state=spec.seed,
-            stratify=prepared.y if prepared.task == "classification" else None,
-        )
-    except ValueError as error:
-        raise _cannot_split(error) from error
-    return np.sort(train), np.sort(test)
-
-
-def _cannot_split(error: ValueError) -> InputError:
-    return InputError(
-        f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
-    )
 
 
 def parse_kernels(text: str) -> list[Any]:
@@ -563,72 +345,3 @@ def fit_model(model: Any, prepared: Prepared, rows: Any, progress: Any) -> Any:
         if normalizers.resolve(model.normalize).transductive is not None:
             # nor is the table of further rows, which a model file could not hold: the fit has taken what it needs
             model.set_params(normalize=model.normalize.name)
-
-
-def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
-    """Scores on rows with a known target."""
-    from sklearn import metrics
-
-    predicted = model.predict(X)
-    if task == "regression":
-        return {
-            "R^2": float(metrics.r2_score(y, predicted)) if len(y) > 1 else float("nan"),
-            "RMSE": float(metrics.root_mean_squared_error(y, predicted)),
-            "MAE": float(metrics.mean_absolute_error(y, predicted)),
-        }
-    out = {
-        "accuracy": float(metrics.accuracy_score(y, predicted)),
-        "balanced accuracy": float(metrics.balanced_accuracy_score(y, predicted)),
-        "F1 (macro)": float(metrics.f1_score(y, predicted, average="macro", zero_division=0)),
-    }
-    if len(model.classes_) == 2 and len(set(y)) == 2:
-        out["ROC AUC"] = float(metrics.roc_auc_score(y, model.decision_function(X)))
-    if hasattr(model, "predict_proba"):
-        share = model.predict_proba(X)
-        out["log loss"] = float(metrics.log_loss(y, share, labels=model.classes_))
-        right = np.asarray(y)[:, None] == model.classes_
-        out["Brier score"] = float(np.square(share - right).sum(axis=1).mean()) / (
-            2 if len(model.classes_) == 2 else 1
-        )
-    return out
-
-
-def predictions(model: Any, X: Any, task: str, *, std: bool = False, keys: Any = None) -> Any:
-    """A table of predictions, decision values and standard deviations; `keys`, a series, names the rows."""
-    import pandas as pd
-
-    table = pd.DataFrame({"row": X.index})
-    if keys is not None:
-        taken = keys.name in ("row", "prediction", "std", "decision", "truth")
-        taken = taken or str(keys.name).startswith("decision ")
-        table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
-    if task == "regression":
-        if std:
-            mean, deviation = model.predict(X, return_std=True)
-            table["prediction"], table["std"] = mean, deviation
-        else:
-            table["prediction"] = model.predict(X)
-        return table
-    table["prediction"] = model.predict(X)
-    values = model.decision_function(X)
-    if values.ndim == 1:
-        table["decision"] = values
-    else:
-        for name, column in zip(model.classes_, values.T, strict=True):
-            table[f"decision {name}"] = column
-    if hasattr(model, "predict_proba"):
-        for name, column in zip(model.classes_, model.predict_proba(X).T, strict=True):
-            table[f"probability {name}"] = column
-    return table
-
-
-def features_of(model: Any, table: Any) -> Any:
-    """The columns that a model was fitted on, in their order."""
-    names = [str(n) for n in getattr(model, "feature_names_in_", [])]
-    if not names:
-        raise InputError("This model was not fitted on a table with column names; predict with it in Python.")
-    missing = [n for n in names if n not in table.columns]
-    if missing:
-        need_column(table, missing[0], f"the model, which lacks {len(missing)} of its {len(names)} columns")
-    check_cells(table, names)
-    return table[names]

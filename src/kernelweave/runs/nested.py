@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import Prepared, fit_model, make_cv, make_model, scores
+from kernelweave.runs.fitting import fit_model, make_cv, make_model
+from kernelweave.runs.preparing import Prepared
+from kernelweave.runs.scoring import scores
 from kernelweave.runs.spec import FitSpec
 
 

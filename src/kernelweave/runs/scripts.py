@@ -9,20 +9,18 @@ from kernelweave.kernels import Kernel
 from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
     BANKS,
-    HELD_OUT,
-    Prepared,
     class_weight,
     default_views,
     describe_calibration_cv,
     describe_cv,
     kernels_by_view,
     make_learner,
-    needed_columns,
     parse_alphas,
     parse_kernels,
     strengths_of,
 )
 from kernelweave.runs.joining import Joined
+from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
 from kernelweave.runs.spec import FitSpec
 
 #: What a script does, in its first line.

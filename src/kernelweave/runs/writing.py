@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelweave.runs.fitting import Prepared, predictions, scores, stopped_at
+from kernelweave.runs.fitting import stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
+from kernelweave.runs.preparing import Prepared
+from kernelweave.runs.scoring import predictions, scores
 from kernelweave.runs.scripts import script
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe

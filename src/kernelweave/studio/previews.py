@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from kernelweave import banks
 from kernelweave._errors import InputError
 from kernelweave.fitting.source import MAX_RANK_SHARE, memory_budget
-from kernelweave.runs.fitting import Prepared, make_kernels, split
+from kernelweave.runs.fitting import make_kernels
+from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelweave import learners
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
-from kernelweave.runs.fitting import Prepared
+from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import (
     Certificate,

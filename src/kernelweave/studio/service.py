@@ -14,20 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import (
-    Prepared,
-    check_scoring,
-    describe_cv,
-    features_of,
-    make_cv,
-    make_model,
-    predictions,
-    prepare,
-    scores,
-    split,
-)
+from kernelweave.runs.fitting import check_scoring, describe_cv, make_cv, make_model
 from kernelweave.runs.folders import csv_text, write_text
 from kernelweave.runs.joining import Joined, join_new, read_layout
+from kernelweave.runs.preparing import Prepared, prepare, split
+from kernelweave.runs.scoring import features_of, predictions, scores
 from kernelweave.runs.settings import effective
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, read_table

@@ -79,9 +79,10 @@ class _Run:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave.runs.fitting import calibrate_model, fit_model, make_model, prepare, split
+        from kernelweave.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave.runs.joining import read_tables
         from kernelweave.runs.nested import nested_scores, say_nested
+        from kernelweave.runs.preparing import prepare, split
         from kernelweave.runs.spec import FitSpec
         from kernelweave.runs.tables import describe
         from kernelweave.runs.writing import score_held, write_report, write_run

@@ -1,0 +1,231 @@
+"""A table split into what a fit needs: features, target, weights, groups, views, and which rows are held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelweave._errors import InputError
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
+from kernelweave.runs.views import expand_views, names_in, read_views
+
+#: Numbers whose squares can be added up.
+LARGEST = 1e140
+#: What a column of held-out rows says about them.
+HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
+
+
+@dataclass
+class Prepared:
+    """A table split into what a fit needs.
+
+    Attributes
+    ----------
+    X : DataFrame
+    y : array
+    task, reason : str
+        What the target is taken for, and why.
+    weights, groups : array or None
+    held : array of bool or None
+        Held-out rows, where a column says so.
+    views : dict of str to list of str
+    n_dropped : int
+        Rows left out because of missing values.
+    keys : Series or None
+        What the key calls the rows.
+    """
+
+    X: Any
+    y: Any
+    task: str
+    reason: str
+    weights: Any
+    groups: Any
+    held: Any
+    views: dict[str, list[str]]
+    n_dropped: int
+    keys: Any = None
+
+
+def prepare(data: Joined, spec: FitSpec) -> Prepared:
+    """Take the target, weights and groups out of a table and detect the task."""
+    table = data.table
+    if not spec.target:
+        raise InputError("Which column is the target? Name the column to predict as `target`.")
+    need_column(table, spec.target, "the target")
+    leave = {spec.target}
+    for name, what in (
+        (spec.weights, "the weights"),
+        (spec.group, "the groups"),
+        (spec.holdout, "the held-out rows"),
+        (spec.key, "the key"),
+    ):
+        if name:
+            need_column(table, name, what)
+            leave.add(name)
+    for name in names_in(spec.drop):
+        need_column(table, name, "`drop`, the columns to leave out")
+        leave.add(name)
+    columns = [c for c in table.columns if c not in leave]
+    if not columns:
+        raise InputError("There is no column left to learn from.")
+    views = _views(data, spec, columns)
+    if views:
+        # columns that no view names are not learnt from, so their missing values do no harm
+        used = {c for view in views.values() for c in view}
+        columns = [c for c in columns if c in used]
+    n_rows = len(table)
+    if spec.missing == "drop":
+        table = table.dropna(subset=needed_columns(spec, columns))
+        if table.empty:
+            raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
+    check_cells(table, [spec.target, *columns])
+    _check_infinite(table, [spec.target], "The target must be finite")
+    task, reason = detect_task(table[spec.target], spec.task)
+    y = check_target(table[spec.target], task)
+    if task == "classification" and len(set(y.tolist())) < 2:
+        raise InputError(
+            f"Column {spec.target!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose "
+            "another target."
+        )
+    _check_cells(table, columns)
+    weights = _read_weights(table[spec.weights]) if spec.weights else None
+    return Prepared(
+        X=table[columns],
+        y=y,
+        task=task,
+        reason=reason,
+        weights=weights,
+        groups=table[spec.group].to_numpy() if spec.group else None,
+        held=table[spec.holdout].astype(str).str.lower().isin(HELD_OUT).to_numpy() if spec.holdout else None,
+        views=views,
+        n_dropped=n_rows - len(table),
+        keys=table[spec.key] if spec.key else None,
+    )
+
+
+def _check_cells(table: Any, columns: list[str]) -> None:
+    """Raise if a row, held out or not, has cells that nothing can be learnt from or predicted with."""
+    missing = table[columns].isna()
+    rows = int(missing.any(axis=1).sum())
+    if rows:
+        worst = missing.sum().nlargest(3)
+        named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
+        raise InputError(
+            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
+            "rows out (`missing` = drop), or drop the columns."
+        )
+    _check_infinite(table, columns, "Features must be finite")
+
+
+def _check_infinite(table: Any, columns: list[str], what: str) -> None:
+    values = table[columns].select_dtypes(include=["floating"])
+    numbers = values.to_numpy(dtype=float, na_value=np.nan)
+    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST)
+    if large.any():
+        j = int(np.argmax(large.any(axis=0)))
+        raise InputError(
+            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond {LARGEST:g}. "
+            "Write it in another unit, or leave it out."
+        )
+    count = np.isinf(numbers).sum(axis=0)
+    if count.any():
+        j = int(np.argmax(count > 0))
+        raise InputError(
+            f"{what}, got {int(count.sum())} infinite values (infinity), the first in column {values.columns[j]!r}. "
+            "Correct these cells, or leave out their rows or columns."
+        )
+
+
+def _read_weights(column: Any) -> Any:
+    """Weights of rows as numbers, checked."""
+    name = f"Column {column.name!r} for the weights"
+    try:
+        weights = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} holds text; weights are numbers.") from None
+    bad = ~np.isfinite(weights)
+    if bad.any():
+        raise InputError(
+            f"{name} must hold finite numbers, got {int(bad.sum())} that are missing or infinite. Fill them in, or "
+            "leave these rows out."
+        )
+    if (weights < 0).any():
+        raise InputError(
+            f"{name} must not be negative, got {int((weights < 0).sum())} of these. A weight of 0 leaves out a row."
+        )
+    if not weights.any():
+        raise InputError(f"{name} holds zeros only. At least one row needs a positive weight.")
+    return weights
+
+
+def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
+    """Columns whose missing values matter: those to learn from, the target, weights and groups."""
+    return [*columns, *(name for name in (spec.target, spec.weights, spec.group) if name)]
+
+
+def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[str]]:
+    if spec.views:
+        partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
+        return expand_views(read_views(spec.views), columns, partial=partial)
+    known = set(columns)
+    views = {name: [c for c in found if c in known] for name, found in data.views.items()}
+    return {name: found for name, found in views.items() if found}
+
+
+def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
+    """Row numbers for training and for the held-out score."""
+    train, test = _split(prepared, spec)
+    counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
+    if not len(counted):
+        raise InputError(
+            f"No row that is learnt from has a positive weight in column {spec.weights!r}. Hold out other rows."
+        )
+    if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
+        raise InputError(
+            f"The {len(counted)} rows to learn from are all of class {prepared.y[counted][0]!r}; at least two classes "
+            "are needed. Hold out other rows."
+        )
+    return train, test
+
+
+def _split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
+    from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+    rows = np.arange(len(prepared.y))
+    if prepared.held is not None:
+        if prepared.held.all() or not prepared.held.any():
+            which = "all" if prepared.held.all() else "no"
+            raise InputError(
+                f"Column {spec.holdout!r} holds out {which} rows. Held-out rows say one of {', '.join(HELD_OUT[:6])}."
+            )
+        return rows[~prepared.held], rows[prepared.held]
+    if spec.test_size == 0:
+        return rows, rows[:0]
+    if prepared.groups is not None:
+        splitter = GroupShuffleSplit(1, test_size=spec.test_size, random_state=spec.seed)
+        try:
+            train, test = next(splitter.split(rows, groups=prepared.groups))
+        except ValueError as error:
+            raise _cannot_split(error) from error
+        return train, test
+    try:
+        train, test = train_test_split(
+            rows,
+            test_size=spec.test_size,
+            random_state=spec.seed,
+            stratify=prepared.y if prepared.task == "classification" else None,
+        )
+    except ValueError as error:
+        raise _cannot_split(error) from error
+    return np.sort(train), np.sort(test)
+
+
+def _cannot_split(error: ValueError) -> InputError:
+    return InputError(
+        f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
+    )
