@@ -65,7 +65,7 @@ SETTINGS = {
         learners.ChapelleRadius(variant="eq10", max_iter=5, tol=1e-8),
     ],
     "do": [learners.DoRadius(tol=1e-8)],
-    "gaussian": [learners.GaussianWidths(max_iter=5, tol=1e-8)],
+    "gaussian": [learners.ARDGaussian(max_iter=5, tol=1e-8)],
     "mlmkl": [
         learners.MLMKL(max_iter=5),
         learners.MLMKL(n_layers=3, max_iter=5, loss="squared", weight_set="simplex"),

@@ -48,7 +48,7 @@ PARTS = (
 #: Settings of those that the parts need otherwise: descents as above; predictions are as exact as the root of the gap.
 CHECKED_AS = {
     "2lmkl": learners.TwoLayerMKL(max_iter=5),
-    "gaussian": learners.GaussianWidths(max_iter=5, tol=1e-8),
+    "gaussian": learners.ARDGaussian(max_iter=5, tol=1e-8),
     "kl-c": learners.ChapelleRadius(max_iter=5, tol=1e-8),
     "do": learners.DoRadius(tol=1e-8),
 }
@@ -464,3 +464,11 @@ def test_losses_of_single_kernels_weigh_rows(rng):
         return learners.BestKernel()._losses_of_kernels(problem)
 
     np.testing.assert_allclose(losses(np.arange(30), times.astype(float)), losses(rows, None), rtol=1e-9)
+
+
+def test_the_former_name_of_the_ard_gaussian():
+    with pytest.warns(FutureWarning, match="`GaussianWidths` is now `ARDGaussian`"):
+        former = learners.GaussianWidths
+    assert former is learners.ARDGaussian
+    assert type(learners.resolve("gaussian")) is former
+    assert not hasattr(learners, "GaussianWidth")

@@ -378,6 +378,7 @@ def test_kernels_and_layers_of_version_0_1_load(name):
     """Their classes have other modules now, and some have other names."""
     model = old_model(OLD.with_name(f"model-0.1-{name}.skops"))
     np.testing.assert_allclose(model.decision_function(OLDER_ROWS), OLDER_VALUES[name], rtol=1e-9)
+    assert type(model.learner).__name__ == {"deep": "MLMKL", "widths": "ARDGaussian"}[name]
 
 
 def test_types_are_listed_where_they_are_defined():

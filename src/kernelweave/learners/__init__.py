@@ -6,12 +6,15 @@ write its class and add a row to `LEARNERS`.
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from kernelweave._checks import InputError, check_known
 from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
 from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
 from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
-from kernelweave.learners.radius import RKL, ChapelleRadius, DoRadius, GaussianWidths
+from kernelweave.learners.radius import RKL, ARDGaussian, ChapelleRadius, DoRadius
 from kernelweave.learners.rls2 import RLS2
 
 __all__ = [
@@ -21,6 +24,7 @@ __all__ = [
     "RKL",
     "RLS2",
     "SILP",
+    "ARDGaussian",
     "Align",
     "AlignF",
     "BestKernel",
@@ -28,7 +32,6 @@ __all__ = [
     "DeepUniform",
     "DoRadius",
     "EasyMKL",
-    "GaussianWidths",
     "Learner",
     "LpMKL",
     "SimpleMKL",
@@ -53,12 +56,24 @@ LEARNERS: dict[str, type[Learner]] = {
     "rkl": RKL,
     "kl-c": ChapelleRadius,
     "do": DoRadius,
-    "gaussian": GaussianWidths,
+    "gaussian": ARDGaussian,
     "mlmkl": MLMKL,
     "2lmkl": TwoLayerMKL,
     "dmkl": DMKL,
     "deep-uniform": DeepUniform,
 }
+
+
+def __getattr__(name: str) -> Any:
+    """The former name of a learner."""
+    if name == "GaussianWidths":
+        warnings.warn(
+            "`GaussianWidths` is now `ARDGaussian`; the old name goes with the next version.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return ARDGaussian
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def resolve(learner: str | Learner) -> Learner:

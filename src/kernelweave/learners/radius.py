@@ -213,8 +213,10 @@ class GaussianResult(DeepResult):
     radius2: float = float("nan")
 
 
-class GaussianWidths(_RadiusLearner):
-    """One Gaussian kernel whose widths are learnt, a relevance for every kernel instead of a weight.
+class ARDGaussian(_RadiusLearner):
+    """ARD Gaussian: one Gaussian kernel whose widths are learnt, a relevance for every kernel instead of a weight.
+
+    ARD stands for automatic relevance determination: kernels that do not matter get the relevance 0.
 
     The kernel is, with t >= 0 and s_m from the estimator's normaliser,
 
@@ -248,9 +250,9 @@ class GaussianWidths(_RadiusLearner):
 
     Examples
     --------
-    >>> from kernelweave.learners import GaussianWidths
-    >>> GaussianWidths(C=10.0, kind="margin")
-    GaussianWidths(C=10.0, kind='margin')
+    >>> from kernelweave.learners import ARDGaussian
+    >>> ARDGaussian(C=10.0, kind="margin")
+    ARDGaussian(C=10.0, kind='margin')
     """
 
     certificate = LOCAL
