@@ -132,6 +132,35 @@ def test_long_names_are_cut(regression):
     assert labels(display.ax_) == ["x" * 43 + "…"]
 
 
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (
+            lambda: plots.KernelWeightsDisplay(["a"], [1.0, 2.0]),
+            "`values` must have as many entries as `names`, 1",
+        ),
+        (lambda: plots.KernelWeightsDisplay("ab", [1.0, 2.0]), "`names` must be a list of texts"),
+        (
+            lambda: plots.KernelWeightsDisplay(["a"], [[1.0, 2.0]]),
+            "`outputs` must have one name for each column",
+        ),
+        (
+            lambda: plots.CVCurveDisplay([2, 1], [0, 0], [0, 0], 2),
+            "`chosen` must be a position from 0 to 1, got 2",
+        ),
+        (lambda: plots.LayerWeightsDisplay([["a"], ["b"]], [[1.0]]), "`weights` must have as many entries"),
+        (
+            lambda: plots.KernelMatricesDisplay([np.eye(2)], [np.eye(2)], [1, 2, 3]),
+            "`before` must hold a matrix",
+        ),
+        (lambda: plots.SelectionCriteriaDisplay([1.0], {"df": [1.0]}), "`criteria` must hold some of gcv"),
+    ],
+)
+def test_numbers_that_do_not_belong_together_are_refused(draw, message):
+    with pytest.raises(kw.InputError, match=message):
+        draw()
+
+
 # ---- criteria --------------------------------------------------------------------------------------
 
 

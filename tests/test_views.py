@@ -152,7 +152,7 @@ def test_table_pickles_and_is_frozen(table):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"values": [1.0, 2.0]}, r"shape \(n_rows, n_columns\), got \(2,\)"),
+        ({"values": [1.0, 2.0]}, r"2D array, got shape \(2,\)\. Reshape it to \(n_rows, n_columns\)"),
         (
             {"values": [[1.0, 2.0]], "names": ("a",)},
             r"`names` must have one entry per column \(n_columns=2\), got 1",
@@ -162,7 +162,7 @@ def test_table_pickles_and_is_frozen(table):
             r"`levels` must have one entry per column \(2\), got 3",
         ),
         ({"values": [[1.0, 2.0]], "names": ("a", "a")}, "unique, got 'a' more than once"),
-        ({"values": [[1.0, 2.0]], "levels": (0, -1)}, "must be >= 0, got -1"),
+        ({"values": [[1.0, 2.0]], "levels": (0, -1)}, r"`levels` must be .* >= 0 .*, got \(0, -1\)"),
     ],
 )
 def test_table_errors(kwargs, message):

@@ -25,17 +25,19 @@ from wrong_arguments import calls, chosen, outcome
 #: What kernels and rows are is said by the checks of stacks, tables and folds, which look at several arguments at once.
 NO_RULE = {
     "gram", "K", "X", "weight_set", "warm_start", "kernels", "learner", "normalize", "max_memory", "class_weight", "cv",
-    "report", "settings",
+    "report", "settings", "columns",
 }  # fmt: skip
 
 FUNCTIONS = [getattr(kw, name) for name in kw.__all__ if name.startswith("solve_")] + [
-    kw.rls2_path, kw.repair_gram, kw.datasets.load, kw.datasets.names, kw.datasets.is_here, kw.banks.get,
+    kw.rls2_path, kw.repair_gram, kw.load, kw.save, kw.views.as_table,
+    kw.views.freeze_columns, kw.datasets.load, kw.datasets.names, kw.datasets.is_here, kw.banks.get,
     *[getattr(inspection, name) for name in inspection.__all__ if name.islower() and name != "view_of"],
 ]  # fmt: skip
 CLASSES = [
     *learners.LEARNERS.values(), kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV,
     kw.kernels.RBF, kw.kernels.Laplacian, kw.kernels.Polynomial, kw.kernels.Constant,
-    kw.normalizers.WithinClass, kw.LpBall, kw.CappedSimplex,
+    kw.normalizers.WithinClass, kw.LpBall, kw.CappedSimplex, kw.views.Table,
+    *[getattr(kw.plots, name) for name in kw.plots.__all__],
 ]  # fmt: skip
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import copy
 import datetime
 import re
 import signal
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -259,12 +261,83 @@ def _estimators() -> list[Call]:
     ]
 
 
+def _constructors() -> list[Call]:
+    def draw(display: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda **values: display(**values).plot()
+
+    bars = {"names": ["a", "b"], "values": np.array([0.7, 0.3]), "outputs": ("",)}
+    layers = {"names": [["a", "b"], ["c"]], "weights": [np.array([0.7, 0.3]), np.ones(1)], "outputs": ("",)}
+    line = np.array([4.0, 2.0, 1.0])
+    path = {
+        "alphas": line,
+        "df": line,
+        "values": np.ones((3, 2)),
+        "names": ["a", "b"],
+        "chosen": 1,
+        "ylabel": "w",
+    }
+    descent = {
+        "criterion": line,
+        "names": [["a", "b"], ["c"]],
+        "weights": [np.ones((3, 2)), np.ones((3, 1))],
+        "validation": line,
+        "validation_error": line,
+        "kept": 1,
+        "error_label": "error",
+    }
+    spectra = {
+        "before": [line, line],
+        "after": [line, line],
+        "rank_before": np.ones(2),
+        "rank_after": np.ones(2),
+    }
+    return [
+        Call("KernelWeightsDisplay()", draw(plots.KernelWeightsDisplay), bars),
+        Call("KernelContributionsDisplay()", draw(plots.KernelContributionsDisplay), bars),
+        Call("LayerWeightsDisplay()", draw(plots.LayerWeightsDisplay), layers),
+        Call("RegularizationPathDisplay()", draw(plots.RegularizationPathDisplay), path),
+        Call(
+            "CVCurveDisplay()",
+            draw(plots.CVCurveDisplay),
+            {"alphas": line, "mean": line, "error": line, "chosen": 1, "ylabel": "score"},
+        ),
+        Call(
+            "SelectionCriteriaDisplay()",
+            draw(plots.SelectionCriteriaDisplay),
+            {"alphas": line, "criteria": {"gcv": line, "cp": line}, "chosen": None},
+        ),
+        Call("DescentDisplay()", draw(plots.DescentDisplay), descent),
+        Call(
+            "KernelMatricesDisplay()",
+            draw(plots.KernelMatricesDisplay),
+            {"before": [K, K], "after": [K, K], "target": LABELS, "classes": True},
+        ),
+        Call("LayerSpectraDisplay()", draw(plots.LayerSpectraDisplay), spectra),
+    ]
+
+
+def _files() -> list[Call]:
+    model = kw.MKLRegressor(KERNELS, learners.RLS2(1.0)).fit(X, TARGETS)
+
+    def save(**values: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            return kw.save(**values)
+
+    def load(path: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            kw.save(model, "model")
+            return kw.load(path)
+
+    return [Call("save", save, {"model": model, "path": "model"}), Call("load", load, {"path": "model"})]
+
+
 def _pictures() -> list[Call]:
     model = kw.MKLClassifier(KERNELS, learners.RLS2(1.0)).fit(X, LABELS)
     path = kw.MKLClassifierCV(KERNELS, alphas=[1.0, 0.1], cv=2).fit(X, LABELS)
     deep = kw.MKLClassifier(KERNELS, learners.MLMKL(tol=0.5), normalize="cosine").fit(X, LABELS)
     layer = {"estimator": deep, "output": None, "weights": "learnt", "max_rows": 10, "seed": 0}
     return [
+        *_constructors(),
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
         Call("view_weights", inspection.view_weights, {"estimator": model}),
         Call("contribution_sizes", inspection.contribution_sizes, {"estimator": model, "X": X}),
@@ -336,6 +409,7 @@ def calls() -> list[Call]:
         *_estimators(),
         *_pictures(),
         *_data(),
+        *_files(),
     ]
 
 
@@ -447,6 +521,7 @@ ALIASES = {
     "estimator": r"estimator|fit|fitted",
     "columns": r"[Cc]olumns?",
     "terms": r"terms?|kernels?",
+    "path": r"path|file|folder",
     "kind": r"kind|pairwise statistic",
     "cv": r"cv|fold|splits?",
     "description": r"description|kernel",
@@ -491,7 +566,7 @@ def outcome(call: Call, parameter: str, wrong: Any) -> tuple[str, str]:
             warnings.simplefilter("ignore", FutureWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             call.function(**{**values, parameter: wrong})
-    except (InputError, NotFittedError) as error:
+    except (InputError, NotFittedError, FileNotFoundError) as error:
         return ("refused" if names_it(str(error), parameter) else "not named"), str(error)
     except _Slow:
         return "hangs", ""

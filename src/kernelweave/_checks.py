@@ -138,9 +138,11 @@ class Floats(Rule):
 
 @dataclass(frozen=True)
 class Reals(Rule):
-    """An array of real numbers, which may be empty and hold NaN and infinity."""
+    """An array of real numbers, which may be empty and hold NaN and infinity; `largest` bounds the finite ones."""
 
     ndim: tuple[int, ...] = (1,)
+    largest: float = np.inf
+    remedy: str = ""
 
     def read(self, value: Any) -> NDArray[np.float64]:
         if value is None:
@@ -148,6 +150,8 @@ class Reals(Rule):
         array = _floats(value)
         if array.ndim not in self.ndim:
             raise Unfit("", f"shape {array.shape}")
+        if self.largest < np.inf and (np.abs(array[np.isfinite(array)]) > self.largest).any():
+            raise Unfit(f"Numbers above {self.largest:g} are not meant.", "larger numbers")
         return array
 
     def words(self) -> str:

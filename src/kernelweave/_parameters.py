@@ -291,15 +291,16 @@ class Each(Rule):
     """A list whose entries all keep to a rule."""
 
     rule: Rule
+    empty: bool = False
 
     def read(self, value: Any) -> list[Any]:
         entries = None if isinstance(value, Set) else listed(value)
-        if not entries:
+        if entries is None or not (entries or self.empty):
             raise Unfit
         return [self.rule.read(entry) for entry in entries]
 
     def words(self) -> str:
-        return f"a non-empty list, each entry {self.rule.words()}"
+        return f"a {'' if self.empty else 'non-empty '}list, each entry {self.rule.words()}"
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,12 @@ import os
 import uuid
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
+
+from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, Text, checked
 
 __all__ = ["load", "save"]
 
@@ -126,7 +129,14 @@ TRUSTED = (
 )
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> Path:
+#: A file.
+FilePath = Annotated[str | os.PathLike[str], Text(path=True)]
+
+
+@checked
+def save(
+    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator or a pipeline")], path: FilePath
+) -> Path:
     """Write a fitted estimator, or a scikit-learn pipeline around one, to a file.
 
     Parameters
@@ -161,6 +171,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     """
     skops = _skops()
     target = Path(path)
+    if not target.name or target.is_dir():
+        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
     # not by tempfile, whose files nobody else may read
     name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
     try:
@@ -206,7 +218,8 @@ def _seal(path: Path) -> None:
         file.write(SEAL + digest.encode())
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+@checked
+def load(path: FilePath) -> Any:
     """Read a model written by `save`; nothing in the file is executed.
 
     Parameters

@@ -14,13 +14,13 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats, as_names
-from kernelweave._parameters import Whole, check_value, listed, shown
+from kernelweave._checks import InputError, Reals, as_names
+from kernelweave._parameters import Each, Text, Whole, check_fields, listed
 
 __all__ = ["ColumnMask", "ColumnSlice", "Table", "TableEncoder", "as_table", "as_tables", "freeze_columns"]
 
@@ -132,24 +132,15 @@ class Table:
            [0. , 0. , 2.5]])
     """
 
-    values: NDArray[np.float64]
-    names: tuple[str, ...] | None = None
-    levels: tuple[int, ...] = None  # type: ignore[assignment]
+    values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
+    names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
+    levels: Annotated[tuple[int, ...], Each(Whole(0), empty=True) | None] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        values = as_floats(self.values, "values")
-        if values.ndim != 2:
-            raise InputError(
-                f"A table must have shape (n_rows, n_columns), got {values.shape}. Reshape your data."
-            )
-        n_columns = values.shape[1]
+        check_fields(self)
+        n_columns = self.values.shape[1]
         names = None if self.names is None else as_names(self.names, n_columns, "column")
-        levels = (0,) * n_columns if self.levels is None else self.levels
-        if not isinstance(levels, Sequence) or isinstance(levels, str | bytes):
-            raise InputError(
-                f"`levels` must be a list of whole numbers, one per column, got {shown(levels)}."
-            )
-        levels = tuple(check_value(Whole(), "levels", level) for level in levels)
+        levels = (0,) * n_columns if self.levels is None else tuple(self.levels)
         for label, entries in (("names", names), ("levels", levels)):
             if entries is not None and len(entries) != n_columns:
                 raise InputError(
@@ -161,9 +152,6 @@ class Table:
             raise InputError(
                 f"Column names must be unique, got {_listing(repeated)} more than once. Rename them."
             )
-        if min(levels, default=0) < 0:
-            raise InputError(f"`levels` must be >= 0, got {min(levels)}. Use 0 for a numeric column.")
-        object.__setattr__(self, "values", values)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
 

@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, Reals
-from kernelweave._parameters import Each, Text, Texts, Whole, checked
+from kernelweave._parameters import LARGEST_NUMBER, Each, Rule, Text, Texts, Unfit, Whole, checked
 
 Array = NDArray[np.float64]
 
 
 # ---- rules -----------------------------------------------------------------------------------------
 
+#: Numbers that can be drawn; what is not finite is left out.
+LINE = Reals(largest=LARGEST_NUMBER)
+COLUMNS = Reals((1, 2), LARGEST_NUMBER)
+TABLE = Reals((2,), LARGEST_NUMBER)
 #: A title, or None.
 Title = Annotated[str | None, Text() | None]
 #: How many are shown.
@@ -26,14 +30,14 @@ Names = Annotated[ArrayLike, Texts()]
 #: Classes or outputs.
 Outputs = Annotated[Sequence[str], Texts()]
 #: One number for each of something.
-Line = Annotated[ArrayLike, Reals()]
+Line = Annotated[ArrayLike, LINE]
 #: Numbers for each kernel, and for each output where there are several.
-Columns = Annotated[ArrayLike, Reals((1, 2))]
+Columns = Annotated[ArrayLike, COLUMNS]
 #: Names, lines or columns of every layer, the lowest first.
 LayerNames = Annotated[Sequence[ArrayLike], Each(Texts())]
-LayerLines = Annotated[Sequence[ArrayLike], Each(Reals())]
-LayerColumns = Annotated[Sequence[ArrayLike], Each(Reals((1, 2)))]
-LayerTables = Annotated[Sequence[ArrayLike], Each(Reals((2,)))]
+LayerLines = Annotated[Sequence[ArrayLike], Each(LINE)]
+LayerColumns = Annotated[Sequence[ArrayLike], Each(COLUMNS)]
+LayerTables = Annotated[Sequence[ArrayLike], Each(TABLE)]
 #: A position, or None.
 Place = Annotated[int | None, Whole(0) | None]
 
@@ -52,6 +56,29 @@ def check_place(place: int | None, name: str, count: int) -> None:
     """Raise unless a position is one of so many."""
     if place is not None and place >= count:
         raise InputError(f"`{name}` must be a position from 0 to {count - 1}, got {place}.")
+
+
+class Sortable(Rule):
+    """Classes or numbers, one for each row."""
+
+    def read(self, value: Any) -> NDArray[Any]:
+        """The array; classes that cannot be put in an order are refused."""
+        try:
+            array = np.asarray(value)
+        except ValueError:  # rows of different lengths
+            raise Unfit from None
+        mixed = array.dtype.kind == "O" and len({type(entry) for entry in array.flat}) > 1
+        if array.ndim != 1 or array.dtype.kind not in "biufUSO" or mixed or None in array.tolist():
+            raise Unfit
+        return array
+
+    def words(self) -> str:
+        """What is expected."""
+        return "classes or numbers in a 1D array"
+
+
+#: Classes or numbers by which rows are sorted.
+Target = Annotated[ArrayLike, Sortable()]
 
 
 # ---- displays --------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave import inspection
-from kernelweave._checks import InputError, Reals
+from kernelweave._checks import InputError
 from kernelweave._parameters import Switch, Text, Whole, checked
 from kernelweave.inspection import Model, Output
 from kernelweave.plots.drawing import (
     COLORS,
     GREY,
+    LINE,
     STYLES,
     Array,
     Display,
@@ -23,6 +24,7 @@ from kernelweave.plots.drawing import (
     Line,
     Most,
     Place,
+    Target,
     Title,
     axes,
     check_place,
@@ -70,8 +72,8 @@ class DescentDisplay:
         criterion: Line,
         names: LayerNames,
         weights: LayerTables,
-        validation: Annotated[ArrayLike | None, Reals() | None] = None,
-        validation_error: Annotated[ArrayLike | None, Reals() | None] = None,
+        validation: Annotated[ArrayLike | None, LINE | None] = None,
+        validation_error: Annotated[ArrayLike | None, LINE | None] = None,
         kept: Place = None,
         error_label: Annotated[str, Text()] = "error rate",
     ) -> None:
@@ -259,7 +261,7 @@ class KernelMatricesDisplay(Display):
 
     @checked
     def __init__(
-        self, before: LayerTables, after: LayerTables, target: ArrayLike, classes: Switch = True
+        self, before: LayerTables, after: LayerTables, target: Target, classes: Switch = True
     ) -> None:
         self.before = [np.asarray(K) for K in before]
         self.after = [np.asarray(K) for K in after]

@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import inspection
-from kernelweave._checks import InputError, Reals
+from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave.inspection import Model, Output
 from kernelweave.plots.drawing import (
     CHOSEN,
     COLORS,
     GREY,
+    LINE,
+    TABLE,
     Display,
     Line,
     Most,
@@ -60,7 +62,7 @@ class RegularizationPathDisplay:
         self,
         alphas: Line,
         df: Line,
-        values: Annotated[ArrayLike, Reals((2,))],
+        values: Annotated[ArrayLike, TABLE],
         names: Names,
         chosen: Place,
         ylabel: Annotated[str, Text()],
@@ -294,7 +296,7 @@ class SelectionCriteriaDisplay(Display):
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.criteria = {
-            name: check_value(Reals(), f"criteria[{name!r}]", criteria[name])
+            name: check_value(LINE, f"criteria[{name!r}]", criteria[name])
             for name in CRITERIA
             if name in criteria
         }

@@ -53,6 +53,7 @@ class _Bars(ListDisplay):
 
     def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
         values = self.values.reshape(len(self.values), len(self.outputs))
+        values = np.where(np.isinf(values), np.nan, values)
         shown = min(most, len(values))
         self.figure_, self.ax_ = axes(ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1])))
         height = 0.8 / values.shape[1]
