@@ -14,7 +14,7 @@ from kernelweave.functions import (
     squared_distances,
 )
 from kernelweave.gram import as_gram
-from kernelweave.mkl.criteria.radius import GaussianOfSum, Gaussians
+from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 
 
 def arc_cosine(degree):

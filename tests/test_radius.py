@@ -14,9 +14,8 @@ from kernelweave import (
 )
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
-    GaussianOfSum,
-    Gaussians,
     RadiusMargin,
     WeightedSum,
     on_simplex,

@@ -26,7 +26,7 @@ from kernelweave.machines.svm import solve_svr as solve_svr
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
 from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl
-from kernelweave.mkl.criteria.radius import Gaussians as Gaussians
+from kernelweave.mkl.criteria.gaussians import Gaussians as Gaussians
 from kernelweave.mkl.families import KernelFamily as KernelFamily
 from kernelweave.mkl.path import rls2_path as rls2_path
 from kernelweave.mkl.radius import solve_radius as solve_radius

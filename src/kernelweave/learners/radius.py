@@ -11,7 +11,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
 from kernelweave.learners.margin import MarginLearner, MarginProblem
-from kernelweave.mkl.criteria.radius import GaussianOfSum
+from kernelweave.mkl.criteria.gaussians import GaussianOfSum
 from kernelweave.mkl.deep import DeepResult
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import WarmStart

@@ -20,11 +20,10 @@ from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf,
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
     Callback,
     Family,
-    GaussianOfSum,
-    Gaussians,
     RadiusMargin,
     WeightedSum,
     descend,
