@@ -14,7 +14,8 @@ from kernelweave._loops import HAS_EXTENSION
 from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import gram_from_stack
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
-from kernelweave.machines.least_squares import Bordered, solve_least_squares
+from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.losses import Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
 from kernelweave.mkl.deep import DeepKernel, Descent, Validation, _Search, solve_deep
@@ -78,7 +79,7 @@ def test_derivatives_of_criteria(name, loss, C, rng):
     if loss == "epsilon-insensitive":
         y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=len(X))
     n = len(y)
-    machine = Machine(y, C, loss, 0.1, rng.uniform(0.5, 2.0, n))
+    machine = Machine(y, C, as_loss(loss), rng.uniform(0.5, 2.0, n))
     rows, folds = np.arange(n), [np.arange(k, n, 3) for k in range(3)]
     kind = "logistic" if name == "logistic" else "squared"
     criterion = {
@@ -191,7 +192,7 @@ def test_least_squares_machine(rng):
     costs = 2.0 * rng.uniform(0.0, 2.0, 45)
     costs[4] = 0.0
     for K in (paper_stack(X) @ np.full(4, 0.25), np.outer(X[:, 0], X[:, 0])):
-        found = solve_least_squares(K, y, costs)
+        found = Squared().solve(K, y, costs, tol=1e-8)
         assert found.rel_gap < 1e-12
         assert found.dual_coef[4] == 0.0
         assert abs(found.dual_coef.sum()) < 1e-12 * np.abs(found.dual_coef).sum()

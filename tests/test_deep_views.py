@@ -198,7 +198,7 @@ def test_the_span_of_a_single_free_row_is_finite_and_has_its_derivative():
         rng = np.random.default_rng(trial)
         Z = rng.normal(size=(8, 2))
         y = np.where(rng.random(8) > 0.5, 1.0, -1.0)
-        machine = Machine(y, 0.2, "hinge", 0.0, rng.uniform(0.5, 2, 8))
+        machine = Machine(y, 0.2, sample_weight=rng.uniform(0.5, 2, 8))
         K = Z @ Z.T + 0.3 * np.eye(8)
         if abs(y.sum()) == 8 or len(machine.free(machine.solve(K, tol=1e-12).dual_coef)) != 1:
             continue
@@ -224,7 +224,7 @@ class Trace(Criterion):
 def test_a_step_that_leaves_no_kernel_is_not_taken(step):
     stack = np.stack([k(X) for k in BASE], axis=-1)
     kernel = DeepKernel(as_gram(stack), np.ones(3), MLMKL().layers())
-    machine = Machine(np.where(Y > 0, 1.0, -1.0), 1.0, "hinge", 0.0, None)
+    machine = Machine(np.where(Y > 0, 1.0, -1.0), 1.0)
     found = solve_deep(
         kernel, machine, Trace(), Descent(step, 0.2, max_iter=20), lambda ws: [np.maximum(w, 0) for w in ws]
     )

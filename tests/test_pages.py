@@ -73,7 +73,7 @@ def test_public_names_on_pages_exist(page):
 
 
 def test_names_that_do_not_exist_are_found():
-    for wrong in ("`kw.solve_nothing`", "`kw.learners.RLS3`", "`kw.RLS2Result.no_weights`"):
+    for wrong in ("`kw.solve_nothing`", "`kw.learners.RLS3`", "`kw.results.Solution.no_weights`"):
         [(name, _)] = names_on(wrong)
         with pytest.raises(AttributeError):
             resolve(name)

@@ -13,6 +13,7 @@ from kernelweave import (
     solve_svm_mkl,
 )
 from kernelweave.gram import as_gram, gram_from_stack
+from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
@@ -46,7 +47,7 @@ def problem(rng):
 
 def criterion(stack, y, kind, loss, C, ridge=1e-8):
     gram = as_gram(stack)
-    return RadiusMargin(WeightedSum(gram, np.ones(gram.n_kernels), ridge), Machine(y, C, loss), kind)
+    return RadiusMargin(WeightedSum(gram, np.ones(gram.n_kernels), ridge), Machine(y, C, as_loss(loss)), kind)
 
 
 def differences(f, t, h=1e-5):
@@ -80,7 +81,7 @@ def test_gradients_in_kernel_parameters(rng, kind, loss, each, compact):
         stack = X[:, None, :] * X[None, :, :] if each else (X @ X.T)[:, :, None]
         scale = rng.uniform(0.5, 2.0, stack.shape[2])
         family = GaussianOfSum(as_gram(stack / scale), scale)
-    c = RadiusMargin(family, Machine(y, 1.0, loss), kind)
+    c = RadiusMargin(family, Machine(y, 1.0, as_loss(loss)), kind)
     t = rng.uniform(0.1, 0.5, family.n_parameters)
     numeric = differences(lambda s: c.at(s, 1e-14).value, t)
     np.testing.assert_allclose(c.at(t, 1e-13).gradient, numeric, atol=2e-7 * np.abs(numeric).max())
@@ -135,12 +136,12 @@ def test_gradients_of_families_of_ones_own(rng, name, kind, loss):
     y = np.sign(X[:, 0] * X[:, 1] + 0.1)
     value, slopes = own_families(X)[name]
     t = rng.uniform(0.1, 0.5, 3)
-    given = RadiusMargin(KernelFamily(value, t, slopes), Machine(y, 1.0, loss), kind)
+    given = RadiusMargin(KernelFamily(value, t, slopes), Machine(y, 1.0, as_loss(loss)), kind)
     numeric = differences(lambda s: given.at(s, 1e-14).value, t)
     here = given.at(t, 1e-13).gradient
     # measured over 50 seeds: at most 1.4e-7, of both
     np.testing.assert_allclose(here, numeric, atol=1e-6 * np.abs(numeric).max())
-    found = RadiusMargin(KernelFamily(value, t), Machine(y, 1.0, loss), kind).at(t, 1e-13).gradient
+    found = RadiusMargin(KernelFamily(value, t), Machine(y, 1.0, as_loss(loss)), kind).at(t, 1e-13).gradient
     np.testing.assert_allclose(found, here, atol=1e-6 * np.abs(here).max())
 
 
@@ -245,7 +246,7 @@ def test_a_weight_of_a_row_is_a_repetition(problem, rng):
     t = rng.uniform(0.2, 1.0, stack.shape[2])
     for kind in ("kl-c", "kl-c-eq10", "do"):
         one = criterion(stack, y, kind, "squared-hinge", 3.0, ridge=0.0)
-        one.machine = Machine(y, 3.0, "squared-hinge", 0.0, counts.astype(float))
+        one.machine = Machine(y, 3.0, SquaredHinge(), counts.astype(float))
         two = criterion(many, np.repeat(y, counts), kind, "squared-hinge", 3.0, ridge=0.0)
         a, b = one.at(t, 1e-12), two.at(t, 1e-12)
         assert a.value == pytest.approx(b.value, rel=1e-9)

@@ -6,8 +6,9 @@ import pytest
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
-from kernelweave.mkl.relaxed import RelaxedPath, RelaxedResult, ridge_path
+from kernelweave.mkl.relaxed import ridge_path
 from kernelweave.mkl.rls2 import make_problem
+from kernelweave.results import Path, RelaxedSolution
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_gap_of_the_ridge_holds_for_any_coefficients_and_shrinks_at_the_solution
 def test_relax_equal_to_alpha_is_rls2(data):
     gram, y = data
     plain, relaxed = solve_rls2(gram, y, 0.1, tol=1e-10), solve_rls2(gram, y, 0.1, tol=1e-10, relax=0.1)
-    assert isinstance(relaxed, RelaxedResult)
+    assert isinstance(relaxed, RelaxedSolution)
     np.testing.assert_array_equal(relaxed.weights, plain.weights)
     np.testing.assert_allclose(relaxed.dual_coef, plain.dual_coef, rtol=1e-9, atol=1e-12)
     assert relaxed.ridge_primal == pytest.approx(plain.primal, rel=1e-10)
@@ -75,7 +76,7 @@ def test_path_is_plain_weights_with_a_ridge_at_every_point(data):
     gram, y = data
     alphas, relax = np.geomspace(10.0, 1e-2, 4), np.array([1.0, 1e-2, 1e-4])
     plain, path = rls2_path(gram, y, alphas), rls2_path(gram, y, alphas, relax=relax)
-    assert isinstance(path, RelaxedPath)
+    assert isinstance(path, Path)
     np.testing.assert_array_equal(path.weights, plain.weights)
     assert path.dual_coef.shape == (4, 3, 40)
     for k in range(4):

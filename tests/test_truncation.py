@@ -34,7 +34,7 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
     rough = compress(gram_from_stack(stack, reduce=False), tol=3e-2, max_rank=59)
     assert (rough.residual_trace > 0).all()
     scale = rng.uniform(0.5, 2.0, stack.shape[2])
-    joint = Joint(rough, Machine(y, 1.0, "hinge", 0.1, None), scale, Simplex())
+    joint = Joint(rough, Machine(y, 1.0), scale, Simplex())
     for b in rng.normal(size=(20, 60)):
         exact = scale * np.einsum("i,ijm,j->m", b, stack, b)
         assert (joint.forms(b) >= exact * (1 - 1e-12)).all()

@@ -34,12 +34,12 @@ SECTIONS = [
     (
         "Functions of arrays",
         "For those who hold Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
-        ["solve_rls2", "rls2_path", "RLS2Result", "PathResult", "Status", "KernelBank", "repair_gram"],
+        ["solve_rls2", "rls2_path", "Status", "KernelBank", "repair_gram"],
     ),
     (
         "Machines on one kernel",
         "Support vector machines and the minimum enclosing ball of one Gram matrix, shape (n, n).",
-        ["solve_svc", "solve_svr", "solve_l2svc", "solve_meb", "SVMResult", "MEBResult"],
+        ["solve_svc", "solve_svr", "solve_l2svc", "solve_meb"],
     ),
     (
         "Margin multiple kernel learning",
@@ -53,8 +53,6 @@ SECTIONS = [
             "solve_radius",
             "Gaussians",
             "KernelFamily",
-            "MKLResult",
-            "RadiusResult",
         ],
     ),
     (
@@ -64,10 +62,12 @@ SECTIONS = [
             "solve_align",
             "solve_alignf",
             "solve_easy_mkl",
-            "AlignResult",
-            "AlignFResult",
-            "EasyMKLResult",
         ],
+    ),
+    (
+        "Results",
+        "What these functions return: a frozen solution with its certificate, or a path of them.",
+        ["results"],
     ),
     ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),

@@ -18,6 +18,18 @@ _PLACES = {
         re.MULTILINE,
     )
 }
+#: What the classes of results were called in 0.1; to be dropped after one version.
+_OLD = {
+    "AlignFResult": "AlignmentSolution",
+    "AlignResult": "AlignmentSolution",
+    "EasyMKLResult": "Solution",
+    "MEBResult": "Ball",
+    "MKLResult": "Solution",
+    "PathResult": "Path",
+    "RLS2Result": "Solution",
+    "RadiusResult": "RadiusSolution",
+    "SVMResult": "MachineSolution",
+}
 
 __all__ = sorted(_PLACES)
 
@@ -31,6 +43,15 @@ def __getattr__(name: str) -> Any:
             if module
             else import_module(f"kernelweave.{name}")
         )
+    elif name in _OLD:
+        import warnings
+
+        warnings.warn(
+            f"kernelweave.{name} is now kernelweave.results.{_OLD[name]}; the old name goes with the next version.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module("kernelweave.results"), _OLD[name])
     elif name == "__version__":
         from importlib.metadata import version
 

@@ -9,6 +9,7 @@ from kernelweave import kernels as kernels
 from kernelweave import learners as learners
 from kernelweave import normalizers as normalizers
 from kernelweave import plots as plots
+from kernelweave import results as results
 from kernelweave import views as views
 from kernelweave._checks import InputError as InputError
 from kernelweave._checks import KernelWarning as KernelWarning
@@ -38,16 +39,7 @@ from kernelweave.mkl.weight_sets import LpBall as LpBall
 from kernelweave.mkl.weight_sets import Simplex as Simplex
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save
-from kernelweave.results import AlignFResult as AlignFResult
-from kernelweave.results import AlignResult as AlignResult
-from kernelweave.results import EasyMKLResult as EasyMKLResult
-from kernelweave.results import MEBResult as MEBResult
-from kernelweave.results import MKLResult as MKLResult
-from kernelweave.results import PathResult as PathResult
-from kernelweave.results import RadiusResult as RadiusResult
-from kernelweave.results import RLS2Result as RLS2Result
 from kernelweave.results import Status as Status
-from kernelweave.results import SVMResult as SVMResult
 
 __version__: str
 #: Compiled, and absent where there was no compiler.

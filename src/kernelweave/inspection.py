@@ -196,7 +196,7 @@ class Path:
     upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
         Of the layers above the first, the lowest first; `names` and `weights` are those of the first.
     criteria : dict of str to array of shape (n_alphas,)
-        Selection criteria of RLS2, see `kernelweave.PathResult`; empty for other learners. Summed over outputs that
+        Selection criteria of RLS2, see `kernelweave.Path`; empty for other learners. Summed over outputs that
         were solved together.
     """
 

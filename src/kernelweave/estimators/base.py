@@ -56,10 +56,9 @@ from kernelweave.fitting.task import (
 )
 from kernelweave.kernels import Kernel
 from kernelweave.machines.ridge import DenseSystem
-from kernelweave.mkl.relaxed import RelaxedResult
 from kernelweave.mkl.rls2 import make_problem
 from kernelweave.mkl.selection import compute_criteria
-from kernelweave.results import Status, relative_gap
+from kernelweave.results import RelaxedSolution, Status, relative_gap
 from kernelweave.views import TableEncoder
 
 __all__ = ["MKLClassifier", "MKLRegressor"]
@@ -463,11 +462,11 @@ class _BaseMKL(ReportingMixin, BaseEstimator):
         self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
         if learner.strength == "C":
             self.C_ = 1.0 / self.alpha_
-        relaxed = [r for r in results if isinstance(r, RelaxedResult)]
+        relaxed = [r for r in results if isinstance(r, RelaxedSolution)]
         if relaxed:
             self.relax_ = relaxed[0].relax
-            self.ridge_gap_ = float(sum(r.ridge_gap for r in relaxed))
-            self.ridge_rel_gap_ = relative_gap(sum(r.ridge_primal for r in relaxed), self.ridge_gap_)
+            self.ridge_gap_ = sum(float(r.ridge_gap) for r in relaxed)
+            self.ridge_rel_gap_ = relative_gap(sum(float(r.ridge_primal) for r in relaxed), self.ridge_gap_)
         if getattr(learner, "relax", None) == "auto":
             # what was chosen once is not chosen again on folds of the training rows
             self._training["learner"].set_params(relax=getattr(self, "relax_", None))

@@ -23,7 +23,7 @@ from kernelweave.experiments.base import Cell, Experiment, Result
 from kernelweave.experiments.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMKLOptions, belongs, best, parts
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.learners.margin import MarginLearner, MarginResult
+from kernelweave.learners.margin import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
 
@@ -99,7 +99,7 @@ class Part:
             self.gram.take(np.array([kernel])), self.y, self.block[own], self.diagonal[own], self.y_held
         )
 
-    def decision(self, result: MarginResult) -> Array:
+    def decision(self, result: MarginSolution) -> Array:
         """Decision values on the held-out rows."""
         K = np.tensordot(result.weights, self.block, 1)
         upper = result.uppers[0] if result.uppers else None
@@ -107,7 +107,7 @@ class Part:
             K = upper.cross(K, result.weights @ self.diagonal)
         return K @ result.dual_coef[:, 0] + result.intercept[0]
 
-    def score(self, result: MarginResult) -> tuple[float, float]:
+    def score(self, result: MarginSolution) -> tuple[float, float]:
         """Accuracy in percent and mean hinge loss on the held-out rows."""
         f = self.decision(result)
         right = float(100 * np.mean((f > 0) == (self.y_held > 0)))
@@ -192,7 +192,7 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
     return learners.MLMKL(n_layers, criterion=criterion, step=step, eta=eta, literal=printed, max_iter=most)
 
 
-def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[MarginResult]:
+def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[MarginSolution]:
     """Solutions along ascending C, each the start of the next where every start leads to the same weights."""
     if isinstance(learner, NOT_CONVEX) and len(Cs) > 1:
         # these are not convex: what a weak machine likes may be a trap for a stronger one
@@ -201,7 +201,7 @@ def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[Margi
         part.gram, part.y[:, None], 1.0 / np.array(Cs), n_alphas=len(Cs), scale=np.ones(part.gram.n_kernels),
         sample_weight=None, classification=True, content=_content(part) if learner.validates else None,
     )  # fmt: skip
-    return list(path.results)
+    return list(path.solutions)
 
 
 def _content(part: Part) -> NDArray[np.intp]:
@@ -230,7 +230,7 @@ def run_literal(method: str, split: Split, options: MLMKLOptions) -> Result:
     etas = options.etas if stepped else (1.0,)
     inner, outer = _of(method, split.inner(0)), _of(method, split.outer())
     held, tested = np.full((2, len(etas)), np.nan), np.full(len(etas), np.nan)
-    found: list[MarginResult | None] = [None] * len(etas)
+    found: list[MarginSolution | None] = [None] * len(etas)
     for k, eta in enumerate(etas):
         try:
             one = fit(make_learner(method, "literal", eta, options, len(inner.y)), inner, (LITERAL_C,))[0]
@@ -292,7 +292,7 @@ def _of(method: str, part: Part) -> Part:
     return part.take(1) if method == "sksvm" else part
 
 
-def _told(result: MarginResult | None) -> Result:
+def _told(result: MarginSolution | None) -> Result:
     if result is None:
         return {}
     layers = result.layer_weights

@@ -17,7 +17,7 @@ from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Res
 from kernelweave.experiments.ranks import signed_rank
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.learners.margin import MarginLearner, MarginResult
+from kernelweave.learners.margin import MarginLearner, MarginSolution
 from kernelweave.views import as_table
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def scores(
     Cs: tuple[float, ...],
     unit: bool,
     factor: float = 1.0,
-) -> tuple[Array, list[MarginResult]]:
+) -> tuple[Array, list[MarginSolution]]:
     """Accuracy on test rows for every C, and the solutions; kernels normalised by their training trace."""
     own = gram.restrict(train)
     scale = factor * (1.0 if unit else len(train)) / own.trace()
@@ -165,11 +165,11 @@ def scores(
     )  # fmt: skip
     right = np.empty(len(Cs))
     full = np.zeros(len(y))
-    for k, result in enumerate(path.results):
+    for k, result in enumerate(path.solutions):
         full[train] = result.dual_coef[:, 0]
         f = gram.matvec(result.weights * scale, full)[test] + result.intercept[0]
         right[k] = np.mean((f > 0) == (y[test] > 0))
-    return right, list(path.results)
+    return right, list(path.solutions)
 
 
 def run_method(

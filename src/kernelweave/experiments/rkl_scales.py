@@ -96,10 +96,10 @@ def values(
     )  # fmt: skip
     out = np.empty((len(Cs), len(test)))
     full = np.zeros(len(y))
-    for k, result in enumerate(path.results):
+    for k, result in enumerate(path.solutions):
         full[train] = result.dual_coef[:, 0]
         out[k] = gram.matvec(result.weights * scale, full)[test] + result.intercept[0]
-    return out, list(path.results)
+    return out, list(path.solutions)
 
 
 class Scales(Experiment):

@@ -24,7 +24,7 @@ from kernelweave.experiments.rls2_uci import (
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.relaxed import ridge_path
 from kernelweave.mkl.rls2 import make_problem
-from kernelweave.results import PathResult
+from kernelweave.results import Path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def exact_path(p: Problem, rows: Rows, alphas: Array, tol: float) -> PathResult:
+def exact_path(p: Problem, rows: Rows, alphas: Array, tol: float) -> Path:
     """Certified weights along the path of the training rows."""
     target = p.y[rows] - p.intercept(rows)
     return rls2_path(p.gram.restrict(rows), target, alphas, scale=p.scale, tol=tol)
 
 
-def surface(p: Problem, path: PathResult, train: Rows, test: Rows) -> Array:
+def surface(p: Problem, path: Path, train: Rows, test: Rows) -> Array:
     """Decision values with the weights of every strength and the ridge at every strength, (a, a, n_test)."""
     b = p.intercept(train)
     reduced, _ = make_problem(p.gram.restrict(train), p.y[train] - b, None, p.scale)
@@ -90,7 +90,7 @@ def run_alternating(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOpt
     distance to the exact solution.
     """
 
-    def solve(rows: Rows) -> PathResult:
+    def solve(rows: Rows) -> Path:
         target = p.y[rows] - p.intercept(rows)
         return rls2_path(p.gram.restrict(rows), target, o.alphas, scale=p.scale, solver="alternating")
 

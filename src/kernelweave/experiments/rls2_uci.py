@@ -18,7 +18,7 @@ from kernelweave.experiments.rls2_uci_grid import UCIOptions
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.mkl.path import rls2_path
-from kernelweave.results import PathResult
+from kernelweave.results import Path
 from kernelweave.views import as_table
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def inner_folds(y: Array, n_folds: int, split: int, seed: int, regression: bool)
 # ---- RLS2 -----------------------------------------------------------------------------------------
 
 
-def decision_values(p: Problem, path: PathResult, train: Rows, test: Rows) -> Array:
+def decision_values(p: Problem, path: Path, train: Rows, test: Rows) -> Array:
     """Values on test rows along a path whose solutions live on training rows, shape (n_alphas, n_test)."""
     out = np.empty((len(path), len(test)))
     full = np.zeros(len(p.y))

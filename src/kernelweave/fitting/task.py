@@ -29,11 +29,11 @@ from kernelweave.learners import Learner
 from kernelweave.learners import resolve as resolve_learner
 from kernelweave.learners.folds import deal
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.path import PathResult, make_alphas
+from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.rls2 import make_problem
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.normalizers import resolve as resolve_normalizer
-from kernelweave.results import RLS2Result, Status
+from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -286,14 +286,14 @@ def path_task(
     tol: float | None = None,
     report: Report = _silent,
     label: str = "path",
-) -> list[PathResult]:
+) -> list[Path]:
     """Solve every problem along a path; after an interruption the problems to come go only as far."""
-    paths: list[PathResult] = []
+    paths: list[Path] = []
     more = {"content": content_of(task.source)} if learner.validates else {}
     for k, setup in enumerate(setups):
         reached = min((len(path) for path in paths), default=len(alphas))
 
-        def tell(index: int, result: RLS2Result, k: int = k, reached: int = reached) -> bool:
+        def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # who has asked to stop is not asked again while the other problems catch up
             return bool(report(Step.of(label, k, len(setups), result))) and reached == len(alphas)
 
@@ -314,7 +314,7 @@ def path_task(
     return paths
 
 
-def was_interrupted(paths: Sequence[PathResult]) -> bool:
+def was_interrupted(paths: Sequence[Path]) -> bool:
     """Whether Ctrl-C or a callback ended a path."""
     return any(path.status[-1] is Status.INTERRUPTED for path in paths)
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.mkl.problem import WarmStart
-from kernelweave.results import AlignFResult, EasyMKLResult, MKLResult, Status
+from kernelweave.results import Solution, Status
 
 
-def _machine_at(found: AlignFResult | EasyMKLResult, problem: MarginProblem, warm: WarmStart) -> MKLResult:
+def _machine_at(found: Solution, problem: MarginProblem, warm: WarmStart) -> Solution:
     """The machine at weights that have a certificate of their own; its status tells when they are unfinished."""
     result = problem.at(found.weights, warm)
     # what truncated factors leave out is not seen by the machine either
     if result.status.ok and found.status in (Status.MAX_ITER, Status.STALLED):
-        return replace(result, status=found.status)
+        return result.ended(found.status)
     return result
 
 
@@ -51,7 +50,7 @@ class Align(MarginLearner):
         self.epsilon = epsilon
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         m = problem.machine
         found = solve_align(problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight)
         return problem.at(found.weights, warm)
@@ -84,7 +83,7 @@ class AlignF(Align):
     AlignF(C=10.0)
     """
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         m = problem.machine
         found = solve_alignf(
             problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol
@@ -134,7 +133,7 @@ class EasyMKL(MarginLearner):
         self.lam = lam
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         m = problem.machine
         found = solve_easy_mkl(
             problem.gram, m.y, self.lam, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol

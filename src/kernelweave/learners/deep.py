@@ -26,12 +26,13 @@ from kernelweave._parameters import (
 from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.margin import CriterionFolds, MarginLearner, MarginProblem
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (
     STEPS,
     DeepKernel,
-    DeepResult,
+    DeepSolution,
     Descent,
     Project,
     Validation,
@@ -40,7 +41,7 @@ from kernelweave.mkl.deep import (
 from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import MKLResult
+from kernelweave.results import Solution
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
 
@@ -191,17 +192,18 @@ class _DeepLearner(MarginLearner):
                 )
         return list(per_layer)
 
-    def _losses(self, classification: bool) -> str:
-        if self.loss == "squared":
-            return "squared"
-        return "hinge" if classification else "epsilon-insensitive"
+    def losses(self, classification: bool) -> Loss:
+        """The loss of the machine: the one that was named, or that of all margin learners."""
+        if self.loss in LOSSES:
+            return LOSSES[self.loss]()
+        return Hinge() if classification else EpsilonInsensitive(float(self.epsilon))
 
     def start(self) -> WarmStart:
         return _DeepWarmStart()
 
-    def remember(self, warm: WarmStart, result: MKLResult) -> None:
+    def remember(self, warm: WarmStart, result: Solution) -> None:
         super().remember(warm, result)
-        if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepResult):
+        if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepSolution):
             warm.layers = (result.weights, *(result.upper.weights if result.upper is not None else ()))
 
     @staticmethod
@@ -362,7 +364,7 @@ class MLMKL(_DeepLearner):
             if bool((np.abs(machine.y) == 1.0).all()):
                 return "logistic"
             raise InputError("criterion='logistic' is for classification. For regression take 'out-of-fold'.")
-        return "epsilon-insensitive" if machine.loss == "epsilon-insensitive" else "squared"
+        return machine.loss.name if machine.loss.tube else "squared"
 
     def _criterion(self, problem: MarginProblem, rows: np.ndarray) -> Criterion | None:
         machine, kind = problem.machine, self._kind(problem.machine)
@@ -384,7 +386,7 @@ class MLMKL(_DeepLearner):
             return None
         train = np.setdiff1d(np.arange(problem.gram.n_samples), folds[0])
         machine = problem.machine
-        if machine.loss == "hinge" and len(np.unique(machine.y[train])) < 2:
+        if machine.loss.classifies and len(np.unique(machine.y[train])) < 2:
             return None
         return Validation(machine, train, folds[0], self._kind(machine))
 

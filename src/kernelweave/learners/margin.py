@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,14 @@ from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Learner
 from kernelweave.learners.folds import deal
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.deep import DeepResult
+from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Joint, WarmStart
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
-from kernelweave.results import MKLResult, RadiusResult, Status, relative_gap
+from kernelweave.results import Certificate, Path, Solution
 
 Array = NDArray[np.float64]
 
@@ -36,92 +37,61 @@ C_RANGE = (1e-2, 1e3)
 
 
 @dataclass(frozen=True)
-class MarginResult:
-    """Solutions of all outputs at one strength; the fields are those of the solvers' results.
+class MarginSolution(Solution):
+    """Solutions of all outputs at one strength; certificates add up, and `trace` is that of the first output.
 
-    `history` is that of the first output, `histories` has all of them.
+    Attributes
+    ----------
+    outputs : tuple of Solution
     """
 
-    weights: Array
-    dual_coef: Array
     intercept: Array
-    primal: float
-    dual: float
-    gap: float
-    rel_gap: float
-    status: Status
-    n_iter: int
-    alpha: float
-    history: Mapping[str, Array] = field(default_factory=dict, repr=False)
-    histories: tuple[Mapping[str, Array], ...] = field(default=(), repr=False)
-    radius2: Array | None = None
-    stationarity: Array | None = None
-    uppers: tuple[TrainedLayers | None, ...] = ()
-    layer_weights: Array | None = None
+    outputs: tuple[Solution, ...] = field(default=(), repr=False)
 
+    @property
+    def histories(self) -> tuple[Mapping[str, Array], ...]:
+        """The traces of all outputs."""
+        return tuple(one.trace for one in self.outputs)
 
-@dataclass(frozen=True)
-class MarginPath:
-    """Solutions along ascending C, the fields stacked; see `PathResult`."""
-
-    alphas: Array
-    results: tuple[MarginResult, ...]
-    interrupted: bool = False
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-    def at(self, index: int) -> MarginResult:
-        """The solution at one position."""
-        found = self.results[index]
-        return replace(found, status=self.status[index]) if self.interrupted else found
+    @property
+    def radius2(self) -> Array | None:
+        """Squared radii of the learnt kernels, where all have one."""
+        found = [getattr(one, "radius2", None) for one in self.outputs]
+        return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
 
     @cached_property
-    def weights(self) -> Array:
-        """Weights, shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)."""
-        return np.array([r.weights for r in self.results])
+    def stationarity(self) -> Array | None:
+        """How nearly the weights of each output are stationary, where the criterion is not convex."""
+        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
+        found = [one.stationarity for one in self.outputs]
+        if not deep and any(value is None for value in found):
+            return None
+        # an output without any machine has nothing to learn
+        values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
+        return None if deep and np.isnan(values).any() else values
+
+    @property
+    def uppers(self) -> tuple[TrainedLayers | None, ...]:
+        """Layers above the sum of kernels, for every output; empty where there are none."""
+        deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
+        if not deep or deep[0].upper is None:
+            return ()
+        return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
 
     @cached_property
-    def dual_coef(self) -> Array:
-        """Coefficients, shape (n_alphas, n_samples, n_outputs)."""
-        return np.array([r.dual_coef for r in self.results])
-
-    @cached_property
-    def intercept(self) -> Array:
-        """Intercepts, shape (n_alphas, n_outputs)."""
-        return np.array([r.intercept for r in self.results])
-
-    @property
-    def status(self) -> tuple[Status, ...]:
-        """How each ended."""
-        found = tuple(r.status for r in self.results)
-        return (*found[:-1], Status.INTERRUPTED) if self.interrupted else found
-
-    @property
-    def rel_gap(self) -> Array:
-        """Relative gaps."""
-        return np.array([r.rel_gap for r in self.results])
-
-    @property
-    def n_iter(self) -> NDArray[np.int64]:
-        """Outer iterations."""
-        return np.array([r.n_iter for r in self.results])
-
-    @property
-    def uppers(self) -> list[tuple[TrainedLayers | None, ...]]:
-        """Layers above the sum of kernels, for every strength and output; empty tuples where there are none."""
-        return [r.uppers for r in self.results]
-
-    @property
-    def n_active(self) -> NDArray[np.int64]:
-        """Kernels with a nonzero weight in any output."""
-        used = self.weights > 0
-        return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
-
-    @property
-    def df(self) -> Array:
-        """Not defined for margins: NaN."""
-        return np.full(len(self.results), np.nan)
+    def layer_weights(self) -> Array | None:
+        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN where a layer is short; None without."""
+        deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
+        if not deep:
+            return None
+        width = max(len(w) for w in deep)
+        out = np.full((len(self.outputs), len(deep), width), np.nan)
+        for block, one in zip(out, self.outputs, strict=True):
+            # an output without any machine has no layers: equal weights stand for it
+            own = one.layer_weights if isinstance(one, DeepSolution) else ()
+            for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in deep], strict=True):
+                row[: len(w)] = w
+        return out[0] if len(out) == 1 else out
 
 
 class MarginLearner(Learner):
@@ -146,7 +116,7 @@ class MarginLearner(Learner):
     def default_alphas(self, n_alphas: int) -> Array:  # noqa: D102
         return 1.0 / np.geomspace(*C_RANGE, n_alphas)
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> MKLResult:
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         """Learn the weights of one problem; `warm` is a start, and is left as one for the next."""
         raise NotImplementedError
 
@@ -154,12 +124,13 @@ class MarginLearner(Learner):
         """An empty start."""
         return WarmStart()
 
-    def remember(self, warm: WarmStart, result: MKLResult) -> None:
+    def remember(self, warm: WarmStart, result: Solution) -> None:
         """Leave a solution as the start of the next one."""
         warm.weights, warm.dual_coef = result.weights, result.dual_coef
 
-    def _losses(self, classification: bool) -> str:
-        return self.loss if classification else "epsilon-insensitive"
+    def losses(self, classification: bool) -> Loss:
+        """The loss of the machine."""
+        return LOSSES[self.loss]() if classification else EpsilonInsensitive(float(self.epsilon))
 
     def solve(  # noqa: D102
         self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None, content=None
@@ -182,7 +153,7 @@ class MarginLearner(Learner):
     ):
         values = self.default_alphas(n_alphas) if alphas is None else np.asarray(alphas, dtype=np.float64)
         warm: list[WarmStart] = []
-        done: list[MarginResult] = []
+        done: list[MarginSolution] = []
         interrupted = False
         try:
             for index, alpha in enumerate(values):
@@ -198,7 +169,7 @@ class MarginLearner(Learner):
             if not done:
                 raise
             interrupted = True
-        return MarginPath(np.asarray(values)[: len(done)], tuple(done), interrupted)
+        return Path.of(done, interrupted=interrupted)
 
     def _solve_at(
         self,
@@ -212,18 +183,17 @@ class MarginLearner(Learner):
         warm: list[WarmStart],
         report: Callable[[str], bool] | None = None,
         content: NDArray[np.intp] | None = None,
-    ) -> MarginResult:
+    ) -> MarginSolution:
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
                 f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
             )
         while len(warm) < y.shape[1]:
             warm.append(self.start())
-        found: list[MKLResult] = []
+        found: list[Solution] = []
         for column, start in zip(y.T, warm, strict=True):
             machine = Machine(
-                np.ascontiguousarray(column), 1.0 / float(alpha), self._losses(classification), float(self.epsilon),
-                sample_weight,
+                np.ascontiguousarray(column), 1.0 / float(alpha), self.losses(classification), sample_weight,
             )  # fmt: skip
             if classification and (column == column[0]).all():
                 # a fold without one of the classes: every row is right without any kernel
@@ -255,98 +225,43 @@ class MarginProblem:
         content = np.arange(len(y)) if self.content is None else self.content
         return deal(content, y, n_folds, stratify=bool((np.abs(y) == 1.0).all()))
 
-    def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> MKLResult:
+    def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> Solution:
         """Minimise the optimal value of the machine over a set of weights."""
         m = self.machine
         return solve_svm_mkl(
-            self.gram, m.y, m.C, weight_set, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
+            self.gram, m.y, m.C, weight_set, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
             scale=self.scale, tol=self.tol, method=method, max_iter=max_iter,
             warm_start=warm if warm.weights is not None else None,
         )  # fmt: skip
 
-    def at(self, weights: Array, warm: WarmStart) -> MKLResult:
+    def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
         from kernelweave._threads import blas_threads_for
 
         joint = Joint(self.gram, self.machine, self.scale, Simplex())
         with blas_threads_for(self.gram.n_samples):
             found = joint.solve(joint.kernel(weights), self.tol, warm.dual_coef)
-        return MKLResult(
-            weights=weights,
-            dual_coef=found.dual_coef,
-            intercept=found.intercept,
-            primal=found.primal,
-            dual=found.dual,
-            gap=found.gap,
-            rel_gap=found.rel_gap,
-            status=found.status,
-            n_iter=1,
-            n_machines=1,
-            rounding=found.rounding,
-        )
+        return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
 
 
-def _constant(y: Array, n_kernels: int) -> MKLResult:
-    return MKLResult(
-        weights=np.full(n_kernels, 1.0 / n_kernels),
-        dual_coef=np.zeros_like(y),
-        intercept=float(y[0]),
-        primal=0.0,
-        dual=0.0,
-        gap=0.0,
-        rel_gap=0.0,
-        status=Status.CONVERGED,
-        n_iter=1,
-        n_machines=0,
-    )
+def _constant(y: Array, n_kernels: int) -> Solution:
+    exact = Certificate("machine", 0.0, 0.0, 0.0)
+    return Solution(np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(y), float(y[0]), exact, 1)
 
 
-def _join(found: list[MKLResult], alpha: float) -> MarginResult:
-    primal, gap = sum(r.primal for r in found), sum(r.gap for r in found)
+def _join(found: list[Solution], alpha: float) -> MarginSolution:
     weights = np.array([r.weights for r in found])
-    extra: dict[str, Any] = {}
-    deep = [r for r in found if isinstance(r, DeepResult)]
-    if deep:
-        slopes = np.array([getattr(r, "stationarity", 0.0) for r in found])
-        extra = {
-            "uppers": tuple(getattr(r, "upper", None) for r in found) if deep[0].upper is not None else (),
-            "stationarity": None if np.isnan(slopes).any() else slopes,
-            "layer_weights": _layer_weights(found) if deep[0].layer_weights else None,
-        }
-    if all(isinstance(r, RadiusResult) for r in found):
-        extra = {"stationarity": np.array([r.stationarity for r in found if isinstance(r, RadiusResult)])}
-    if all(hasattr(r, "radius2") for r in found):
-        extra["radius2"] = np.array([getattr(r, "radius2", np.nan) for r in found])
-    return MarginResult(
+    return MarginSolution(
         weights=weights[0] if len(found) == 1 else weights,
         dual_coef=np.column_stack([r.dual_coef for r in found]),
         intercept=np.array([r.intercept for r in found]),
-        primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(primal, gap),
-        status=next((r.status for r in found if not r.status.ok), found[0].status),
+        certificate=Certificate.total([r.certificate for r in found]),
         n_iter=max(r.n_iter for r in found),
+        trace=found[0].trace,
         alpha=alpha,
-        history=found[0].history,
-        histories=tuple(r.history for r in found),
-        **extra,
+        n_machines=sum(r.n_machines for r in found),
+        outputs=tuple(found),
     )
-
-
-def _layer_weights(found: list[MKLResult]) -> Array:
-    """Weights of all layers, (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN where a layer is short."""
-    deep = next(r for r in found if isinstance(r, DeepResult))
-    width = max(len(w) for w in deep.layer_weights)
-    out = np.full((len(found), len(deep.layer_weights), width), np.nan)
-    for block, result in zip(out, found, strict=True):
-        # an output without any machine has no layers: equal weights stand for it
-        own = getattr(result, "layer_weights", ()) or [
-            np.full(len(w), 1.0 / len(w)) for w in deep.layer_weights
-        ]
-        for row, w in zip(block, own, strict=True):
-            row[: len(w)] = w
-    return out[0] if len(out) == 1 else out
 
 
 # ---- the rows -------------------------------------------------------------------------------------
@@ -620,7 +535,7 @@ class BestKernel(MarginLearner):
         """Error rate, or squared error, of every kernel over the folds; ties go to the first kernel."""
         gram, machine = problem.gram, problem.machine
         n = gram.n_samples
-        classification = machine.loss != "epsilon-insensitive"
+        classification = machine.loss.classifies
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
         folds = problem.folds(self.n_folds)
         losses = np.zeros(gram.n_kernels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Annotated
 
 import numpy as np
@@ -12,11 +11,11 @@ from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
 from kernelweave.learners.margin import MarginLearner, MarginProblem
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
-from kernelweave.mkl.deep import DeepResult
+from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.radius import STEPS, solve_radius
-from kernelweave.results import MKLResult, RadiusResult
+from kernelweave.results import RadiusSolution, Solution
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
 LOCAL = (
@@ -32,12 +31,12 @@ class _RadiusLearner(MarginLearner):
 
     step: str
 
-    def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> MKLResult:
+    def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> Solution:
         m = problem.machine
         # convex problems may start from the last solution; the others would follow it into its valley
         convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
         return solve_radius(
-            problem.gram, m.y, m.C, kind, norm, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
+            problem.gram, m.y, m.C, kind, norm, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
             scale=problem.scale, tol=problem.tol, step=self.step,
             max_iter=200 if self.max_iter is None else self.max_iter, start=warm.weights if convex else None,
         )  # fmt: skip
@@ -200,19 +199,6 @@ class DoRadius(_RadiusLearner):
         return self._run(problem, warm, "do", 1)
 
 
-@dataclass(frozen=True)
-class GaussianResult(DeepResult):
-    """Widths of a Gaussian kernel, which is a layer above the sum in its exponent.
-
-    Attributes
-    ----------
-    radius2 : float
-        Squared radius of the enclosing ball; NaN where the criterion uses none.
-    """
-
-    radius2: float = float("nan")
-
-
 class ARDGaussian(_RadiusLearner):
     """ARD Gaussian: one Gaussian kernel whose widths are learnt, a relevance for every kernel instead of a weight.
 
@@ -282,15 +268,15 @@ class ARDGaussian(_RadiusLearner):
 
     def learn(self, problem, warm):  # noqa: D102
         m = problem.machine
-        if m.loss == "epsilon-insensitive" and self.kind.startswith("kl-c"):
+        if not m.loss.classifies and self.kind.startswith("kl-c"):
             raise InputError(
                 f"kind={self.kind!r} is for classification; for regression use 'rkl' or 'margin'."
             )
         family = GaussianOfSum(problem.gram, problem.scale)
 
-        def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusResult:
+        def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusSolution:
             return solve_radius(
-                family, m.y, m.C, self.kind, loss=m.loss, epsilon=m.epsilon, sample_weight=m.sample_weight,
+                family, m.y, m.C, self.kind, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
                 tol=tol, step=self.step, max_iter=max_iter, start=start,
             )  # fmt: skip
 
@@ -299,10 +285,9 @@ class ARDGaussian(_RadiusLearner):
         best = min(trials, key=lambda found: found.value)
         found = run(best.weights, 200 if self.max_iter is None else self.max_iter, problem.tol)
         diagonal = family.diagonal(found.weights)
-        return GaussianResult(
-            **{f.name: getattr(found, f.name) for f in fields(MKLResult)},
+        return found.extended(
+            DeepSolution,
             upper=TrainedLayers(((Gaussian(1.0),),), False, (np.ones(1),), (diagonal,)),
             value=found.value,
-            stationarity=found.stationarity,
             radius2=found.radius2,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,8 @@ from kernelweave._parameters import MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, OnIndefinite, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, noise
-from kernelweave.machines.smo import Certificate, solve_box
-from kernelweave.results import MEBResult, relative_gap
+from kernelweave.machines.smo import Values, solve_box
+from kernelweave.results import Ball
 
 Array = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def solve_meb(
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
-) -> MEBResult:
+) -> Ball:
     """Find the smallest ball that holds all rows in the feature space of a kernel, and certify it.
 
     Minimises over the centre c the largest squared distance, which equals
@@ -60,7 +60,7 @@ def solve_meb(
 
     Returns
     -------
-    MEBResult
+    Ball
         `radius2` and the centre's `dual_coef`. Non-convergence is reported in ``status``, never raised.
 
     Raises
@@ -109,21 +109,16 @@ def solve_meb(
         found = solve_box(
             problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
         )
-    primal, solved = found.certificate.primal, found.certificate.gap
-    gap = solved + found.rounding
-    return MEBResult(
+    return Ball(
+        weights=np.ones(1),
         dual_coef=found.b,
-        radius2=primal - solved,
+        intercept=0.0,
+        certificate=replace(found.certificate, kind="ball"),
+        radius2=found.certificate.primal - found.certificate.own_gap,
         center_norm2=float(found.b @ (found.product + ridges * found.b)),
-        primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(primal, gap),
-        status=found.status,
         n_iter=found.n_iter,
         support=np.flatnonzero(found.b),
         infeasibility=problem.infeasibility(found.b),
-        rounding=found.rounding,
     )
 
 
@@ -143,15 +138,15 @@ class _Enclosing:
     ridges: Array
     inside: NDArray[np.bool_]
 
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
+    def __call__(self, b: Array, product: Array, factor: float) -> Values:
         distances = self._distances(b, product + self.ridges * b)
         farthest = float(distances[self.inside].max())
-        return Certificate(farthest, float(b @ (farthest - distances)), 0.0)
+        return Values(farthest, float(b @ (farthest - distances)), 0.0)
 
     def _distances(self, b: Array, lifted: Array) -> Array:
         return self.diagonal - 2.0 * lifted + float(b @ lifted)
 
-    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of a certificate, given that of the product."""
         lifted = product + self.ridges * b
         if np.count_nonzero(b) == 1:

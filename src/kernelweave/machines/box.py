@@ -69,20 +69,25 @@ class BoxProblem:
 
     def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
         """``K b``, and a bound of its rounding errors; with `long` summed in extended precision."""
-        out = np.zeros_like(b)
-        (core.long_product if long else core.add_rows)(self.K, b, out)
-        used = np.flatnonzero(b)
-        # abs(K_ij) <= sqrt(K_ii K_jj), which holds for the terms of a sum of kernels as well; a product with abs(K)
-        # would be sharper by a small factor only
-        root = np.sqrt(np.maximum(np.diag(self.K), 0.0))
-        size = root * float(root[used] @ np.abs(b[used]))
-        own = noise(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
-        return out, own + self.noise * size
+        return kernel_product(self.K, b, self.noise, long=long)
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
         return max(box, abs(math.fsum(b) - self.total))
+
+
+def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:
+    """``K b``, and a bound of its rounding errors, those of the entries of K as a share of ``sqrt(K_ii K_jj)``."""
+    out = np.zeros_like(b)
+    (core.long_product if long else core.add_rows)(K, b, out)
+    used = np.flatnonzero(b)
+    # abs(K_ij) <= sqrt(K_ii K_jj), which holds for the terms of a sum of kernels as well; a product with abs(K)
+    # would be sharper by a small factor only
+    root = np.sqrt(np.maximum(np.diag(K), 0.0))
+    size = root * float(root[used] @ np.abs(b[used]))
+    own = noise(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+    return out, own + entries * size
 
 
 def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:

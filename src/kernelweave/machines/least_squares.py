@@ -7,9 +7,6 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.rounding import EPS, of_machine
-from kernelweave.machines.rounding import noise as noise_of
-from kernelweave.results import Status, SVMResult, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -66,7 +63,7 @@ class Bordered:
         return inverse - np.outer(self._ones, self._ones) / self._total
 
 
-def solve_least_squares(K: Array, y: Array, costs: Array, noise: float = 0.0) -> SVMResult:
+def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]:
     """Minimise ``1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f_i)^2`` over f = <w, phi(x)> + intercept.
 
     Parameters
@@ -76,52 +73,20 @@ def solve_least_squares(K: Array, y: Array, costs: Array, noise: float = 0.0) ->
     y : array of shape (n_samples,)
     costs : array of shape (n_samples,)
         C_i >= 0; rows with 0 take no part.
-    noise : float, default=0.0
-        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
 
     Returns
     -------
-    SVMResult
-        The gap is that of the computed coefficients: ``dual = y'b - 1/2 b'Kb - 1/2 sum_i b_i^2 / C_i``.
+    dual_coef : array of shape (n_samples,)
+    intercept : float
     """
     used = np.flatnonzero(costs > 0)
-    inverse = 1.0 / costs[used]
     block = K[np.ix_(used, used)]
-    block.flat[:: len(used) + 1] += inverse
+    block.flat[:: len(used) + 1] += 1.0 / costs[used]
     system = Bordered(block, lift=0.0)
     x, intercept = system.solve(y[used])
     rest = y[used] - block @ x - intercept
     dx, dt = system.solve(rest)  # one step of refinement
     x, intercept = x + dx, intercept + dt
-    x -= x.sum() / len(x)
     b = np.zeros(len(y))
-    b[used] = x
-    product = K @ b
-    slack = y[used] - product[used] - intercept
-    quad = float(b @ product)
-    primal = 0.5 * quad + 0.5 * float(costs[used] @ np.square(slack))
-    gap = 0.5 * float(costs[used] @ np.square(slack - inverse * x))
-    own = relative_gap(primal, gap)
-    root = np.sqrt(np.maximum(K.diagonal(), 0.0))
-    error = (noise_of(len(used)) + noise) * root * float(root @ np.abs(b))
-    f = product + intercept
-    error += EPS * (np.abs(f) + np.abs(y - f))
-    spring = np.zeros(len(y))
-    spring[used] = inverse * x
-    rounding = of_machine(
-        b, f, error, low=costs * (f - error - y), high=costs * (f + error - y), pull=y - spring,
-        loss=primal, gap=gap, bend=float(np.abs(b) @ np.abs(product)),
-    )  # fmt: skip
-    return SVMResult(
-        dual_coef=b,
-        intercept=float(intercept),
-        primal=primal,
-        dual=primal - gap - rounding,
-        gap=gap + rounding,
-        rel_gap=relative_gap(primal, gap + rounding),
-        status=Status.CONVERGED if own < 1e-6 or primal == 0 else Status.STALLED,
-        n_iter=1,
-        support=np.flatnonzero(b),
-        infeasibility=abs(float(b.sum())),
-        rounding=rounding,
-    )
+    b[used] = x - x.sum() / len(x)
+    return b, float(intercept)

@@ -1,31 +1,27 @@
-"""Margin machines behind one interface: what solvers of kernel weights ask of them.
+"""Machines behind one interface: a loss with its data, as solvers of kernel weights see it.
 
 With signed coefficients b the optimal value of every machine on a kernel K is
 
-    J(K) = max_b  reward(b) - 1/2 b'K b ,      dJ/dK = -1/2 b b' at the maximiser,
+    J(K) = max_b  dual term(b) - 1/2 b'K b ,      dJ/dK = -1/2 b b' at the maximiser,
 
 so q_m = b'K_m b is all that a weight needs, and for a convex set of weights with support function sigma, any feasible b
-bounds the joint optimum from below by ``reward(b) - sigma(q) / 2``.
+bounds the joint optimum from below by ``dual term(b) - sigma(q) / 2``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import check_kernel_matrix, check_known
-from kernelweave.machines.least_squares import Bordered, solve_least_squares
-from kernelweave.machines.svm import hinge, run_machine, squared_hinge, tube
-from kernelweave.results import SVMResult
+from kernelweave._checks import check_row_weights
+from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.losses import Hinge, Loss
+from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
-
-LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "squared")
-
-#: Losses that act as a multiple of the identity beside the kernel.
-RIDGED = ("squared-hinge", "squared")
 
 
 @dataclass(frozen=True)
@@ -38,90 +34,65 @@ class Machine:
         Labels -1 and 1, or targets.
     C : float
         Weight of the loss.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared"}
-    epsilon : float
+    loss : Loss
     sample_weight : array of shape (n_samples,) or None
     max_iter : int or None
-        SMO steps of one solution.
+        Steps of one solution.
     """
 
     y: Array
     C: float
-    loss: str = "hinge"
-    epsilon: float = 0.1
+    loss: Loss = field(default_factory=Hinge)
     sample_weight: Array | None = None
     max_iter: int | None = None
 
-    def __post_init__(self) -> None:
-        check_known(self.loss, LOSSES, "loss")
-
-    @property
+    @cached_property
     def costs(self) -> Array:
         """C times the sample weights."""
-        return np.full(len(self.y), self.C) if self.sample_weight is None else self.C * self.sample_weight
+        return self.C * check_row_weights(self.sample_weight, len(self.y))
 
     @property
     def ridge(self) -> Array:
         """What the loss adds to the diagonal of the kernel."""
-        if self.loss not in RIDGED:
-            return np.zeros(len(self.y))
-        costs = self.costs
-        return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+        return self.loss.ridge(self.costs)
+
+    @property
+    def one_class(self) -> bool:
+        """Whether there is nothing to tell apart: every row has the same label."""
+        return self.loss.classifies and bool((self.y == self.y[0]).all())
 
     def solve(
         self, K: Array, *, tol: float, warm_start: Array | None = None, noise: float = 0.0
-    ) -> SVMResult:
-        """Solve on one kernel that is known to be symmetric and finite.
+    ) -> MachineSolution:
+        """Solve on one kernel that is known to be symmetric and finite; see `Loss.solve`."""
+        return self.loss.solve(
+            K, self.y, self.costs, tol=tol, warm_start=warm_start, noise=noise, max_iter=self.max_iter
+        )
 
-        Parameters
-        ----------
-        K : array of shape (n_samples, n_samples)
-        tol : float
-        warm_start : array of shape (n_samples,), optional
-        noise : float, default=0.0
-            Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
-        """
-        if self.loss == "squared":
-            return solve_least_squares(K, self.y, self.costs, noise)
-        K = check_kernel_matrix(K)
-        if self.loss == "hinge":
-            problem, loss = hinge(K, self.y, self.C, self.sample_weight)
-        elif self.loss == "squared-hinge":
-            problem, loss = squared_hinge(K, self.y, self.C, self.sample_weight)
-        else:
-            problem, loss = tube(K, self.y, self.C, self.epsilon, self.sample_weight)
-        return run_machine(replace(problem, noise=noise), loss, tol, self.max_iter, warm_start)
-
-    def reward(self, b: Array) -> float:
+    def dual_term(self, b: Array) -> float:
         """The dual objective without the kernel's part."""
-        value = float(self.y @ b)
-        if self.loss == "epsilon-insensitive":
-            value -= self.epsilon * float(np.abs(b).sum())
-        elif self.loss in RIDGED:
-            value -= 0.5 * float(self.ridge @ np.square(b))
-        return value
+        return self.loss.dual_term(self.y, self.costs, b)
+
+    # the name in use until all callers have the other
+    reward = dual_term
 
     def free(self, b: Array) -> NDArray[np.int64]:
-        """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
-        inside = b != 0
-        if self.loss == "squared":
-            inside = self.costs > 0
-        elif self.loss != "squared-hinge":
-            inside &= np.abs(b) < self.costs
-        return np.flatnonzero(inside)
+        """Rows whose coefficient moves when the kernel changes a little."""
+        return self.loss.free(self.costs, b)
 
     def curvature(self, K: Array, b: Array, V: Array) -> Array:
         """Second derivative of J in the weights: ``V_F' P V_F``.
 
-        P is the inverse of the kernel on the free rows F, on coefficients that sum to zero; V (n_kernels, n_samples)
-        holds the K_m b. It describes J as long as the free rows stay the same.
+        P is the inverse of the kernel on the free rows F, with the curvature of the loss beside it, on coefficients
+        that sum to zero; V (n_kernels, n_samples) holds the K_m b. It describes J as long as the free rows stay the
+        same.
         """
         where = self.free(b)
         if len(where) < 2:
             return np.zeros((len(V), len(V)))
         block = K[np.ix_(where, where)]
-        block.flat[:: len(where) + 1] += self.ridge[where]
+        block.flat[:: len(where) + 1] += self.loss.stiffness(self.y, self.costs, b)[where]
         if not float(block.diagonal().mean()) > 0.0:
-            # a kernel of zeros, which no lift would make positive
+            # a kernel of zeros, which no multiple of the identity would make positive
             return np.zeros((len(V), len(V)))
         return Bordered(block).forms(V[:, where])

@@ -18,11 +18,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, NotPSDError
+from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
 from kernelweave.machines.box import BoxProblem, derivatives, rescale, resolution, snap
 from kernelweave.machines.polish import polish
-from kernelweave.results import Status
+from kernelweave.results import Certificate, Status
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ PATIENCE = 4
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Values:
     """What a machine says about coefficients.
 
     Attributes
@@ -60,22 +60,21 @@ class Certificate:
 class Certify(Protocol):
     """What a machine knows about its coefficients."""
 
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
-        """The certificate of b, with ``product = K b``, of the problem whose C is multiplied by the factor."""
+    def __call__(self, b: Array, product: Array, factor: float) -> Values:
+        """The values of b, with ``product = K b``, of the problem whose C is multiplied by the factor."""
 
-    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of a certificate, given that of the product."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Coefficients, ``K b``, certificate, bound of its rounding errors, status, and SMO steps plus Newton systems."""
+    """Coefficients, ``K b``, intercept, certificate, and SMO steps plus Newton systems."""
 
     b: Array
     product: Array
+    intercept: float
     certificate: Certificate
-    rounding: float
-    status: Status
     n_iter: int
 
 
@@ -109,8 +108,8 @@ def solve_box(
         _continue(run)
     run.rounds(None)
     found = _finish(run, tol)
-    spare = tol * abs(found.certificate.primal) - found.rounding
-    if found.status is Status.ROUNDING and spare > 0.0:
+    spare = tol * abs(found.certificate.primal) - found.certificate.rounding
+    if found.certificate.status is Status.ROUNDING and spare > 0.0:
         # what rounding leaves of the tolerance is worth another try
         run.tol, run.idle = 0.5 * spare / abs(found.certificate.primal), 0
         run.rounds(None)
@@ -122,7 +121,7 @@ def _finish(run: _Run, tol: float) -> Outcome:
     """Certify the best coefficients, with the rounding errors of the certificate."""
     problem, b = run.problem, snap(run.problem, run.best_b)
 
-    def certified(*, long: bool) -> tuple[Array, Certificate, float]:
+    def certified(*, long: bool) -> tuple[Array, Values, float]:
         product, error = problem.product(b, long=long)
         final = run.certify(b, product, 1.0)
         return product, final, run.certify.rounding(b, product, final, error)
@@ -137,13 +136,10 @@ def _finish(run: _Run, tol: float) -> Outcome:
         longer = certified(long=True)
         if longer[1].gap + longer[2] < own + rounding:
             product, final, rounding = longer
-    if final.gap + rounding <= goal:
-        status = Status.CONVERGED
-    elif min(own, final.gap) <= goal:
-        status = Status.ROUNDING
-    else:
-        status = Status.MAX_ITER if run.steps >= run.limit else Status.STALLED
-    return Outcome(b, product, final, rounding, status, run.steps + run.systems)
+    # steps that are used up do not matter where the gap is small enough
+    ended = Status.MAX_ITER if run.steps >= run.limit and final.gap > goal else Status.STALLED
+    certificate = Certificate.of("machine", final.primal, final.gap, rounding, ended, tol=tol)
+    return Outcome(b, product, final.intercept, certificate, run.steps + run.systems)
 
 
 class _Run:
@@ -157,7 +153,7 @@ class _Run:
         self.count = int(np.count_nonzero(start) > 1)  # what is known from elsewhere counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
-        self.best_b, self.best = start, Certificate(np.inf, np.inf, 0.0)
+        self.best_b, self.best = start, Values(np.inf, np.inf, 0.0)
         self.move_to(start)
 
     def move_to(self, start: Array) -> None:
@@ -175,16 +171,16 @@ class _Run:
         half = 0.5 * float(self.b @ (self.g + self.problem.linear))
         return half + self.problem.kink * float(np.abs(self.b).sum())
 
-    def judge(self) -> Certificate:
-        """The certificate of the current point."""
+    def judge(self) -> Values:
+        """The values of the current point."""
         product = self.g - self.problem.linear - self.problem.ridge * self.b
         return self.certify(self.b, product, self.factor)
 
-    def good(self, c: Certificate) -> bool:
-        """Whether a certificate meets the tolerance."""
+    def good(self, c: Values) -> bool:
+        """Whether a point meets the tolerance."""
         return c.gap <= self.tol * abs(c.primal)
 
-    def keep(self, here: Certificate) -> None:
+    def keep(self, here: Values) -> None:
         """Remember the current point if it has the smallest gap."""
         if here.gap < self.best.gap:
             self.best_b, self.best = self.b.copy(), here
@@ -276,15 +272,6 @@ def _continue(run: _Run) -> None:
         b = stage.best_b
     if b is not None:
         run.move_to(b)
-
-
-def check_max_iter(max_iter: int | None) -> int | None:
-    """A number of steps >= 1, or None."""
-    if max_iter is not None and (not isinstance(max_iter, (int, np.integer)) or max_iter < 1):
-        raise InputError(
-            f"`max_iter` must be a whole number >= 1, or None for the default, got {max_iter!r}."
-        )
-    return max_iter
 
 
 def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tuple[int, bool]:

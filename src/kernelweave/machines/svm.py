@@ -1,30 +1,15 @@
-"""Support vector machines on one kernel: hinge, squared hinge and epsilon-insensitive loss."""
+"""Machines on one kernel as functions of arrays: hinge, squared hinge and epsilon-insensitive loss."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import (
-    InputError,
-    Labels,
-    RowWeights,
-    Start,
-    Targets,
-    check_positive,
-    check_row_weights,
-    check_tol,
-    check_vector,
-)
+from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
 from kernelweave._parameters import Cost, MaxIter, Nonnegative, Switch, Tol, checked
-from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import UNBOUNDED, BoxProblem, OnIndefinite, as_kernel, check_start, project
-from kernelweave.machines.rounding import EPS, of_machine
-from kernelweave.machines.smo import Certificate, check_max_iter, solve_box
-from kernelweave.results import SVMResult, relative_gap
+from kernelweave.machines.box import OnIndefinite, as_kernel
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Loss, SquaredHinge
+from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
 
@@ -41,7 +26,7 @@ def solve_svc(
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
-) -> SVMResult:
+) -> MachineSolution:
     """Solve the support vector classifier with the hinge loss, and certify the solution.
 
     Minimises over f = <w, phi(x)> + intercept
@@ -78,7 +63,7 @@ def solve_svc(
 
     Returns
     -------
-    SVMResult
+    MachineSolution
         ``f = K @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised.
 
     Raises
@@ -111,7 +96,7 @@ def solve_svc(
     True
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return run_machine(*hinge(matrix, y, C, sample_weight), tol, max_iter, warm_start)
+    return _solve(Hinge(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
 
 
 @checked
@@ -126,7 +111,7 @@ def solve_l2svc(
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
-) -> SVMResult:
+) -> MachineSolution:
     """Solve the support vector classifier with the squared hinge loss, and certify the solution.
 
     Minimises over f = <w, phi(x)> + intercept
@@ -162,7 +147,7 @@ def solve_l2svc(
 
     Returns
     -------
-    SVMResult
+    MachineSolution
         ``f = K @ dual_coef + intercept``, with the K that was given. At the solution the multipliers are C_i times
         the slacks.
 
@@ -187,7 +172,7 @@ def solve_l2svc(
     array([-0.4,  0.4])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return run_machine(*squared_hinge(matrix, y, C, sample_weight), tol, max_iter, warm_start)
+    return _solve(SquaredHinge(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
 
 
 @checked
@@ -203,7 +188,7 @@ def solve_svr(
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
-) -> SVMResult:
+) -> MachineSolution:
     """Solve support vector regression with the epsilon-insensitive loss, and certify the solution.
 
     Minimises over f = <w, phi(x)> + intercept
@@ -239,7 +224,7 @@ def solve_svr(
 
     Returns
     -------
-    SVMResult
+    MachineSolution
         ``f = K @ dual_coef + intercept``.
 
     Raises
@@ -267,220 +252,18 @@ def solve_svr(
     array([-1.5,  0. ,  1.5])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return run_machine(*tube(matrix, y, C, epsilon, sample_weight), tol, max_iter, warm_start)
+    return _solve(EpsilonInsensitive(epsilon), matrix, y, C, sample_weight, tol, max_iter, warm_start)
 
 
-# ---- the losses: a box problem and what certifies its coefficients --------------------------------
-
-
-def hinge(K: Array, y: ArrayLike, C: float, sample_weight: ArrayLike | None) -> tuple[BoxProblem, Loss]:
-    """The classifier with the hinge loss."""
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
-    labels = _labels(y, costs)
-    lower, upper = np.minimum(0.0, labels * costs), np.maximum(0.0, labels * costs)
-    return BoxProblem(K, np.zeros(len(K)), -labels, lower, upper), _Hinge(labels, costs)
-
-
-def squared_hinge(
-    K: Array, y: ArrayLike, C: float, sample_weight: ArrayLike | None
-) -> tuple[BoxProblem, Loss]:
-    """The classifier with the squared hinge loss."""
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
-    labels = _labels(y, costs)
-    used = costs > 0
-    most = np.where(used, UNBOUNDED, 0.0)
-    ridge = np.divide(1.0, costs, out=np.zeros_like(costs), where=used)
-    lower, upper = np.minimum(0.0, labels * most), np.maximum(0.0, labels * most)
-    return BoxProblem(K, ridge, -labels, lower, upper), _SquaredHinge(labels, costs, ridge)
-
-
-def tube(
-    K: Array, y: ArrayLike, C: float, epsilon: float, sample_weight: ArrayLike | None
-) -> tuple[BoxProblem, Loss]:
-    """Regression with the epsilon-insensitive loss."""
-    costs = check_positive(C, "C") * check_row_weights(sample_weight, len(K))
-    epsilon = check_positive(epsilon, "epsilon", zero=True)
-    targets = check_vector(y, "y", len(K))
-    problem = BoxProblem(K, np.zeros(len(K)), -targets, -costs, costs, kink=epsilon)
-    return problem, _Tube(targets, costs, epsilon)
-
-
-@dataclass(frozen=True)
-class Loss(ABC):
-    """A loss with its data: certifies signed coefficients (see `kernelweave.machines.smo.Certify`).
-
-    Attributes
-    ----------
-    target, costs : arrays of shape (n_samples,)
-    """
-
-    target: Array
-    costs: Array
-
-    @abstractmethod
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
-        """Certificate at the best intercept."""
-
-    @abstractmethod
-    def slope(self, f: Array) -> Array:
-        """``C_i loss'(f_i)``; at a kink the steeper side."""
-
-    @abstractmethod
-    def pull(self, b: Array) -> Array:
-        """Derivative of the reward."""
-
-    def rounding(self, b: Array, product: Array, at: Certificate, error: Array) -> float:
-        """Bound of the rounding errors of a certificate, given that of the product."""
-        f = product + at.intercept
-        # sums with a product of zero are exact
-        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(self.target - f))
-        return of_machine(
-            b, f, error, low=self.slope(f - error), high=self.slope(f + error), pull=self.pull(b),
-            loss=at.primal, gap=at.gap, bend=float(np.abs(b) @ np.abs(product)),
-        )  # fmt: skip
-
-
-class _Hinge(Loss):
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
-        labels, cost = self.target, factor * self.costs
-        intercept = _hinge_intercept(labels - product, labels, cost)
-        margin = 1.0 - labels * (product + intercept)
-        loss = np.maximum(margin, 0.0)
-        multipliers = labels * b
-        gap = (cost - multipliers) @ loss + multipliers @ np.maximum(-margin, 0.0)
-        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
-
-    def slope(self, f: Array) -> Array:
-        return np.where(self.target * f <= 1.0, -self.target * self.costs, 0.0)
-
-    def pull(self, b: Array) -> Array:
-        return self.target
-
-
-@dataclass(frozen=True)
-class _SquaredHinge(Loss):
-    ridge: Array
-
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
-        labels, cost = self.target, factor * self.costs
-        intercept = _squared_hinge_intercept(labels - product, labels, cost)
-        margin = 1.0 - labels * (product + intercept)
-        loss = np.maximum(margin, 0.0)
-        multipliers = labels * b
-        gap = 0.5 * cost @ np.square(loss - self.ridge / factor * multipliers) + multipliers @ np.maximum(
-            -margin, 0.0
-        )
-        primal = 0.5 * float(b @ product) + 0.5 * float(cost @ np.square(loss))
-        return Certificate(primal, float(gap), intercept)
-
-    def slope(self, f: Array) -> Array:
-        return -self.target * self.costs * np.maximum(1.0 - self.target * f, 0.0)
-
-    def pull(self, b: Array) -> Array:
-        return self.target - self.ridge * b
-
-
-@dataclass(frozen=True)
-class _Tube(Loss):
-    epsilon: float
-
-    def __call__(self, b: Array, product: Array, factor: float) -> Certificate:
-        cost = factor * self.costs
-        rest = self.target - product
-        intercept = _quantile(
-            np.concatenate([rest - self.epsilon, rest + self.epsilon]), np.tile(cost, 2), float(cost.sum())
-        )
-        rest -= intercept
-        loss = np.maximum(np.abs(rest) - self.epsilon, 0.0)
-        size = np.abs(b)
-        # the second bracket is nonnegative but for rounding
-        gap = (cost - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0)
-        return Certificate(0.5 * float(b @ product) + float(cost @ loss), float(gap), intercept)
-
-    def slope(self, f: Array) -> Array:
-        rest = f - self.target
-        return np.where(np.abs(rest) >= self.epsilon, self.costs * np.sign(rest), 0.0)
-
-    def pull(self, b: Array) -> Array:
-        return self.target - self.epsilon * np.sign(b)
-
-
-def run_machine(
-    problem: BoxProblem, loss: Loss, tol: float, max_iter: int | None, warm_start: ArrayLike | None
-) -> SVMResult:
-    """Solve one of these problems, and certify the solution."""
-    tol, max_iter = check_tol(tol), check_max_iter(max_iter)
-    n = len(problem.linear)
-    start = None if warm_start is None else project(problem, check_start(warm_start, n))
-    with blas_threads_for(n):
-        found = solve_box(
-            problem, loss, tol=tol, max_iter=max_iter, start=np.zeros(n) if start is None else start
-        )
-    primal, gap = found.certificate.primal, found.certificate.gap + found.rounding
-    return SVMResult(
-        dual_coef=found.b,
-        intercept=found.certificate.intercept,
-        primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(primal, gap),
-        status=found.status,
-        n_iter=found.n_iter,
-        support=np.flatnonzero(found.b),
-        infeasibility=problem.infeasibility(found.b),
-        rounding=found.rounding,
-    )
-
-
-def _labels(y: ArrayLike, costs: Array) -> Array:
-    try:
-        labels = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        labels = np.full(len(costs), np.nan)
-    if labels.shape != costs.shape:
-        raise InputError(f"`y` must have one label per row of K, shape {costs.shape}, got {labels.shape}.")
-    if not (np.abs(labels) == 1.0).all():
-        found = sorted({str(label) for label in np.asarray(y).tolist()})[:4]
-        raise InputError(
-            f"`y` must hold the labels -1 and +1, got {found}. Encode them, for example "
-            "np.where(y == positive, 1, -1), or use MKLClassifier."
-        )
-    counted = labels[costs > 0]
-    if not (counted > 0).any() or not (counted < 0).any():
-        kind = "class" if costs.all() else "class among the rows with positive weight"
-        raise InputError(f"`y` must hold both labels, -1 and +1, got a single {kind}. Pass rows of both.")
-    return labels
-
-
-def _quantile(points: Array, weights: Array, level: float) -> float:
-    """Where the sum of the weights of smaller points passes `level`; the middle when that is an interval."""
-    order = np.argsort(points)
-    total = np.cumsum(weights[order])
-    # sums that differ by rounding are equal: the function is flat between such points
-    slack = 1e-13 * total[-1]
-    first = int(np.searchsorted(total, level - slack))
-    last = int(np.searchsorted(total, level + slack, side="right"))
-    ends = points[order[[min(first, len(order) - 1), min(last, len(order) - 1)]]]
-    return 0.5 * float(ends[0] + ends[1])
-
-
-def _hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
-    """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
-    used = costs > 0
-    return _quantile(rest[used], costs[used], float(costs[labels > 0].sum()))
-
-
-def _squared_hinge_intercept(rest: Array, labels: Array, costs: Array) -> float:
-    """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
-    order = np.argsort(rest)
-    points, weights, positive = rest[order], costs[order], labels[order] > 0
-    # t lies before the first point at which the derivative is nonnegative; there, positive samples from this point
-    # on and negative ones before it have a loss
-    above, below = np.where(positive, weights, 0.0), np.where(positive, 0.0, weights)
-    mass = above.sum() - np.cumsum(above) + np.cumsum(below)
-    moment = above @ points - np.cumsum(above * points) + np.cumsum(below * points)
-    rising = np.flatnonzero(mass * points >= moment)
-    first = int(rising[0]) if len(rising) else len(points)
-    active = np.where(np.arange(len(points)) >= first, above, below)
-    total = float(active.sum())
-    return float(active @ points) / total if total > 0 else float(points[min(first, len(points) - 1)])
+def _solve(
+    loss: Loss,
+    K: Array,
+    y: ArrayLike,
+    C: float,
+    sample_weight: ArrayLike | None,
+    tol: float,
+    max_iter: int | None,
+    warm_start: ArrayLike | None,
+) -> MachineSolution:
+    costs = C * check_row_weights(sample_weight, len(K))
+    return loss.solve(K, y, costs, tol=tol, max_iter=max_iter, warm_start=warm_start)

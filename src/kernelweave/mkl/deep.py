@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, measure
 from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
-from kernelweave.results import MKLResult, Status
+from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -39,7 +39,7 @@ FINAL_TOL = 1e-8
 
 
 @dataclass(frozen=True)
-class DeepResult(MKLResult):
+class DeepSolution(Solution):
     """Weights of a deep kernel: a local solution.
 
     `weights` are those of the base kernels; ``gap`` certifies the machine on the last layer, not the weights.
@@ -52,14 +52,15 @@ class DeepResult(MKLResult):
         Weights of every layer, the lowest first; empty when only the base kernels have weights to learn.
     value : float
         The criterion.
-    stationarity : float
-        What the linear model of the criterion still promises, as a share of `value`; see `stationarity`.
+    radius2 : float or None
+        Squared radius of the minimum enclosing ball of the learnt kernel, NaN where the criterion uses none; None
+        where no criterion of the learner does.
     """
 
     upper: TrainedLayers | None = None
     layer_weights: tuple[Array, ...] = ()
     value: float = math.nan
-    stationarity: float = math.nan
+    radius2: float | None = None
 
 
 @dataclass
@@ -196,14 +197,11 @@ class Validation:
         """Mean loss, and error rate (or root mean squared error)."""
         machine = self.machine
         weight = np.ones(len(K)) if machine.sample_weight is None else machine.sample_weight
-        own = Machine(
-            machine.y[self.train], machine.C, machine.loss, machine.epsilon,
-            None if machine.sample_weight is None else weight[self.train], machine.max_iter,
-        )  # fmt: skip
+        own = replace(machine, y=machine.y[self.train], sample_weight=weight[self.train])
         found = own.solve(np.ascontiguousarray(K[np.ix_(self.train, self.train)]), tol=self.tol)
         f = K[np.ix_(self.test, self.train)] @ found.dual_coef + found.intercept
         y, share = machine.y[self.test], weight[self.test] / float(weight[self.test].sum())
-        loss = float(share @ measure(self.kind, f, y, machine.epsilon)[0])
+        loss = float(share @ measure(self.kind, f, y, machine.loss.tube)[0])
         if set(np.unique(machine.y)) <= {-1.0, 1.0}:
             return loss, float(share @ ((f > 0) != (y > 0)))
         return loss, math.sqrt(float(share @ np.square(f - y)))
@@ -271,7 +269,7 @@ def solve_deep(
     penalty: Sequence[float] | None = None,
     validation: Validation | None = None,
     callback: Callable[[int, float], object] | None = None,
-) -> DeepResult:
+) -> DeepSolution:
     """Descend a criterion over the weights of all layers, and train the machine on the kernel that is found.
 
     Parameters
@@ -297,7 +295,7 @@ def solve_deep(
 
     Returns
     -------
-    DeepResult
+    DeepSolution
         ``history`` holds ``criterion``, ``weights`` (all layers in a row) and, with validation rows, ``validation`` and
         ``validation_error`` after every step, the start included.
     """
@@ -325,23 +323,17 @@ def solve_deep(
         found = machine.solve(kernel.forward(weights), tol=FINAL_TOL)
     if status is Status.CONVERGED and not found.status.ok:
         status = found.status
-    return DeepResult(
+    return DeepSolution(
         weights=weights[0],
         dual_coef=found.dual_coef,
         intercept=found.intercept,
-        primal=found.primal,
-        dual=found.dual,
-        gap=found.gap,
-        rel_gap=found.rel_gap,
-        rounding=found.rounding,
-        status=status,
+        certificate=replace(found.certificate, status=status, stationarity=slope),
         n_iter=max(n_iter, 1),
         n_machines=n_iter + 1,
-        history={k: np.array(v) for k, v in history.items() if v},
+        trace={k: np.array(v) for k, v in history.items() if v},
         upper=kernel.trained(weights),
         layer_weights=tuple(np.array(w) for w in weights) if all(search.learnt) else (),
         value=value,
-        stationarity=slope,
     )
 
 

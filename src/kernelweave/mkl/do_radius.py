@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Joint
-from kernelweave.results import SVMResult
+from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -38,7 +38,7 @@ class DoJoint(Joint):
         self._weights = weights
         return super().kernel(weights)
 
-    def solve(self, K: Array, tol: float, warm: Array | None) -> SVMResult:
+    def solve(self, K: Array, tol: float, warm: Array | None) -> MachineSolution:
         """The machine with C divided by the radius."""
         if self._base is None:
             self._base = self.machine

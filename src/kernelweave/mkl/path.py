@@ -24,15 +24,24 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.ridge import Workspace
 from kernelweave.mkl.relaxed import relax_path
-from kernelweave.mkl.rls2 import SOLVERS, Problem, WarmStart, first_kernel, make_problem, newton_result
+from kernelweave.mkl.rls2 import (
+    SOLVERS,
+    Problem,
+    WarmStart,
+    first_kernel,
+    join_outputs,
+    make_problem,
+    newton_result,
+    squeeze,
+)
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
-from kernelweave.results import PathResult, RLS2Result, Status
+from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
 
 #: Called after every alpha with (index, result); a true return value ends the path there.
-PathCallback = Callable[[int, RLS2Result], object]
+PathCallback = Callable[[int, Solution], object]
 
 #: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
 SMALLEST = 1e-6
@@ -143,7 +152,7 @@ def rls2_path(
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     relax: Annotated[ArrayLike | None, RidgeStrengths() | None] = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
-) -> PathResult:
+) -> Path[Solution]:
     """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
 
     Parameters
@@ -179,9 +188,10 @@ def rls2_path(
 
     Returns
     -------
-    PathResult
+    Path
         Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or
-        a true callback, what is done is returned and the last status is ``INTERRUPTED``. With `relax` a `RelaxedPath`.
+        a true callback, what is done is returned and the last status is ``INTERRUPTED``. With `relax` its solutions
+        are `RelaxedSolution`.
 
     Raises
     ------
@@ -223,7 +233,7 @@ def rls2_path(
             if not path.done:
                 raise
             path.interrupted = True
-        found = path.result(squeeze=single)
+        found = path.result(single=single)
         return found if relax is None else relax_path(groups, found, relax)
 
 
@@ -235,16 +245,16 @@ class _Path:
     ) -> None:
         self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
         self.warm = [WarmStart() for _ in groups]
-        self.done: list[list[RLS2Result]] = []
+        self.done: list[list[Solution]] = []
         self.measures: list[dict[str, float]] = []
         self.interrupted = False
 
-    def step(self, alpha: float) -> RLS2Result:
+    def step(self, alpha: float) -> Solution:
         results = [self._solve(p, alpha, warm) for p, warm in zip(self.groups, self.warm, strict=True)]
         self.done.append(results)
         return self.groups[0].for_all_rows(results[0])
 
-    def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> RLS2Result:
+    def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> Solution:
         if self.solver == "newton":
             limit = 200 if self.max_iter is None else self.max_iter
             return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
@@ -253,32 +263,15 @@ class _Path:
         warm.weights = result.weights
         return result
 
-    def result(self, *, squeeze: bool) -> PathResult:
-        several = len(self.groups) > 1
-        primal = np.array([sum(r.primal for r in rs) for rs in self.done])
-        gap = np.array([sum(r.gap for r in rs) for rs in self.done])
-        weights = np.array([[r.weights for r in rs] for rs in self.done])
-        coef = [[self.groups[0].for_all_rows(r).dual_coef for r in rs] for rs in self.done]
-        dual_coef = np.array([np.hstack(parts) for parts in coef])
-        status = [next((r.status for r in rs if not r.status.ok), rs[0].status) for rs in self.done]
-        if self.interrupted:
-            status[-1] = Status.INTERRUPTED
-        return PathResult(
-            alphas=np.array([rs[0].alpha for rs in self.done]),
-            weights=weights if several else weights[:, 0],
-            dual_coef=dual_coef[:, :, 0] if squeeze else dual_coef,
-            primal=primal,
-            dual=primal - gap,
-            gap=gap,
-            rel_gap=np.divide(gap, np.abs(primal), out=np.zeros_like(gap), where=primal != 0),
-            status=tuple(status),
-            n_iter=np.array([sum(r.n_iter for r in rs) for rs in self.done]),
-            rounding=np.array([sum(r.rounding for r in rs) for rs in self.done]),
-            measure=partial(_measure, self.groups, self.done),
-        )
+    def result(self, *, single: bool) -> Path[Solution]:
+        found = []
+        for results in self.done:
+            whole = self.groups[0].for_all_rows(results[0] if len(results) == 1 else join_outputs(results))
+            found.append(squeeze(whole) if single else whole)
+        return Path.of(found, interrupted=self.interrupted, measure=partial(_measure, self.groups, self.done))
 
 
-def _measure(groups: list[Problem], done: list[list[RLS2Result]], everything: bool) -> dict[str, Array]:
+def _measure(groups: list[Problem], done: list[list[Solution]], everything: bool) -> dict[str, Array]:
     """Criteria at every solution of a path, summed over groups of outputs."""
     names = [f.name for f in fields(Criteria)] if everything else ["df"]
     found = {name: np.zeros((len(groups), len(done))) for name in names}

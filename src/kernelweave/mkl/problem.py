@@ -14,7 +14,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import MKLResult, Status, SVMResult, relative_gap
+from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -71,7 +71,7 @@ class Joint:
         """``s_m K_m b``, shape (len(kernels), n_samples)."""
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
 
-    def solve(self, K: Array, tol: float, warm: Array | None) -> SVMResult:
+    def solve(self, K: Array, tol: float, warm: Array | None) -> MachineSolution:
         """The machine on the kernel that was combined last."""
         self.n_machines += 1
         return self.machine.solve(K, tol=tol, warm_start=warm, noise=self._noise)
@@ -99,7 +99,7 @@ class Joint:
         share = imbalance(b)[0]
         return noise(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
-    def result(self, at: Point, tol: float, status: Status, n_iter: int, history: History) -> MKLResult:
+    def result(self, at: Point, tol: float, status: Status, n_iter: int, history: History) -> Solution:
         """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
         b = at.machine.dual_coef
         q = self.forms(b)
@@ -120,28 +120,17 @@ class Joint:
         status: Status,
         n_iter: int,
         history: History,
-    ) -> MKLResult:
+        kind: str = "joint",
+    ) -> Solution:
         """A result with the gap that the solver left, and the rounding errors beside it."""
-        primal, gap = at.machine.primal, own + rounding
-        goal = tol * abs(primal)
-        if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= goal:
-            status = Status.CONVERGED if gap <= goal else Status.ROUNDING
-        elif status is Status.CONVERGED:
-            # the last look at all kernels has the last word
-            status = Status.ROUNDING if own - rounding <= goal else Status.STALLED
-        return MKLResult(
+        return Solution(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
             intercept=at.machine.intercept,
-            primal=primal,
-            dual=primal - gap,
-            gap=gap,
-            rel_gap=relative_gap(primal, gap),
-            status=status,
+            certificate=Certificate.of(kind, at.machine.primal, own, rounding, status, tol=tol),
             n_iter=n_iter,
             n_machines=self.n_machines,
-            rounding=rounding,
-            history={key: np.asarray(values) for key, values in history.items()},
+            trace={key: np.asarray(values) for key, values in history.items()},
         )
 
 
@@ -150,7 +139,7 @@ class Point:
     """Weights, shape (n_kernels,), and the machine solved at them."""
 
     weights: Array
-    machine: SVMResult
+    machine: MachineSolution
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -19,6 +19,7 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
@@ -38,7 +39,7 @@ from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
 from kernelweave.mkl.svm_mkl import LOSSES, solve_by_newton
 from kernelweave.mkl.weight_sets import Orthant, Simplex, Sphere, WeightSet
-from kernelweave.results import RadiusResult, Status, relative_gap
+from kernelweave.results import Certificate, RadiusSolution, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def solve_radius(
     max_iter: MaxIter = 200,
     start: RowWeights = None,
     callback: Annotated[Callback | None, Function() | None] = None,
-) -> RadiusResult:
+) -> RadiusSolution:
     """Learn a kernel by margin and radius.
 
     With r^2(t) the squared radius of the minimum enclosing ball and b the signed coefficients of the machine:
@@ -120,7 +121,7 @@ def solve_radius(
 
     Returns
     -------
-    RadiusResult
+    RadiusSolution
         ``f = K(weights) @ dual_coef + intercept``. With Newton, ``gap`` certifies weights and machine together;
         otherwise the solution is local and ``gap`` is that of the machine.
 
@@ -150,12 +151,13 @@ def solve_radius(
     (0, True)
     """
     max_iter = max_iter or 200
+    own_loss = as_loss(loss, epsilon)
     if kind not in ("rkl", "margin"):
-        if loss not in ("hinge", "squared-hinge"):
+        if not own_loss.classifies:
             raise InputError(
-                f"kind={kind!r} is for classification; with loss={loss!r} use kind='rkl' or 'margin'."
+                f"kind={kind!r} is for classification; with loss={own_loss.name!r} use kind='rkl' or 'margin'."
             )
-        loss = "squared-hinge"
+        own_loss = SquaredHinge()
     family: Family
     weighted = not isinstance(gram, FAMILIES)
     if isinstance(gram, FAMILIES):
@@ -183,7 +185,7 @@ def solve_radius(
             f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
         )
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    criterion = RadiusMargin(family, Machine(targets, C, loss, epsilon, own), kind)
+    criterion = RadiusMargin(family, Machine(targets, C, own_loss, own), kind)
     first = _first(family, own) if start is None else np.array(start, dtype=float)
     if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
@@ -215,22 +217,16 @@ def solve_radius(
             scaled=not weighted, callback=callback,
         )  # fmt: skip
     machine = here.machine
-    return RadiusResult(
+    return RadiusSolution(
         weights=here.t,
         dual_coef=here.dual_coef,
         intercept=machine.intercept,
-        primal=machine.primal,
-        dual=machine.dual,
-        gap=machine.gap,
-        rel_gap=machine.rel_gap,
-        rounding=machine.rounding,
-        status=status,
+        certificate=replace(machine.certificate, status=status, stationarity=history["stationarity"][-1]),
         n_iter=len(history["objective"]) - 1,
         n_machines=criterion.n_machines,
-        history={key: np.asarray(values) for key, values in history.items()},
+        trace={key: np.asarray(values) for key, values in history.items()},
         value=here.value,
         radius2=float("nan") if here.ball is None else here.ball.radius2,
-        stationarity=history["stationarity"][-1],
     )
 
 
@@ -242,15 +238,15 @@ def _first(family: Family, sample_weight: Array | None) -> Array:
 
 def _do_by_newton(
     joint: DoJoint, start: Array | None, tol: float, max_iter: int, callback: Callback | None
-) -> RadiusResult:
+) -> RadiusSolution:
     with blas_threads_for(joint.gram.n_samples):
         joint.radii = radii_of(joint.kernel, joint.n_kernels, max(1e-2 * tol, 1e-10))
         found = solve_by_newton(joint, tol, max_iter, WarmStart(start), callback)
-    return RadiusResult(
-        **{f.name: getattr(found, f.name) for f in fields(found)},
+    return found.extended(
+        RadiusSolution,
+        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
         value=found.primal - found.own_gap,
         radius2=float(found.weights @ joint.radii),
-        stationarity=relative_gap(found.primal, found.own_gap),
     )
 
 
@@ -261,7 +257,7 @@ def _by_newton(
     tol: float,
     max_iter: int,
     callback: Callback | None,
-) -> RadiusResult:
+) -> RadiusSolution:
     with blas_threads_for(problem.family.n_samples):
         here, status, history = solve_rkl_problem(
             problem,
@@ -270,30 +266,29 @@ def _by_newton(
             max_iter=max_iter,
             callback=callback,
         )
-    rounding = here.rounding
-    gap, goal = here.gap + rounding, tol * abs(here.primal)
-    if status is Status.CONVERGED and gap > goal:
-        status = Status.ROUNDING
+    certificate = Certificate.of(
+        "joint" if here.dual <= problem.bound(here) else "cuts",
+        here.primal,
+        here.gap,
+        here.rounding,
+        status,
+        tol=tol,
+        stationarity=stationarity_of(here),
+    )
     t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
     # the norm only names one of the multiples of the same kernel
     size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
     machine = here.machine
-    return RadiusResult(
+    return RadiusSolution(
         weights=t / size,
         dual_coef=machine.dual_coef * size,
         intercept=machine.intercept,
-        primal=here.primal,
-        dual=here.primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(here.primal, gap),
-        rounding=rounding,
-        status=status,
+        certificate=certificate,
         n_iter=len(history["objective"]),
         n_machines=problem.n_machines,
-        history={key: np.asarray(values) for key, values in history.items()},
+        trace={key: np.asarray(values) for key, values in history.items()},
         value=machine.primal - machine.own_gap,
         radius2=1.0 / size,
-        stationarity=stationarity_of(here),
     )
 
 
@@ -317,7 +312,7 @@ def solve_rkl(
     C: Cost,
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     **settings: object,
-) -> RadiusResult:
+) -> RadiusSolution:
     """Learn kernel weights by RKL, margin over radius: `solve_radius` with ``kind="rkl"``.
 
     Parameters
@@ -335,6 +330,6 @@ def solve_rkl(
 
     Returns
     -------
-    RadiusResult
+    RadiusSolution
     """
     return solve_radius(gram, y, C, "rkl", norm, **settings)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from kernelweave._checks import InputError
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite
 from kernelweave.mkl.rls2 import Problem
 from kernelweave.mkl.selection import Criteria, compute_criteria
-from kernelweave.results import PathResult, RLS2Result, relative_gap
+from kernelweave.results import Path, RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
 
@@ -38,65 +38,6 @@ FACTORISE = 2
 REFINE = 1e-9
 #: Rounding of one entry of a residual, as a share of its terms.
 UNITS = 8.0 * np.finfo(np.float64).eps
-
-
-@dataclass(frozen=True)
-class RelaxedResult(RLS2Result):
-    """Weights of one strength with the coefficients of another.
-
-    `weights`, `primal`, `dual`, `gap` and `rel_gap` speak of RLS2 at `alpha`, where the weights come from. `dual_coef`
-    is that of the ridge.
-
-    Attributes
-    ----------
-    relax : float
-        Strength of the ridge.
-    ridge_primal : float
-        ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
-    ridge_gap : float
-        An upper bound of how far `ridge_primal` is above its smallest value at these weights, rounding included.
-    """
-
-    relax: float = math.nan
-    ridge_primal: float = math.nan
-    ridge_gap: float = math.nan
-
-    @property
-    def ridge_rel_gap(self) -> float:
-        """``ridge_gap / ridge_primal``."""
-        return relative_gap(self.ridge_primal, self.ridge_gap)
-
-
-@dataclass(frozen=True)
-class RelaxedPath(PathResult):
-    """RLS2 along a path, with the ridge at one or several other strengths at every point.
-
-    With several, arrays have the axis of these strengths second. `primal`, `gap` and the like speak of the weights;
-    `df` and `criteria` of the ridge (``df_total`` is NaN: what the weights add is not known here).
-
-    Attributes
-    ----------
-    relax : array of shape (n_alphas,) or (n_alphas, n_relax)
-        Strengths of the ridge.
-    dual_coef : array of shape (n_alphas, [n_relax,] n_samples, [n_outputs])
-    ridge_primal, ridge_gap : arrays like `relax`
-        See `RelaxedResult`.
-    """
-
-    relax: Array
-    ridge_primal: Array
-    ridge_gap: Array
-
-    def at(self, index: int, which: int = 0) -> RelaxedResult:
-        """The solution at one position of the path, and of the strengths of the ridge."""
-        where = (index, which) if self.relax.ndim == 2 else (index,)
-        plain = {f.name: getattr(PathResult.at(self, index), f.name) for f in fields(RLS2Result)}
-        return RelaxedResult(
-            **(plain | {"dual_coef": self.dual_coef[where]}),
-            relax=float(self.relax[where]),
-            ridge_primal=float(self.ridge_primal[where]),
-            ridge_gap=float(self.ridge_gap[where]),
-        )
 
 
 # ---- ridge at fixed weights -----------------------------------------------------------------------
@@ -226,26 +167,26 @@ def _tridiagonal(S: Array) -> Solver:
 # ---- results --------------------------------------------------------------------------------------
 
 
-def relax_result(problems: Sequence[Problem], found: RLS2Result, relax: float) -> RelaxedResult:
+def relax_result(problems: Sequence[Problem], found: Solution, relax: float) -> RelaxedSolution:
     """Put the ridge at another strength in place of the coefficients (n_samples, n_outputs) of a solution."""
     C, primal, gap = _groups(problems, np.atleast_2d(found.weights), np.array([relax]))
-    plain = {f.name: getattr(found, f.name) for f in fields(RLS2Result)}
-    return RelaxedResult(
-        **(plain | {"dual_coef": np.ascontiguousarray(C[0].T)}),
+    return found.extended(
+        RelaxedSolution,
+        dual_coef=np.ascontiguousarray(C[0].T),
         relax=relax,
         ridge_primal=float(primal[0]),
         ridge_gap=float(gap[0]),
     )
 
 
-def relax_path(problems: Sequence[Problem], found: PathResult, relax: ArrayLike) -> RelaxedPath:
+def relax_path(problems: Sequence[Problem], found: Path[Solution], relax: ArrayLike) -> Path[RelaxedSolution]:
     """Put the ridge at other strengths in place of the coefficients along a path.
 
     Parameters
     ----------
     problems : sequence of Problem
         One, or one for every output that has weights of its own.
-    found : PathResult
+    found : Path
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax)
     """
     values = np.asarray(relax, dtype=np.float64)
@@ -264,11 +205,14 @@ def relax_path(problems: Sequence[Problem], found: PathResult, relax: ArrayLike)
         own, primal[k], gap[k] = _groups(problems, np.atleast_2d(found.weights[k]), strengths)
         C[k][:, kept] = own.transpose(0, 2, 1)
     measure = partial(_measure, problems, found.weights, C, grid, values.ndim == 0)
-    plain = {f.name: getattr(found, f.name) for f in fields(PathResult)} | {"measure": measure}
     C = C.reshape(*grid.shape, *found.dual_coef.shape[1:])
     if values.ndim == 0:
         C, grid, primal, gap = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0]
-    return RelaxedPath(**(plain | {"dual_coef": C}), relax=grid, ridge_primal=primal, ridge_gap=gap)
+    relaxed = tuple(
+        one.extended(RelaxedSolution, dual_coef=c, relax=strength, ridge_primal=p, ridge_gap=g)
+        for one, c, strength, p, g in zip(found.solutions, C, grid, primal, gap, strict=True)
+    )
+    return Path(found.alphas, relaxed, measure)
 
 
 def _groups(problems: Sequence[Problem], weights: Array, strengths: Array) -> tuple[Array, Array, Array]:

@@ -38,7 +38,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace, ridge_system
 from kernelweave.mkl.ridge_rounding import rounding_bound
-from kernelweave.results import RLS2Result, Status, relative_gap
+from kernelweave.results import Certificate, Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -100,7 +100,7 @@ class Problem:
         """One problem for each output."""
         return [replace(self, targets=row[None]) for row in self.targets]
 
-    def for_all_rows(self, result: RLS2Result) -> RLS2Result:
+    def for_all_rows(self, result: Solution) -> Solution:
         """A result with coefficients for all rows that were given: zeros for those of weight 0."""
         if self.rows is None:
             return result
@@ -379,10 +379,10 @@ def solve_newton(
     warm: WarmStart,
     callback: Callback | None = None,
     screen: bool = True,
-) -> tuple[_Iterate, float, float, Status, int, dict[str, list[float]]]:
+) -> tuple[_Iterate, Certificate, int, dict[str, list[float]]]:
     """Active-set Newton on Problem 6.
 
-    Returns the best iterate, its gap with what rounding may hide, that part of it, status, iterations and history.
+    Returns the best iterate, its certificate, iterations and history.
     """
     weights = warm.predict()
     if weights is None or warm.forms is None:
@@ -485,13 +485,9 @@ def solve_newton(
         warm.forms = forms
         best_gap = best.gap(alpha, largest)
         rounding = best.rounding(problem, alpha, forms)
-    within = best_gap + rounding <= tol * best.primal
-    if status in (Status.CONVERGED, Status.STALLED):
-        # a solver that can do no better may have come to tol, or to where rounding is all that is left
-        lost = best_gap <= max(tol * best.primal, rounding)
-        status = Status.CONVERGED if within else Status.ROUNDING if lost else status
     warm.before, warm.weights = warm.weights, best.weights
-    return best, best_gap + rounding, rounding, status, n_iter, history
+    certificate = Certificate.of("joint", best.primal, best_gap, rounding, status, tol=tol)
+    return best, certificate, n_iter, history
 
 
 @checked
@@ -511,7 +507,7 @@ def solve_rls2(
     linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
     relax: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
     callback: Annotated[Callback | None, Function() | None] = None,
-) -> RLS2Result:
+) -> Solution:
     """Solve RLS2, least squares with learnt kernel weights, and certify the solution.
 
     Minimises over d on the simplex and c
@@ -553,10 +549,10 @@ def solve_rls2(
 
     Returns
     -------
-    RLS2Result
+    Solution
         Weights on the simplex, ``dual_coef`` with ``f = K(d) @ dual_coef``, ``primal``, ``dual``, ``gap`` in
         units of the objective, ``status``. Non-convergence is reported in ``status``, never raised. With `relax` a
-        `RelaxedResult`, which adds ``ridge_primal`` and ``ridge_gap``.
+        `RelaxedSolution`, which adds ``ridge_primal`` and ``ridge_gap``.
 
     Raises
     ------
@@ -591,7 +587,7 @@ def solve_rls2(
     problem, single = make_problem(gram, y, sample_weight, scale)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
 
-    def solve(part: Problem) -> RLS2Result:
+    def solve(part: Problem) -> Solution:
         if solver == "newton":
             return newton_result(
                 part,
@@ -617,13 +613,13 @@ def solve_rls2(
         if shared_weights or len(problem.targets) == 1:
             result = solve(problem)
         else:
-            result = _join_outputs([solve(part) for part in problem.parts()])
+            result = join_outputs([solve(part) for part in problem.parts()])
         if relax is not None:
             from kernelweave.mkl.relaxed import relax_result
 
             result = relax_result(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
     result = problem.for_all_rows(result)
-    return _squeeze(result) if single else result
+    return squeeze(result) if single else result
 
 
 def newton_result(
@@ -634,36 +630,31 @@ def newton_result(
     max_iter: int,
     warm: WarmStart,
     callback: Callback | None = None,
-) -> RLS2Result:
+) -> Solution:
     """Run `solve_newton` (or take the limit for infinite alpha) and wrap it up; dual_coef is (n, n_outputs)."""
     if math.isinf(alpha) or not problem.targets.any():
         weights, C = infinite_alpha(problem)
         return null_result(problem, alpha, weights, C, tol)
-    it, gap, rounding, status, n_iter, history = solve_newton(
+    it, certificate, n_iter, history = solve_newton(
         problem, alpha, tol=tol, max_iter=max_iter, warm=warm, callback=callback
     )
-    return RLS2Result(
+    return Solution(
         weights=it.weights,
         dual_coef=it.C.T,
-        primal=it.primal,
-        dual=it.primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(it.primal, gap),
-        status=status,
+        intercept=0.0,
+        certificate=certificate,
         n_iter=n_iter,
         alpha=alpha,
-        rounding=rounding,
-        history={k: np.asarray(v) for k, v in history.items()},
+        trace={k: np.asarray(v) for k, v in history.items()},
     )
 
 
-def null_result(problem: Problem, alpha: float, weights: Array, C: Array, tol: float) -> RLS2Result:
+def null_result(problem: Problem, alpha: float, weights: Array, C: Array, tol: float) -> Solution:
     """The result for f = 0: nothing is left to the solver but the rounding of one sum."""
     value = problem.null_value()
     rounding = np.finfo(np.float64).eps * math.sqrt(problem.targets.size + 8) * value
-    status = Status.CONVERGED if rounding <= tol * value else Status.ROUNDING
-    rel = relative_gap(value, rounding)
-    return RLS2Result(weights, C.T, value, value - rounding, rounding, rel, status, 1, alpha, rounding)
+    certificate = Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=tol)
+    return Solution(weights, C.T, 0.0, certificate, 1, alpha=alpha)
 
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
@@ -678,24 +669,18 @@ def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
     return array / array.sum()
 
 
-def _squeeze(result: RLS2Result) -> RLS2Result:
+def squeeze(result: Solution) -> Solution:
+    """The result of a single output, with coefficients in one dimension."""
     return replace(result, dual_coef=np.ascontiguousarray(result.dual_coef[:, 0]))
 
 
-def _join_outputs(parts: list[RLS2Result]) -> RLS2Result:
+def join_outputs(parts: list[Solution]) -> Solution:
     """One result from one solution per output; certificates add up."""
-    primal = sum(part.primal for part in parts)
-    gap = sum(part.gap for part in parts)
-    worst = next((part.status for part in parts if not part.status.ok), parts[0].status)
-    return RLS2Result(
+    return Solution(
         weights=np.stack([part.weights for part in parts]),
         dual_coef=np.hstack([part.dual_coef for part in parts]),
-        primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(primal, gap),
-        status=worst,
+        intercept=0.0,
+        certificate=Certificate.total([part.certificate for part in parts]),
         n_iter=sum(part.n_iter for part in parts),
         alpha=parts[0].alpha,
-        rounding=sum(part.rounding for part in parts),
     )

@@ -36,11 +36,12 @@ from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf,
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
+from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Callback, Joint, Point, WarmStart
 from kernelweave.mkl.steps.interior_point import has_interior, solve_by_interior_point
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet, as_weight_set
-from kernelweave.results import MKLResult, Status, relative_gap
+from kernelweave.results import Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -102,9 +103,9 @@ def solve_svm_mkl(
     tol: Tol = 1e-4,
     method: Annotated[str, OneOf(*METHODS)] = "auto",
     max_iter: MaxIter = None,
-    warm_start: MKLResult | WarmStart | None = None,
+    warm_start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
-) -> MKLResult:
+) -> Solution:
     """Learn kernel weights with a support vector machine, and certify the solution.
 
     Minimises over weights d in a convex set and over f = <w, phi_d(x)> + intercept with the kernel
@@ -140,14 +141,14 @@ def solve_svm_mkl(
         box); the closed form for Lp balls.
     max_iter : int, optional
         Outer iterations. Default: 500.
-    warm_start : MKLResult or WarmStart, optional
+    warm_start : Solution or WarmStart, optional
         The solution of a similar problem.
     callback : callable, optional
         ``callback(iteration, objective, rel_gap)``; a true value stops the solver.
 
     Returns
     -------
-    MKLResult
+    Solution
         ``f = K(d) @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised.
 
     Raises
@@ -190,11 +191,11 @@ def solve_svm_mkl(
         return run(joint, tol, most, warm, callback)
 
 
-def _check_warm(warm_start: MKLResult | WarmStart | None, joint: Joint) -> WarmStart:
+def _check_warm(warm_start: Solution | WarmStart | None, joint: Joint) -> WarmStart:
     """Copy a warm start, so that the caller's stays as it is. It need not be feasible."""
     if warm_start is None:
         return WarmStart()
-    if not isinstance(warm_start, (MKLResult, WarmStart)):
+    if not isinstance(warm_start, (Solution, WarmStart)):
         raise InputError(
             f"`warm_start` must be an earlier result or a WarmStart, got {type(warm_start).__name__}. For weights "
             "alone pass WarmStart(weights)."
@@ -231,13 +232,11 @@ def make_joint(
         )
     factors = check_scale(scale, stack.n_kernels)
     weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-    machine = Machine(
-        targets, check_positive(C, "C"), loss, check_positive(epsilon, "epsilon", zero=True), weights
-    )
+    machine = Machine(targets, check_positive(C, "C"), as_loss(loss, epsilon), weights)
     return Joint(stack, machine, factors, as_weight_set(weight_set, stack.n_kernels))
 
 
-def _solver(method: str, weight_set: WeightSet) -> Callable[..., MKLResult]:
+def _solver(method: str, weight_set: WeightSet) -> Callable[..., Solution]:
     fits: dict[str, tuple[type, ...]] = {
         "newton": (Simplex, CappedSimplex),
         "interior-point": (Simplex, CappedSimplex),
@@ -271,7 +270,7 @@ def _solver(method: str, weight_set: WeightSet) -> Callable[..., MKLResult]:
 
 def solve_by_either(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> MKLResult:
+) -> Solution:
     """Newton, and the interior point from where Newton is slow."""
     if not has_interior(joint):
         return solve_by_newton(joint, tol, max_iter, warm, callback)
@@ -279,7 +278,7 @@ def solve_by_either(
     rows = max(1.0, joint.gram.n_samples / SLOW_ROWS)
     slow = int((SLOW if warm.weights is None else SLOW_WARM) * rows)
     found = solve_by_newton(joint, tol, max_iter, warm, callback, slow=slow)
-    turns: tuple[Callable[..., MKLResult], ...] = (solve_by_interior_point, solve_by_newton)
+    turns: tuple[Callable[..., Solution], ...] = (solve_by_interior_point, solve_by_newton)
     for solver in turns:
         done = found.n_iter
         if found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED) or done >= max_iter:
@@ -288,20 +287,20 @@ def solve_by_either(
         most = max_iter if solver is solve_by_interior_point else min(max_iter, done + PATIENCE)
         found = _better(found, _after(found, solver, joint, tol, most, warm, callback))
     if found.status is Status.MAX_ITER and found.n_iter < max_iter:
-        found = replace(found, status=Status.STALLED)
+        found = found.ended(Status.STALLED)
     warm.weights, warm.dual_coef = found.weights, found.dual_coef
     return found
 
 
 def _after(
-    found: MKLResult,
-    solver: Callable[..., MKLResult],
+    found: Solution,
+    solver: Callable[..., Solution],
     joint: Joint,
     tol: float,
     max_iter: int,
     warm: WarmStart,
     callback: Callback | None,
-) -> MKLResult:
+) -> Solution:
     """Another solver from what was found; iterations are counted on, and `max_iter` is that of both."""
     done = found.n_iter
     warm.weights, warm.dual_coef = found.weights, found.dual_coef
@@ -312,15 +311,14 @@ def _after(
     return solver(joint, tol, max_iter - done, warm, later)
 
 
-def _better(before: MKLResult, after: MKLResult) -> MKLResult:
+def _better(before: Solution, after: Solution) -> Solution:
     """The solution with the smaller gap, with the iterations of both."""
     kept = after if after.gap <= before.gap else before
     return replace(
-        kept,
-        status=after.status,
+        kept.ended(after.status),
         n_iter=before.n_iter + after.n_iter,
         n_machines=after.n_machines,
-        history={key: np.r_[before.history[key], after.history[key]] for key in before.history},
+        trace={key: np.r_[before.trace[key], after.trace[key]] for key in before.trace},
     )
 
 
@@ -332,7 +330,7 @@ def solve_by_newton(
     callback: Callback | None = None,
     *,
     slow: int | None = None,
-) -> MKLResult:
+) -> Solution:
     """Active-set Newton on J, with the second derivative that holds while the free rows stay the same.
 
     With `slow`, it ends when so many iterations have not made the gap ten times smaller.
@@ -565,7 +563,7 @@ class _Look:
 
 def solve_by_reduced_gradient(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> MKLResult:
+) -> Solution:
     """The reduced gradient of SimpleMKL: descend along the largest feasible steps, then search between the last two.
 
     Directions and steps are those of the paper. Its line search compares values (golden section); here it goes by the
@@ -688,7 +686,7 @@ def _search(start: _Trial, end: _Trial, D: Array, length: float, look: _Look) ->
 
 def solve_by_cutting_planes(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> MKLResult:
+) -> Solution:
     """Column generation: every machine gives a cut of J, a linear program gives the direction of the next weights."""
     from scipy.optimize import linprog
 
@@ -764,7 +762,7 @@ def solve_by_cutting_planes(
     # the bound of the cuts holds whatever the coefficients are
     own = max(0.0, best.machine.primal - lower)
     rounding = best.machine.rounding + lower - certain
-    return joint.certified(best, own, rounding, tol, status, n_iter, history)
+    return joint.certified(best, own, rounding, tol, status, n_iter, history, "cuts")
 
 
 # ---- closed form ----------------------------------------------------------------------------------
@@ -772,7 +770,7 @@ def solve_by_cutting_planes(
 
 def solve_by_closed_form(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> MKLResult:
+) -> Solution:
     """Alternate the machine and the best weights for its norms ``|w_m|^2 = d_m^2 q_m``.
 
     Over a capped simplex this converges linearly, and slowly where a kernel is just not wanted: there Newton, which
@@ -794,7 +792,7 @@ def _alternate(
     callback: Callback | None = None,
     *,
     slow: int | None = None,
-) -> MKLResult:
+) -> Solution:
     """The closed form itself; with `slow`, it ends when so many rounds have not made the gap ten times smaller."""
     weights = _start(joint, warm)
     sparse = isinstance(joint.weight_set, CappedSimplex)

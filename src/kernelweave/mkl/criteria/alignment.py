@@ -10,7 +10,7 @@ weights enter the mean and the products, so that a weight equals a repetition.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import Annotated
 
 import numpy as np
@@ -31,10 +31,10 @@ from kernelweave._loops import core
 from kernelweave._parameters import MaxIter, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.rounding import EPS, noise
-from kernelweave.machines.svm import run_machine, squared_hinge
 from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
-from kernelweave.results import AlignFResult, AlignResult, EasyMKLResult, Status, relative_gap
+from kernelweave.results import AlignmentSolution, Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -54,7 +54,7 @@ def solve_align(
     *,
     scale: Scale = None,
     sample_weight: RowWeights = None,
-) -> AlignResult:
+) -> AlignmentSolution:
     """Weigh kernels by their own alignment with the targets (Align).
 
     ``weights_m`` is proportional to ``max(0, rho(K_m))``, the centred alignment.
@@ -72,7 +72,7 @@ def solve_align(
 
     Returns
     -------
-    AlignResult
+    AlignmentSolution
 
     Raises
     ------
@@ -101,7 +101,10 @@ def solve_align(
     target = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
         alignments = _alignments(stack, target, row_weight, frobenius_norms(stack, row_weight))
-    return AlignResult(alignments / alignments.sum(), alignments)
+    optimises_nothing = Certificate("alignment", math.nan, math.nan, 0.0)
+    return AlignmentSolution(
+        alignments / alignments.sum(), np.empty(0), 0.0, optimises_nothing, 0, alignments=alignments
+    )
 
 
 @checked
@@ -113,7 +116,7 @@ def solve_alignf(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-10,
     max_iter: MaxIter = None,
-) -> AlignFResult:
+) -> AlignmentSolution:
     """Find the combination of kernels with the largest alignment (AlignF), and certify it.
 
     Maximises ``rho(sum_m d_m s_m K_m)`` over d >= 0, which is, up to the length of d,
@@ -137,7 +140,7 @@ def solve_alignf(
 
     Returns
     -------
-    AlignFResult
+    AlignmentSolution
         Non-convergence is reported in ``status``, never raised.
 
     Raises
@@ -185,14 +188,20 @@ def solve_alignf(
     failure = Status.MAX_ITER if n_iter >= most else Status.STALLED
     weights = np.zeros(stack.n_kernels)
     weights[used] = u / (length * factors[used])
-    return AlignFResult(
+    return AlignmentSolution(
         weights=weights / weights.sum(),
-        alignments=alignments,
-        alignment=alignment,
-        gap=gap,
-        rel_gap=relative_gap(alignment, gap),
-        status=Status.CONVERGED if gap <= tol * alignment else failure,
+        dual_coef=np.empty(0),
+        intercept=0.0,
+        # the largest alignment is looked for, so that the bound lies above the value
+        certificate=Certificate(
+            "alignment",
+            alignment,
+            alignment + gap,
+            gap,
+            status=Status.CONVERGED if gap <= tol * alignment else failure,
+        ),
         n_iter=n_iter,
+        alignments=alignments,
     )
 
 
@@ -303,7 +312,7 @@ def solve_easy_mkl(
     tol: Tol = 1e-8,
     max_iter: MaxIter = None,
     warm_start: Start = None,
-) -> EasyMKLResult:
+) -> Solution:
     """Weigh kernels by the margin that each gives along one common solution (EasyMKL), and certify the solution.
 
     With ``K = sum_m s_m K_m``, Y = diag(y), and probability vectors gamma on either class,
@@ -335,7 +344,7 @@ def solve_easy_mkl(
 
     Returns
     -------
-    EasyMKLResult
+    Solution
         Non-convergence is reported in ``status``, never raised.
 
     Raises
@@ -382,9 +391,9 @@ def solve_easy_mkl(
         if ridge == 0.0:
             raise InputError("The kernels must not all be zero.")
         terms = int(np.maximum(stack.ranks, 1).sum())
-        problem, loss = squared_hinge(K, y, 1.0 / ridge, row_weight)
-        machine = run_machine(
-            replace(problem, noise=2.0 * noise(terms)), loss, 0.1 * tol, max_iter, warm_start
+        entries = 2.0 * noise(terms)
+        machine = SquaredHinge().solve(
+            K, y, row_weight / ridge, tol=0.1 * tol, max_iter=max_iter, warm_start=warm_start, noise=entries
         )
         b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
         above = labels > 0
@@ -415,7 +424,7 @@ def solve_easy_mkl(
         used = row_weight > 0
         margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
         gap = primal - max(margin, 0.0) ** 2 / primal if primal > 0 else np.inf
-        error = 2.0 * (noise(len(b)) + problem.noise) * float(root.max()) * size
+        error = 2.0 * (noise(len(b)) + entries) * float(root.max()) * size
         rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
     solved = gap = max(gap, 0.0)
     # the objective is no less than 0
@@ -426,16 +435,12 @@ def solve_easy_mkl(
         status = Status.STALLED if machine.status in (Status.CONVERGED, Status.ROUNDING) else machine.status
     else:
         status = Status.TRUNCATED if solved + missing > tol * primal else Status.ROUNDING
-    return EasyMKLResult(
+    return Solution(
         weights=_shares(stack, forms, bound, row_weight, factors),
         dual_coef=b,
-        primal=primal,
-        dual=primal - gap,
-        gap=gap,
-        rel_gap=relative_gap(primal, gap),
-        status=status,
+        intercept=0.0,
+        certificate=Certificate("margins", primal, primal - gap, gap, float(rounding), status=status),
         n_iter=machine.n_iter,
-        rounding=float(rounding),
     )
 
 

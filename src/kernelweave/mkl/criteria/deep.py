@@ -121,7 +121,7 @@ class OutOfFold(Criterion):
         for k, test in enumerate(self.folds):
             train = np.setdiff1d(self.rows, test)
             own = _restricted(machine, train)
-            if _is_one_class(own):
+            if own.one_class:
                 value += float(
                     share[test] @ measure(self.kind, np.full(len(test), own.y[0]), machine.y[test])[0]
                 )
@@ -132,7 +132,7 @@ class OutOfFold(Criterion):
             b = self._warm[k] = found.dual_coef
             cross, spread = np.take(K, test, axis=0), _scatter(b, train, n)
             losses, slopes = measure(
-                self.kind, cross @ spread + found.intercept, machine.y[test], machine.epsilon
+                self.kind, cross @ spread + found.intercept, machine.y[test], machine.loss.tube
             )
             value += float(share[test] @ losses)
             if gradient:
@@ -174,12 +174,12 @@ class TrainingError(Criterion):
         own = _restricted(self.machine, rows)
         weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
         share = weight / float(weight.sum())
-        if _is_one_class(own):
+        if own.one_class:
             return 0.0, np.zeros((n, n))
         block = np.ascontiguousarray(K[np.ix_(rows, rows)])
         found = own.solve(block, tol=self.tol, warm_start=self._warm)
         b = self._warm = found.dual_coef
-        losses, slopes = measure(self.kind, block @ b + found.intercept, own.y, own.epsilon)
+        losses, slopes = measure(self.kind, block @ b + found.intercept, own.y, own.loss.tube)
         value = float(share @ losses)
         if not gradient:
             return value, None
@@ -208,7 +208,7 @@ class DualValue(Criterion):
 
     def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         own = _restricted(self.machine, self.rows)
-        if _is_one_class(own):
+        if own.one_class:
             return 0.0, np.zeros_like(K)
         found = own.solve(
             np.ascontiguousarray(K[np.ix_(self.rows, self.rows)]), tol=self.tol, warm_start=self._warm
@@ -257,7 +257,7 @@ class SpanBound(Criterion):
     def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
         rows, n = self.rows, len(K)
         own = _restricted(self.machine, rows)
-        if _is_one_class(own):
+        if own.one_class:
             return 0.0, np.zeros((n, n))
         block = np.ascontiguousarray(K[np.ix_(rows, rows)])
         found = own.solve(block, tol=self.tol, warm_start=self._warm)
@@ -370,10 +370,6 @@ class Spans:
 def _restricted(machine: Machine, rows: Rows) -> Machine:
     weight = None if machine.sample_weight is None else machine.sample_weight[rows]
     return replace(machine, y=machine.y[rows], sample_weight=weight)
-
-
-def _is_one_class(machine: Machine) -> bool:
-    return machine.loss in ("hinge", "squared-hinge") and bool((machine.y == machine.y[0]).all())
 
 
 def _scatter(values: Array, rows: Rows, n: int) -> Array:

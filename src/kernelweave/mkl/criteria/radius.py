@@ -22,7 +22,7 @@ from kernelweave._loops import core
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
-from kernelweave.results import MEBResult, Status, SVMResult
+from kernelweave.results import Ball, Certificate, MachineSolution, Status
 
 Array = NDArray[np.float64]
 #: Called after every step with (iteration, value, stationarity); a true value stops.
@@ -117,16 +117,16 @@ class Evaluation:
     gradient : array of shape (n_parameters,)
     dual_coef : array of shape (n_samples,)
         For K(t) as it is: ``f = K(t) @ dual_coef + intercept``.
-    machine : SVMResult
-    ball : MEBResult or None
+    machine : MachineSolution
+    ball : Ball or None
     """
 
     t: Array
     value: float
     gradient: Array
     dual_coef: Array
-    machine: SVMResult
-    ball: MEBResult | None
+    machine: MachineSolution
+    ball: Ball | None
 
     @property
     def usable(self) -> bool:
@@ -160,7 +160,7 @@ class RadiusMargin:
         self._beta: Array | None = None
         self._radii: Array | None = None
 
-    def _ball(self, K: Array, tol: float, ridge: float = 0.0) -> MEBResult:
+    def _ball(self, K: Array, tol: float, ridge: float = 0.0) -> Ball:
         self.n_balls += 1
         ball = solve_meb(
             K,
@@ -173,7 +173,7 @@ class RadiusMargin:
         self._beta = ball.dual_coef
         return ball
 
-    def _solve(self, machine: Machine, K: Array, tol: float) -> SVMResult:
+    def _solve(self, machine: Machine, K: Array, tol: float) -> MachineSolution:
         self.n_machines += 1
         found = machine.solve(K, tol=tol, warm_start=self._b)
         self._b = found.dual_coef
@@ -256,10 +256,9 @@ def radii_of(kernel: Callable[[Array], Array], n_kernels: int, tol: float) -> Ar
     return out
 
 
-def _nothing(n: int) -> SVMResult:
-    return SVMResult(
-        np.zeros(n), 0.0, math.inf, math.inf, 0.0, 0.0, Status.STALLED, 0, np.empty(0, np.int64), 0.0
-    )
+def _nothing(n: int) -> MachineSolution:
+    nothing = Certificate("machine", math.inf, math.inf, 0.0, status=Status.STALLED)
+    return MachineSolution(np.ones(1), np.zeros(n), 0.0, nothing, 0)
 
 
 #: How far a point is from stationary, as a share of the value; 0 means that no feasible direction descends.

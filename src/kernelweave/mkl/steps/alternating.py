@@ -10,7 +10,7 @@ from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite
 from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.mkl.rls2 import LINEAR_SOLVERS, Callback, Problem, infinite_alpha, null_result
-from kernelweave.results import RLS2Result, Status, relative_gap
+from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def solve_alternating(
     max_iter: int = 50_000,
     linear_solver: str = "auto",
     callback: Callback | None = None,
-) -> RLS2Result:
+) -> Solution:
     """Run Algorithm 1: Lemma 5 start, (13), Problem 7 by SMO, until the residual of (13) at the new weights is small.
 
     The rule ``||(K(d) + alpha I) c - y|| <= delta ||y||`` measures how much the last weight step changed the
@@ -152,17 +152,13 @@ def solve_alternating(
     r = Y - fitted - alpha * noise * C
     left = 0.5 * float(np.sum(np.square(r) / noise))
     rounding = rounding_bound(problem, alpha, weights, C, forms, primal=objective, residual=left)
-    gap = max(0.0, left + 0.5 * alpha * (float(forms.max()) - level)) + rounding
-    return RLS2Result(
+    own = max(0.0, left + 0.5 * alpha * (float(forms.max()) - level))
+    return Solution(
         weights=weights,
         dual_coef=C.T,
-        primal=objective,
-        dual=objective - gap,
-        gap=gap,
-        rel_gap=relative_gap(objective, gap),
-        status=status,
+        intercept=0.0,
+        certificate=Certificate.of("joint", objective, own, rounding, status),
         n_iter=n_iter,
         alpha=alpha,
-        rounding=rounding,
-        history={k: np.asarray(v) for k, v in history.items()},
+        trace={k: np.asarray(v) for k, v in history.items()},
     )

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from kernelweave.machines.machine import RIDGED, Machine
+from kernelweave.machines.losses import Sides
 from kernelweave.mkl.problem import Callback, Index, Joint, Point, WarmStart
 from kernelweave.mkl.weight_sets import CappedSimplex
-from kernelweave.results import MKLResult, Status, relative_gap
+from kernelweave.results import Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -62,53 +62,6 @@ PART = 1000
 NO_CURVATURE = 1e-14
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The box of the machine: one variable a row for classes, two (above, below) for the tube.
-
-    Attributes
-    ----------
-    sign, gain : arrays of shape (n_sides, n_rows)
-        ``b = sum(sign * a)``; the reward is ``sum(gain * a) - 1/2 sum(ridge * a^2)``.
-    upper, ridge : arrays of shape (n_rows,)
-        Infinite bounds go with a ridge.
-    """
-
-    sign: Array
-    gain: Array
-    upper: Array
-    ridge: Array
-
-    @classmethod
-    def of(cls, machine: Machine, rows: Index) -> _Sides:
-        y, costs = machine.y[rows], machine.costs[rows]
-        if machine.loss == "epsilon-insensitive":
-            ones = np.ones(len(rows))
-            sign = np.stack([ones, -ones])
-            return cls(sign, sign * y - machine.epsilon, costs, np.zeros(len(rows)))
-        sign, gain = y[None], np.ones((1, len(rows)))
-        if machine.loss in RIDGED:
-            return cls(sign, gain, np.full(len(rows), np.inf), 1.0 / costs)
-        return cls(sign, gain, costs, np.zeros(len(rows)))
-
-    def start(self, machine: Machine, rows: Index) -> Array:
-        """Coefficients of the right sum, up to their size."""
-        y, costs = machine.y[rows], machine.costs[rows]
-        if len(self.sign) == 1:
-            share = np.where(y > 0, costs / costs[y > 0].sum(), costs / costs[y < 0].sum())
-            return share[None]
-        away = costs * (y - np.average(y, weights=costs))
-        away /= max(float(np.abs(y - np.average(y, weights=costs)).max()), np.finfo(float).tiny)
-        return np.stack([np.maximum(away, 0.0), np.maximum(-away, 0.0)])
-
-    def loss(self, f: Array) -> float:
-        """The sum of losses at f."""
-        excess = np.maximum(self.gain - self.sign * f, 0.0)
-        if np.isfinite(self.upper).all():
-            return float((self.upper * excess).sum())
-        return float((0.5 * np.square(excess) / self.ridge).sum())
-
-
 @dataclass
 class _State:
     """Variables and multipliers; all but `tau` and `intercept` are positive."""
@@ -127,7 +80,9 @@ class _State:
 
 
 def has_interior(joint: Joint) -> bool:
-    """Whether the capped simplex is more than a point."""
+    """Whether the capped simplex is more than a point, and the dual of the machine a quadratic program."""
+    if not joint.machine.loss.quadratic:
+        return False
     return joint.n_kernels == 1 or _cap(joint) * joint.n_kernels > 1.0 + 1e-9
 
 
@@ -138,7 +93,7 @@ def _cap(joint: Joint) -> float:
 class _Step:
     """The linear system at a point, factorised once for predictor and corrector."""
 
-    def __init__(self, sides: _Sides, at: _State, K: Array, V: Array, q: Array, cap: float) -> None:
+    def __init__(self, sides: Sides, at: _State, K: Array, V: Array, q: Array, cap: float) -> None:
         self.sides, self.at, self.V, self.cap = sides, at, V, cap
         self.room = sides.upper - at.a
         self.slack = at.tau + at.zeta - q
@@ -325,7 +280,7 @@ class _Part:
 
 def solve_by_interior_point(
     joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> MKLResult:
+) -> Solution:
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels where they are many.
 
     A part starts with the kernels of the largest forms, and grows by those whose forms exceed the level of its
@@ -383,24 +338,23 @@ def solve_by_interior_point(
     return _ended(joint, best, status, history, warm)
 
 
-def _own(result: MKLResult) -> float:
+def _own(result: Solution) -> float:
     return relative_gap(result.primal, result.own_gap)
 
 
-def _reached(result: MKLResult) -> bool:
+def _reached(result: Solution) -> bool:
     return result.status in (Status.CONVERGED, Status.ROUNDING)
 
 
 def _ended(
-    joint: Joint, best: MKLResult, status: Status, history: dict[str, list[float]], warm: WarmStart
-) -> MKLResult:
+    joint: Joint, best: Solution, status: Status, history: dict[str, list[float]], warm: WarmStart
+) -> Solution:
     warm.weights, warm.dual_coef = best.weights, best.dual_coef
     return replace(
-        best,
-        status=status,
+        best.ended(status),
         n_iter=len(history["objective"]),
         n_machines=joint.n_machines,
-        history={key: np.asarray(values) for key, values in history.items()},
+        trace={key: np.asarray(values) for key, values in history.items()},
     )
 
 
@@ -409,7 +363,9 @@ def _solve(
 ) -> tuple[Point, Status]:
     """A part to a relative gap: the point, and whether that was reached, interrupted or neither."""
     machine, cap = part.joint.machine, part.cap
-    sides = _Sides.of(machine, part.rows)
+    sides = machine.loss.sides(machine.y[part.rows], machine.costs[part.rows])
+    if sides is None:
+        raise TypeError(f"the dual of {machine.loss} is no quadratic program")
     at, V = _first(part, sides)
     best: tuple[float, _State, Array] | None = None
     status = Status.STALLED
@@ -478,10 +434,10 @@ def _solve(
     return point, status
 
 
-def _first(part: _Part, sides: _Sides) -> tuple[_State, Array]:
+def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     """The best multiple of simple coefficients, equal weights, and multipliers as large as the gap there."""
     m, cap = len(part.kernels), part.cap
-    a = sides.start(part.joint.machine, part.rows)
+    a = sides.start
     b = np.sum(sides.sign * a, axis=0)
     V = part.products(b)
     top = float((V @ b).max())
@@ -511,7 +467,7 @@ def _first(part: _Part, sides: _Sides) -> tuple[_State, Array]:
     return _State(a, tau, zeta, d, u, low, high, 0.0), V
 
 
-def _cut(part: _Part, at: _State, q: Array, sides: _Sides, tol: float) -> tuple[Point, bool]:
+def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[Point, bool]:
     """Weights and coefficients without what only the interior gave them, and whether their gap is within `tol`.
 
     Without that, the ones with the smallest gap.

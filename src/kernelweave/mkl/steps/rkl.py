@@ -33,7 +33,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
-from kernelweave.results import MEBResult, Status, SVMResult, relative_gap
+from kernelweave.results import Ball, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -47,8 +47,8 @@ class RKLPoint:
     Attributes
     ----------
     t : array of shape (n_kernels,)
-    machine : SVMResult
-    ball : MEBResult
+    machine : MachineSolution
+    ball : Ball
     q, rho : arrays of shape (n_kernels,)
     primal, dual : float
     certain : float
@@ -56,8 +56,8 @@ class RKLPoint:
     """
 
     t: Array
-    machine: SVMResult
-    ball: MEBResult
+    machine: MachineSolution
+    ball: Ball
     q: Array
     rho: Array
     primal: float
@@ -215,6 +215,10 @@ class RKLProblem:
         bound = reward - 0.5 * self._level(form, radius)
         certain = reward - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
         return np.maximum(found.x[:m], 0.0), bound, certain
+
+    def bound(self, at: RKLPoint) -> float:
+        """The lower bound that the coefficients of one point give."""
+        return self.machine.reward(at.machine.dual_coef) - 0.5 * self._level(at.q, at.rho)
 
     def mixed(self, rho: Array, share: float) -> Array:
         """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
