@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.fitting.source import (
-    MEMORY_SHARE,
-    BankSource,
-    StackSource,
-    TableSource,
-    column_statistics,
-    memory_budget,
-)
+from kernelweave.fitting.source import MEMORY_SHARE, TableSource, column_statistics, memory_budget
+from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
 from kernelweave.views import Table

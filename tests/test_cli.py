@@ -914,7 +914,7 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     assert len(nested.nested_scores(spec, prepared, rows)) == 3
     assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
     for held, model in zip(seen, fitted, strict=True):
-        assert model._training["extra"].n_rows == len(held)
+        assert model.model_.task.extra.n_rows == len(held)
         # a model file could not hold the table of further rows
         assert model.normalize == "trace"
 
@@ -1126,7 +1126,7 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
-    from kernelweave.estimators import base as estimators
+    from kernelweave import estimators
     from kernelweave.estimators import cv as model_selection
 
     seen = []

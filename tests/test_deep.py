@@ -427,9 +427,9 @@ def test_learners_predict_with_what_they_learnt(learner, cancer):
     stack = np.stack([cosine(kernel(both)) for kernel in kw.banks.mlmkl()], axis=-1)
     stack /= np.einsum("iim->m", stack)[None, None] / len(both)
     layers = learner.layers()
-    weights = [model._effective[0]]
-    if model._uppers:
-        weights += list(model._uppers[0].weights)
+    weights = [model.model_.effective[0]]
+    if model.model_.layers:
+        weights += list(model.model_.layers[0].weights)
     whole = DeepKernel(gram_from_stack(stack), np.ones(4), layers).forward(weights)
     expected = whole[len(X) :, : len(X)] @ model.dual_coef_ + model.intercept_
     np.testing.assert_allclose(decisions, expected, rtol=1e-7, atol=1e-8)

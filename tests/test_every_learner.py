@@ -13,12 +13,11 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
-from kernelweave import learners
+from kernelweave import functions, learners
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS
 from kernelweave.learners.base import Learner
-from kernelweave.mkl import layers
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic
@@ -201,19 +200,19 @@ class Problem:
 
 #: Kernels on kernels, by their formulas: of the entries, and of both diagonals.
 LAYERS = {
-    layers.Identity: lambda phi, K, left, right: K,
-    layers.Power: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
-    layers.Gaussian: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
-    layers.Exponential: lambda phi, K, left, right: np.exp(K),
+    functions.Identity: lambda phi, K, left, right: K,
+    functions.Power: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
+    functions.Gaussian: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
+    functions.Exponential: lambda phi, K, left, right: np.exp(K),
 }
 
 
 def through(upper, K, left, right):
     """Layers above a sum of kernels: entries K with the diagonals of both sides, by formulas."""
     left, right = left[:, None], right[None, :]
-    for functions, weights in zip(upper.functions, upper.weights, strict=True):
+    for layer, weights in zip(upper.functions, upper.weights, strict=True):
         total = [0.0, 0.0, 0.0]
-        for phi, w in zip(functions, weights, strict=True):
+        for phi, w in zip(layer, weights, strict=True):
             value = LAYERS[type(phi)]
             parts = [
                 value(phi, K, left, right),
@@ -491,7 +490,7 @@ def test_a_prediction_is_k_times_c_plus_b(case, normalize, rng):
     base, upper = model.weights_, ()
     if case.learner.layer_names():
         base = np.atleast_2d(base)[0] if case.name in ("mlmkl", "dmkl", "deep-uniform") else base
-        upper = model._uppers
+        upper = model.model_.layers
     scale = [1.0 if normalize is None else 1 / np.mean(k.diag(X)) for k in BANK]
     K = sum(w * s * k(new, X) for w, s, k in zip(base, scale, BANK, strict=True))
     left, right = (

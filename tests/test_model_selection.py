@@ -14,8 +14,9 @@ from sklearn.model_selection import (
 )
 
 import kernelweave as kw
-from kernelweave.fitting.source import BankSource, StackSource, TableSource
-from kernelweave.fitting.task import choose, content_folds
+from kernelweave.fitting.folds import choose, content_folds
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
 from kernelweave.views import Table

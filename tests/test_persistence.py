@@ -1,18 +1,21 @@
 """Model files: the same outputs after a round trip, and nothing that could run code."""
 
+import gzip
 import io
+import json
 import pickle
 import sys
 import warnings
 import zipfile
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -20,7 +23,7 @@ import kernelweave as kw
 from kernelweave import normalizers
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2
-from kernelweave.persistence import MOVED_CLASSES, TRUSTED
+from kernelweave.persistence.archive import seal
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -102,14 +105,17 @@ def test_a_round_trip_changes_no_output(name, tmp_path):
     np.testing.assert_allclose(again.fit(rows, y).score(rows, y), model.score(rows, y), rtol=1e-9)
 
 
-def test_without_skops_the_extra_is_named(tmp_path, monkeypatch):
+def test_skops_is_needed_for_things_of_others_alone(tmp_path, monkeypatch):
     path = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "model.skops")
+    pipeline = make_pipeline(StandardScaler(), kw.MKLRegressor(EVERY, FIXED)).fit(X, Y)
+    other = kw.save(pipeline, tmp_path / "other.skops")
     for name in [name for name in sys.modules if name.split(".")[0] == "skops"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for call in (lambda: kw.load(path), lambda: kw.save(kw.MKLRegressor(), tmp_path / "new.skops")):
+    kw.save(kw.load(path), path)
+    for call in (lambda: kw.load(other), lambda: kw.load(OLD), lambda: kw.save(pipeline, tmp_path / "new")):
         with pytest.raises(kw.InputError, match=r"need skops: pip install 'kernelweave\[save\]'"):
             call()
-    assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.skops", "other.skops"]
 
 
 def sine(a, b):
@@ -381,14 +387,103 @@ def test_kernels_and_layers_of_version_0_1_load(name):
     assert type(model.learner).__name__ == {"deep": "MLMKL", "widths": "ARDGaussian"}[name]
 
 
-def test_types_are_listed_where_they_are_defined():
-    """A model file names the module that defines a class, also where another one gives the class to users."""
-    own = [path for path in TRUSTED if path.startswith("kernelweave.")]
-    for path in own:
-        module, name = path.rsplit(".", 1)
-        found = getattr(import_module(module), name)
-        assert f"{found.__module__}.{found.__qualname__}" == path
-    assert set(MOVED_CLASSES.values()) <= set(own)
+#: Of files that the last commit of the second format made, with what their models said about new rows.
+SECOND = {
+    "deep": (
+        np.array([[0.5, -1.0], [1.0, 0.3], [-0.2, -0.9]]),
+        [-1.4144005002730566, 1.1174139191027357, 1.3960983108553335],
+    ),
+    "views": (
+        pd.DataFrame({"age": [0.2, -1.0, 1.5], "bmi": [0.1, 0.4, -0.7], "city": ["Rome", "Berlin", "Oslo"]}),
+        [
+            [-1.3048570926709688, 0.961854673408895, -0.6551156589078924],
+            [-1.1829261480233069, 0.9285565084350891, -0.7679281820600345],
+            [-0.5034561416963588, 0.2512424210906303, -0.9064418552641843],
+        ],
+    ),
+    "stack": (None, [-0.09533045089786468, 2.734259824371435, 6.089855864511672]),
+}
+
+
+def second(name, path):
+    path.write_bytes(gzip.decompress((OLD.parent / f"model-2-{name}.skops.gz").read_bytes()))
+    return old_model(path)
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_files_of_the_second_format_load(name, tmp_path):
+    model = second(name, tmp_path / "m.skops")
+    rows, expected = SECOND[name]
+    if rows is None:
+        # trained on the products of twelve rows, one of weight 0, and their squares
+        given = np.outer(np.arange(3.0), np.ones(12))
+        rows = np.stack([given, (1 + given) ** 2], axis=-1)
+    decide = getattr(model, "decision_function", model.predict)
+    np.testing.assert_allclose(decide(rows), expected, rtol=1e-9)
+    # whole: what it was trained on is there, and it is written again as a file of today
+    again = kw.load(kw.save(model, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(getattr(again, "decision_function", again.predict)(rows), decide(rows))
+    assert (again.model_.task.sample_weight is None) == (name == "views")
+    if name == "views":
+        shares = [0.2005480197772935, 0.4192252438159212, 0.38022673640678534]
+        np.testing.assert_allclose(again.predict_proba(rows)[0], shares, rtol=1e-9)
+        assert list(again.kernel_names_)[1] == "Categorical on city"
+        assert type(again.cv).__name__ == "StratifiedKFold"
+    elif name == "deep":
+        assert again.weights_.shape == (3, 2)
+    else:
+        assert again.relax_ == again.model_.ridge == 0.05
+
+
+def test_a_file_names_no_class_of_this_package(tmp_path):
+    """Else a move of the code would break it."""
+    for name in ("classes", "bank", "default bank of a frame", "pipeline"):
+        model, rows, y = MODELS[name]
+        with zipfile.ZipFile(kw.save(model.fit(rows, y), tmp_path / "m.skops")) as archive:
+            text = archive.read("state.json").decode()
+            names = archive.namelist()
+            foreign = archive.read("foreign.skops") if "foreign.skops" in names else b""
+        assert text.count("kernelweave") == 1
+        assert json.loads(text)["format"] == "kernelweave model 3"
+        assert b"kernelweave." not in foreign
+        # skops where there is something of others, and nowhere else
+        assert bool(foreign) == (name == "pipeline")
+
+
+def test_models_within_things_of_others(tmp_path):
+    inner = kw.MKLRegressorCV(EVERY, n_alphas=3, cv=KFold(3))
+    model = make_pipeline(StandardScaler(), TransformedTargetRegressor(inner)).fit(X, Y)
+    again = kw.load(kw.save(model, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again[-1].regressor.cv.n_splits == 3
+    assert again[-1].regressor_.model_.alpha == model[-1].regressor_.alpha_
+    # what was saved is as it was
+    assert model[-1].regressor is inner
+
+
+@pytest.mark.parametrize("change", ["unknown kind", "no kind", "other learner", "shorter weights"])
+def test_states_that_no_model_has_are_refused(change, tmp_path):
+    """Even with a digest of their own."""
+    path = kw.save(MODELS["regression"][0].fit(X, Y), tmp_path / "m.skops")
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    state = json.loads(content["state.json"])
+    model = state["model"]["model"]
+    if change == "unknown kind":
+        model["kind"] = "os.system"
+    elif change == "no kind":
+        del model["kind"]
+    elif change == "other learner":
+        model["learner"]["name"] = "nobody"
+    else:
+        model["weights"] = model["dual_coef"]
+    content["state.json"] = json.dumps(state).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in content.items():
+            archive.writestr(name, text)
+    seal(path)
+    with pytest.raises(kw.InputError, match=r"not a model file|damaged"):
+        kw.load(path)
 
 
 @pytest.mark.parametrize("damage", ["NaN", "shorter"])

@@ -14,11 +14,11 @@ from kernelweave import views as views
 from kernelweave._checks import InputError as InputError
 from kernelweave._checks import KernelWarning as KernelWarning
 from kernelweave._checks import NotPSDError as NotPSDError
-from kernelweave.estimators.base import MKLClassifier as MKLClassifier
-from kernelweave.estimators.base import MKLRegressor as MKLRegressor
+from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
 from kernelweave.estimators.cv import MKLClassifierCV as MKLClassifierCV
 from kernelweave.estimators.cv import MKLRegressorCV as MKLRegressorCV
-from kernelweave.fitting.source import KernelBank as KernelBank
+from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
+from kernelweave.fitting.stacks import KernelBank as KernelBank
 from kernelweave.gram.repair import repair_gram as repair_gram
 from kernelweave.machines.ball import solve_meb as solve_meb
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, Strengths, check_known
 from kernelweave._parameters import Flag, InstanceOf, OneOf, Text, Whole, checked
-from kernelweave.estimators.base import MKLClassifier, MKLRegressor
+from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import learner_of, path_task, rebuild_task, set_up, shared_alphas
+from kernelweave.fitting.task import path_task, set_up, shared_alphas
 from kernelweave.mkl.layers import Layers
 
 __all__ = [
@@ -77,12 +77,12 @@ class KernelWeights:
 
 
 def _outputs(estimator: Any) -> tuple[str, ...]:
-    if estimator._base_weights.ndim == 1:
+    if estimator.model_.weights.ndim == 1:
         return ("",)
     classes = getattr(estimator, "classes_", None)
     if classes is not None:
         return tuple(map(str, classes))
-    return tuple(f"output {k}" for k in range(len(estimator._base_weights)))
+    return tuple(f"output {k}" for k in range(len(estimator.model_.weights)))
 
 
 def _which(outputs: tuple[str, ...], output: str | int | None) -> int:
@@ -116,7 +116,7 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     KernelWeights
     """
     check_is_fitted(estimator)
-    weights = np.atleast_2d(estimator._base_weights).T
+    weights = np.atleast_2d(estimator.model_.weights).T
     total = weights.sum(axis=1)
     order = np.argsort(-total, kind="stable")
     if nonzero:
@@ -124,7 +124,7 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     chosen = weights[order]
     return KernelWeights(
         estimator.kernel_names_[order],
-        chosen[:, 0] if estimator._base_weights.ndim == 1 else chosen,
+        chosen[:, 0] if estimator.model_.weights.ndim == 1 else chosen,
         _outputs(estimator),
     )
 
@@ -141,7 +141,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
         View name (or the columns) to share; shares sum to 1.
     """
     check_is_fitted(estimator)
-    weights = np.atleast_2d(estimator._base_weights)
+    weights = np.atleast_2d(estimator.model_.weights)
     total = weights.sum(axis=1, keepdims=True)
     weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
     shares: dict[str, float] = {}
@@ -152,7 +152,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
 
 def _views(estimator: Model) -> list[str]:
     """The view of every kernel: kernels know theirs, of kernel matrices there are only the names."""
-    kernels = getattr(estimator._source, "kernels", None)
+    kernels = getattr(estimator.model_.source, "kernels", None)
     if kernels is None:
         return [view_of(str(name)) for name in estimator.kernel_names_]
     return [kernel.view for kernel in kernels]
@@ -241,9 +241,9 @@ def regularization_path(
     check_is_fitted(estimator)
     outputs = _outputs(estimator)
     which = _which(outputs, output)
-    task = rebuild_task(estimator)
+    task = estimator.model_.task
     setups = set_up(task)
-    learner = learner_of(estimator)
+    learner = estimator.model_.learner
     if alphas is None:
         found = getattr(estimator, "alphas_", None)
         alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
@@ -426,25 +426,25 @@ def two_layers(estimator: Model, X: Any, *, output: Output = None) -> TwoLayers:
     True
     """
     check_is_fitted(estimator)
-    if estimator._uppers:
+    if estimator.model_.layers:
         raise InputError(
             "This model has layers of kernels on kernels; `two_layers` reads weighted sums of kernels, as of RLS2 or "
             "SimpleMKL. For deep kernels see `layer_weights`."
         )
-    n_outputs = estimator._dual.shape[1]
+    n_outputs = estimator.model_.dual_coef.shape[1]
     classes = getattr(estimator, "classes_", None)
     named = range(n_outputs) if classes is None or n_outputs == 1 else classes
     outputs = tuple(f"output {k}" if classes is None else str(k) for k in named) if n_outputs > 1 else ("",)
     which = _which(outputs, output)
-    owner = estimator._owner[which]
+    owner = estimator.model_.owner[which]
     scale = estimator.normalizers_[owner].scale
-    base = np.atleast_2d(estimator._base_weights)
+    base = np.atleast_2d(estimator.model_.weights)
     weights = base[min(which, len(base) - 1)]
     parts = estimator.kernel_contributions(X)
     parts = parts[:, :, which] if parts.ndim == 3 else parts
     root = np.sqrt(weights * scale)
-    setup = set_up(rebuild_task(estimator))[owner]
-    q = setup.gram.quadratic_forms(estimator._dual[:, which][None])
+    setup = set_up(estimator.model_.task)[owner]
+    q = setup.gram.quadratic_forms(estimator.model_.dual_coef[:, which][None])
     return TwoLayers(
         names=estimator.kernel_names_,
         weights=weights,
@@ -479,12 +479,6 @@ class LayerWeights:
     outputs: tuple[str, ...]
 
 
-def _weights_of(estimator: Model, which: int) -> list[Array]:
-    """Weights of every layer of one output."""
-    upper = estimator._uppers[which].weights if estimator._uppers else ()
-    return [np.atleast_2d(estimator._base_weights)[which], *upper]
-
-
 @checked
 def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
     """Kernel weights of every layer of a fitted estimator; there is one layer unless the learner is deep.
@@ -511,7 +505,7 @@ def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
     check_is_fitted(estimator)
     outputs = _outputs(estimator)
     chosen = range(len(outputs)) if output is None else [_which(outputs, output)]
-    layers = zip(*(_weights_of(estimator, k) for k in chosen), strict=True)
+    layers = zip(*(estimator.model_.weights_of(k) for k in chosen), strict=True)
     flat = len(outputs) == 1 or output is not None
     return LayerWeights(
         tuple(estimator.layer_kernel_names_),
@@ -579,9 +573,9 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     histories = estimator.history_
     history = histories[which] if which < len(histories) else {}
     if not {"criterion", "weights"} <= set(history):
-        name = type(learner_of(estimator)).__name__
+        name = type(estimator.model_.learner).__name__
         raise InputError(f"{name} left no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
-    final = _weights_of(estimator, which)
+    final = estimator.model_.weights_of(which)
     ends = np.cumsum([len(w) for w in final])[:-1]
     distance = np.abs(history["weights"] - np.concatenate(final)).max(axis=1)
     return LayerDescent(
@@ -617,14 +611,13 @@ class LayerGrams:
     output: str
 
 
-def _targets(estimator: Model, targets: tuple[Array, ...], which: int) -> NDArray[Any]:
+def _targets(estimator: Model, which: int) -> NDArray[Any]:
     """The classes, or the targets of one output, of the training rows."""
-    classes = getattr(estimator, "classes_", None)
+    task, classes = estimator.model_.task, getattr(estimator, "classes_", None)
     if classes is None:
+        targets = task.targets
         return targets[0][:, min(which, targets[0].shape[1] - 1)]
-    if len(targets) == 1:
-        return classes[(targets[0][:, 0] > 0).astype(np.intp)]
-    return classes[np.argmax(np.concatenate(targets, axis=1), axis=1)]
+    return classes[task.codes]
 
 
 @checked
@@ -669,7 +662,7 @@ def layer_grams(
     check_is_fitted(estimator)
     outputs = _outputs(estimator)
     which = _which(outputs, output)
-    task = rebuild_task(estimator)
+    task = estimator.model_.task
     setups = set_up(task)
     setup = setups[which if len(setups) > 1 else 0]
     n = task.source.n_samples
@@ -678,21 +671,18 @@ def layer_grams(
     if n > max_rows:
         rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
         gram = gram.restrict(rows)
-    own = _weights_of(estimator, which)
+    own = estimator.model_.weights_of(which)
     if weights == "initial":
         own = [np.full(len(w), 1.0 / len(w)) for w in own]
-    effective = own[0] * setup.normalizer.scale
-    if setup.normalizer.constant is not None:
-        effective = np.where(setup.normalizer.constant, 0.0, effective)
-    K = gram.combine(effective)
-    trained = estimator._uppers[which] if estimator._uppers else None
+    K = gram.combine(estimator.model_.scaled(which, own[0]))
+    trained = estimator.model_.layers[which] if estimator.model_.layers else None
     layers = Layers(()) if trained is None else trained.layers
     tape = layers.forward(K, K.diagonal().copy(), own[1:])
     return LayerGrams(
         # of all but the last, a pass fills the upper triangle alone
         kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
         rows=rows,
-        target=_targets(estimator, task.targets, which)[rows],
+        target=_targets(estimator, which)[rows],
         output=outputs[which],
     )
 

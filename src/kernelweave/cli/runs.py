@@ -140,7 +140,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     """Solve the paths of all outputs and write them; return how many there are."""
     import pandas as pd
 
-    from kernelweave.estimators.base import MKLClassifier, MKLRegressor
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
     from kernelweave.learners.margin import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
@@ -169,7 +169,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     alphas, n_alphas = parse_alphas(spec.alphas)
-    outputs = [None] if model._base_weights.ndim == 1 else [str(c) for c in model.classes_]
+    outputs = [None] if model.model_.weights.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:

@@ -1,6 +1,7 @@
 """Estimators: scikit-learn's contract around sources, learners and normalisers."""
 
-from kernelweave.estimators.base import MKLClassifier, MKLRegressor
+from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
+from kernelweave.estimators.regressor import MKLRegressor
 
 __all__ = ["MKLClassifier", "MKLClassifierCV", "MKLRegressor", "MKLRegressorCV"]

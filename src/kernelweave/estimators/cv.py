@@ -17,16 +17,11 @@ from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
-from kernelweave.estimators.base import MKLClassifier, MKLRegressor, _BaseMKL, labels_of
-from kernelweave.fitting.task import (
-    Fold,
-    Report,
-    Setup,
-    Solved,
-    Task,
-    shared_alphas,
-    split_rows,
-)
+from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.classifier import MKLClassifier, labels_of
+from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.fitting.folds import Fold, split_rows
+from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -80,7 +75,7 @@ class _ClassificationFold(ClassifierMixin, _Fold):
         return labels_of(self.values, self.classes)
 
 
-class _CVMixin(_BaseMKL):
+class _CVMixin(BaseMKL):
     """Cross-validation over a path; the rest is inherited from the plain estimators."""
 
     alphas: ArrayLike | None
@@ -147,7 +142,7 @@ class _CVMixin(_BaseMKL):
         kept: NDArray[np.intp],
         folds: Sequence[Fold],
         report: Report,
-    ) -> list[Solved]:
+    ) -> tuple[float, list[Solved]]:
         given = self._strengths()
         alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
@@ -299,7 +294,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     _default_score = "R^2"
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        y, flat = task.targets[0], self._y_flat
+        y, flat = task.targets[0], task.flat
         scorer = check_scoring(_RegressionFold(), self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
@@ -416,10 +411,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         classes = self.classes_
-        if len(task.targets) == 1:
-            codes = (task.targets[0][:, 0] > 0).astype(np.intp)
-        else:
-            codes = np.argmax(np.concatenate(task.targets, axis=1), axis=1)
+        codes = task.codes
         scorer = check_scoring(_ClassificationFold(classes=classes), self.scoring)
         named = _scored_classes(classes, self.scoring)
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from kernelweave._checks import check_known
-from kernelweave.fitting.task import Fold, Task, fold_decisions
+from kernelweave.fitting.folds import Fold, fold_decisions
+from kernelweave.fitting.task import Task
 from kernelweave.learners import Learner
 
 Array = NDArray[np.float64]

@@ -13,14 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
+from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._parameters import shown
-from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite, gram_from_stack, repair_gram
+from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
-from kernelweave.gram.repair import REMEDIES
 from kernelweave.kernels import Kernel, Linear, pairwise_statistic, statistic_panels
 from kernelweave.views import Table
 
@@ -107,6 +106,15 @@ class Source(ABC):
     def query_diagonal(self, queries: Any, m: int) -> Array:
         """``k_m(x, x)`` of the queries, shape (n_queries,)."""
 
+    @abstractmethod
+    def distinguish(self) -> Array:
+        """Numbers (n_samples, n_columns) in which rows differ whenever they hold other things."""
+
+    def content(self) -> Rows:
+        """Place of every row among the distinct ones; equal rows share it, whatever their order and number."""
+        _, rank = np.unique(self.distinguish(), axis=0, return_inverse=True)
+        return rank.reshape(-1)
+
     def feature_maps(self, m: int, queries: Any) -> tuple[Array, Array] | None:
         """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, where they are few."""
         return None
@@ -132,6 +140,8 @@ class TableSource(Source):
         Shift and scale numeric columns by the weighted mean and standard deviation of the training rows.
     sample_weight : array of shape (n_samples,), optional
         For the statistics of `standardize`.
+    statistics : pair of arrays of shape (n_columns,), optional
+        Means and standard deviations for `standardize` that are known already.
     like : TableSource, optional
         A source with the same kernels and columns, whose names and resolved columns are taken over.
     """
@@ -145,6 +155,7 @@ class TableSource(Source):
         rank_tol: float = COMPRESSION,
         standardize: bool = False,
         sample_weight: Array | None = None,
+        statistics: tuple[Array, Array] | None = None,
         like: TableSource | None = None,
     ) -> None:
         self.kernels = list(kernels)
@@ -152,7 +163,9 @@ class TableSource(Source):
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
         self.sample_weight = sample_weight
         self.n_samples = table.n_rows
-        self.statistics = column_statistics(table, sample_weight) if standardize else None
+        if standardize and statistics is None:
+            statistics = column_statistics(table, sample_weight)
+        self.statistics = statistics
         self.table = self.encode(table)
         self._columns: list[NDArray[np.intp] | None]
         if like is not None:
@@ -187,6 +200,9 @@ class TableSource(Source):
 
     def query_length(self, queries: Table) -> int:
         return queries.n_rows
+
+    def distinguish(self) -> Array:
+        return self.raw.values
 
     def query_diagonal(self, queries: Table, m: int) -> Array:
         return self.kernels[m].diag(self.encode(queries))
@@ -424,150 +440,3 @@ def column_statistics(table: Table, sample_weight: Array | None) -> tuple[Array,
     std = np.sqrt(weights @ np.square(values - mean) / total)
     keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
     return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)
-
-
-class KernelBank:
-    """Precomputed kernels over a fixed set of samples; estimators then take X as a column of sample indices.
-
-    Parameters
-    ----------
-    stack : array of shape (n_total, n_total, n_kernels)
-        Symmetric PSD matrices, kernels last, over all samples that will ever be used (training and test).
-        Checked for symmetry and NaN when a model is fitted, and for NaN when it predicts.
-    names : sequence of str, optional
-        One name per kernel.
-    on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        What becomes of matrices with negative eigenvalues: an error when a model is fitted, or `repair_gram`.
-
-    Notes
-    -----
-    ``clone`` returns the bank itself, so that pipelines, grid searches and parallel folds do not copy it.
-
-    Examples
-    --------
-    >>> import numpy as np, kernelweave as kw
-    >>> X = np.random.default_rng(0).normal(size=(40, 3))
-    >>> bank = kw.KernelBank(X[:, None, :] * X[None, :, :], names=["a", "b", "c"])
-    >>> model = kw.MKLRegressor(kernels=bank).fit(np.arange(30)[:, None], X[:30, 0])
-    >>> model.predict(np.arange(30, 40)[:, None]).shape
-    (10,)
-    """
-
-    def __init__(
-        self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"
-    ) -> None:
-        check_known(on_indefinite, ("raise", *REMEDIES), "on_indefinite")
-        array = as_floats(stack, "stack")
-        if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
-            raise InputError(
-                f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
-            )
-        self.stack = array if on_indefinite == "raise" else repair_gram(array, on_indefinite)
-        self.names = as_names(names, array.shape[2])
-
-    def __sklearn_clone__(self) -> KernelBank:
-        return self
-
-    def __len__(self) -> int:
-        return self.stack.shape[2]
-
-    def __repr__(self) -> str:
-        return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
-
-
-class BankSource(Source):
-    """Rows of a `KernelBank` given by sample indices."""
-
-    def __init__(self, bank: KernelBank, index: NDArray[np.int64]) -> None:
-        self.bank, self.index = bank, index
-        self.names = bank.names
-        self.n_samples = len(index)
-
-    @staticmethod
-    def check_index(bank: KernelBank, X: ArrayLike) -> NDArray[np.int64]:
-        """Return a column of sample indices as integers after checking the range."""
-        column = as_floats(X, "X")
-        if column.ndim == 1:
-            column = column[:, None]
-        if column.ndim != 2 or column.shape[1] != 1:
-            raise InputError(
-                f"With a KernelBank, `X` must be one column of sample indices, shape (n_rows, 1), "
-                f"got {np.shape(X)}. Use np.arange(n)[:, None]."
-            )
-        values = column[:, 0]
-        if not len(values):
-            raise InputError("With a KernelBank, `X` must hold at least one sample index, got none.")
-        check_finite(values, "X")
-        n_total = bank.stack.shape[0]
-        if (values != np.floor(values)).any() or (values < 0).any() or (values >= n_total).any():
-            raise InputError(
-                f"With a KernelBank, `X` must hold whole numbers from 0 to {n_total - 1}, got values from "
-                f"{values.min():g} to {values.max():g}."
-            )
-        return values.astype(np.int64)
-
-    def gram(self) -> Gram:
-        return gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)])
-
-    def take(self, rows: Rows) -> BankSource:
-        return BankSource(self.bank, self.index[rows])
-
-    def queries(self, rows: Rows) -> NDArray[np.int64]:
-        return self.index[rows]
-
-    def query_length(self, queries: NDArray[np.int64]) -> int:
-        return len(queries)
-
-    def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = self._finite(self.bank.stack[queries[:, None], self.index, int(m)], int(m))
-            yield slice(0, len(queries)), int(m), K
-
-    def query_diagonal(self, queries: NDArray[np.int64], m: int) -> Array:
-        return self._finite(self.bank.stack[queries, queries, m], m)
-
-    def _finite(self, values: Array, m: int) -> Array:
-        """Return values of the bank for rows that no fit has looked at, or raise."""
-        if not np.isfinite(values).all():
-            raise InputError(
-                f"The KernelBank must be finite in the rows that are asked for, got NaN or infinity in kernel "
-                f"{self.names[m]!r}. Leave these rows out, or compute their values."
-            )
-        return values
-
-
-class StackSource(Source):
-    """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries."""
-
-    def __init__(self, stack: Array, names: Sequence[str] | None = None) -> None:
-        self.stack = stack
-        self.n_samples = stack.shape[1]
-        self.names = as_names(names, stack.shape[2])
-
-    def gram(self) -> Gram:
-        return gram_from_stack(self.stack)
-
-    def take(self, rows: Rows) -> StackSource:
-        source = StackSource(self.stack[np.ix_(rows, rows)], self.names)
-        source.columns = rows
-        return source
-
-    #: Columns of a query that belong to the training rows of a source made by `take`.
-    columns: Rows | None = None
-
-    def queries(self, rows: Rows) -> Array:
-        return self.stack[rows]
-
-    def query_length(self, queries: Array) -> int:
-        return len(queries)
-
-    def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = queries[:, :, int(m)]
-            yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
-
-    def query_diagonal(self, queries: Array, m: int) -> Array:
-        raise InputError(
-            "This needs k(x, x) of the new rows, which a precomputed cross-Gram (n_rows, n_train, n_kernels) does "
-            "not hold. Pass kernels as objects or as a KernelBank."
-        )

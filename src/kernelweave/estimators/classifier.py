@@ -1,0 +1,325 @@
+"""Classification with learnt kernel weights."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from kernelweave._callbacks import with_callbacks
+from kernelweave._checks import InputError, as_floats, check_finite, check_size
+from kernelweave._parameters import Flag, Number, OneOf, checked, shown
+from kernelweave.estimators.base import BaseMKL
+from kernelweave.fitting.calibration import METHODS, calibrate, out_of_fold
+from kernelweave.fitting.folds import split_rows
+
+__all__ = ["MKLClassifier"]
+
+Array = NDArray[np.float64]
+
+
+class MKLClassifier(ClassifierMixin, BaseMKL):
+    """Classification with learnt kernel weights; several classes by one-vs-rest.
+
+    With ``learner="rls2"`` every binary problem is a regression on targets -1 and 1 (P1): see `MKLRegressor` for
+    the objective. The class is the one with the largest decision value.
+
+    Parameters
+    ----------
+    kernels : list of kernels, KernelBank, "precomputed" or None, default=None
+        See `MKLRegressor`.
+    learner : str or Learner, default="rls2"
+    normalize : str, Normalizer or None, default="mean-diagonal"
+        "within-class" (P1, rule 17) has its own factors for every class.
+    standardize : bool or "auto", default="auto"
+    fit_intercept : bool, default=True
+        Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the sample weights.
+    max_memory : float, str or "auto", default="auto"
+    rank_tol : float, default=0.0
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
+        Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN where a layer has
+        fewer kernels than another; see `MKLRegressor`.
+    dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
+    intercept_ : float or array of shape (n_classes,)
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        Only when every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
+    alpha_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_, stationarity_,
+    status_, n_iter_, history_, gram_
+        As in `MKLRegressor`.
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(80, 4))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> model = kw.MKLClassifier(kernels=kw.banks.rls2(4)).fit(X, y)
+    >>> model.predict(X[:2]).shape, bool(model.rel_gap_ < 1e-6)
+    ((2,), True)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        normalize: Any = "mean-diagonal",
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
+        class_weight: Any = None,
+        max_memory: float | str = "auto",
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.normalize = normalize
+        self.standardize = standardize
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.max_memory = max_memory
+        self.rank_tol = rank_tol
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLClassifier:
+        """Learn weights and coefficients.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Or sample indices / a kernel stack, see `kernels`.
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight equals a repetition of the row; rows of weight 0 are dropped.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, {}))
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        rows, encoder = self._read_training(X)
+        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        y = _read_labels(y)
+        if len(y) != n_rows:
+            raise InputError(
+                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` "
+                "must have equally many rows."
+            )
+        weights = self._check_sample_weight(sample_weight, n_rows)
+        present = y if weights is None else y[weights > 0]
+        self.classes_, codes = np.unique(present, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"Classification needs at least two classes, got one class: {self.classes_.tolist()[0]!r}. "
+                "Check the target column and the sample weights."
+            )
+        if weights is not None:
+            everything = np.zeros(n_rows, dtype=codes.dtype)
+            everything[weights > 0] = codes
+            codes = everything
+        per_class: Array | None = None
+        if self.class_weight is not None:
+            weights, per_class = self._with_class_weight(y, weights)
+        if len(self.classes_) == 2:
+            targets = [np.where(codes == 1, 1.0, -1.0)[:, None]]
+        else:
+            targets = [np.where(codes == k, 1.0, -1.0)[:, None] for k in range(len(self.classes_))]
+        labels = codes.astype(np.float64)
+        self._fit_task(X, y, rows, encoder, targets, labels, weights, params, class_weight=per_class)
+
+    def _with_class_weight(self, y: Array, weights: Array | None) -> tuple[Array, Array]:
+        """Weights of rows times those of their classes, and the latter for each class."""
+        kept = np.ones(len(y)) if weights is None else weights
+        used = kept > 0
+        try:
+            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+                # as by scikit-learn, where weights of rows count from 1.7 on
+                totals = np.bincount(np.searchsorted(self.classes_, y[used]), weights=kept[used])
+                per_class = totals.sum() / (len(totals) * totals)
+            else:
+                per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y[used])
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`class_weight` must be 'balanced', None or a dict from classes to numbers, got "
+                f"{shown(self.class_weight)}: {error}"
+            ) from error
+        per_class = as_floats(per_class, "class_weight")
+        if not (per_class > 0).all() or not np.isfinite(per_class).all():
+            raise InputError(
+                f"`class_weight` must hold finite numbers > 0, got {self.class_weight!r}. To leave a class out, "
+                "drop its rows."
+            )
+        factor = np.zeros(len(y))
+        factor[used] = per_class[np.searchsorted(self.classes_, y[used])]
+        return kept * factor, per_class
+
+    def decision_function(self, X: Any) -> Array:
+        """Decision values: positive for ``classes_[1]``, or one column per class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,) or (n_rows, n_classes)
+        """
+        values = self._decide(X)
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        return labels_of(self._decide(X), self.classes_)
+
+    @checked
+    def calibrate(
+        self,
+        method: Annotated[str, OneOf(*METHODS)] = "platt",
+        *,
+        cv: Any = 5,
+        groups: ArrayLike | None = None,
+    ) -> MKLClassifier:
+        """Learn what decision values mean as probabilities, for `predict_proba`.
+
+        Every training row gets a decision value from a model of the other folds, at the chosen strength; a curve from
+        these values to the classes is fitted, one for each one-vs-rest problem. No row judges a model that has seen it,
+        and what `predict` says does not change.
+
+        Parameters
+        ----------
+        method : {"platt", "isotonic"}, default="platt"
+            A sigmoid, or any rising step function, which needs about a thousand rows or more.
+        cv : int, splitter or iterable, default=5
+            Folds of the training rows (those with a positive weight); an integer stratifies.
+        groups : array-like of shape (n_samples,), optional
+            For splitters that need them.
+
+        Returns
+        -------
+        self
+            With the attribute ``calibration_``.
+
+        Raises
+        ------
+        InputError
+            Unknown method, or folds that leave a class out.
+
+        Notes
+        -----
+        Costs a fit for each fold. With ``class_weight`` the models are weighted by it, the curves are not: they speak
+        of the shares of classes in the training rows.
+
+        References
+        ----------
+        J. Platt, Probabilistic outputs for support vector machines, 1999; B. Zadrozny, C. Elkan, Transforming
+        classifier scores into accurate multiclass probability estimates, KDD 2002.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(80, 2))
+        >>> model = kw.MKLClassifier(kw.banks.rls2(2), "simple").fit(X, X[:, 0] > 0)
+        >>> model.calibrate().predict_proba(X[:2]).shape
+        (2, 2)
+        """
+        check_is_fitted(self)
+        model, task = self.model_, self.model_.task
+        codes = task.codes
+        if isinstance(cv, int | np.integer) and cv > np.bincount(codes).min():
+            raise InputError(
+                f"`cv` must be at most the number of rows of the smallest class, {np.bincount(codes).min()}, got {cv}."
+            )
+        folds = split_rows(cv, codes, classifier=True, groups=groups)
+        if not any(len(test) for _, test in folds):
+            raise InputError(
+                "`cv` must give folds with test rows, got none. Use a number of folds such as 5."
+            )
+        values = out_of_fold(task, model.learner, model.alpha, folds)
+        weights = task.sample_weight
+        if weights is not None and task.class_weight is not None:
+            weights = weights / task.class_weight[codes]
+        self.calibration_ = calibrate(values, codes, weights, method)
+        return self
+
+    def _is_calibrated(self) -> bool:
+        if not hasattr(self, "calibration_"):
+            raise AttributeError("Probabilities need a calibration: call calibrate() after fit.")
+        return True
+
+    @available_if(_is_calibrated)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, after `calibrate`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            In the order of ``classes_``. The most probable class need not be the one of `predict`, which decides by
+            decision values.
+        """
+        return self.calibration_(self._decide(X))
+
+
+def _read_labels(y: Any) -> NDArray[Any]:
+    """One label for every row."""
+    try:
+        y = column_or_1d(y, warn=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`y` must hold one label for every row: {error}") from error
+    if y.dtype.kind == "f":
+        check_finite(y, "y")
+        check_size(y, "y")
+    elif y.dtype.kind == "O":
+        missing = np.flatnonzero([label is None or label != label for label in y])
+        if len(missing):
+            raise InputError(
+                f"`y` must hold a label for every row, got {len(missing)} missing, the first in row {missing[0]}. "
+                "Drop these rows first."
+            )
+    try:
+        check_classification_targets(y)
+        np.unique(y)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`y` must hold labels of classes, all of one kind: {error}") from error
+    return y
+
+
+def labels_of(values: Array, classes: NDArray[Any]) -> NDArray[Any]:
+    """Classes of decision values (n_rows, 1) or (n_rows, n_classes)."""
+    if values.shape[1] == 1:
+        return classes[(values[:, 0] > 0).astype(np.intp)]
+    return classes[np.argmax(values, axis=1)]

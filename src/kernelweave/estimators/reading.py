@@ -1,0 +1,167 @@
+"""Rows as users give them: checked, and turned into sources and queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kernelweave import banks, normalizers
+from kernelweave._checks import (
+    InputError,
+    as_floats,
+    check_finite,
+    check_gram_stack,
+    check_size,
+    count_dimensions,
+)
+from kernelweave._parameters import listed, shown
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.source import Source, TableSource, memory_budget
+from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
+from kernelweave.kernels import Kernel
+from kernelweave.views import TableEncoder
+
+Array = NDArray[np.float64]
+
+
+class ReadingMixin(BaseEstimator):
+    """Checks rows in the three forms that estimators take: tables, indices of a bank, and kernel stacks."""
+
+    kernels: Any
+    standardize: bool | str
+    max_memory: float | str
+    rank_tol: float
+    model_: Model
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed()
+        tags.input_tags.three_d_array = self._is_precomputed()
+        tags.input_tags.categorical = not self._is_precomputed()
+        tags.input_tags.string = False
+        return tags
+
+    def _read_training(self, X: Any) -> tuple[Any, TableEncoder | None]:
+        """Check training rows; return a Table with what made it, an index or a stack."""
+        if self._is_precomputed():
+            if count_dimensions(X) == 2:
+                X = np.asarray(X)
+                if X.shape[0] != X.shape[1]:
+                    raise InputError(
+                        f"Precomputed kernels must be square for training, got shape {X.shape}. "
+                        "Pass K(X_train, X_train), kernels last."
+                    )
+            stack = check_gram_stack(X)
+            self.n_features_in_ = stack.shape[1]
+            return stack, None
+        if isinstance(self.kernels, KernelBank):
+            self.n_features_in_ = 1
+            return BankSource.check_index(self.kernels, X), None
+        self._look_at(X, reset=True)
+        encoder = TableEncoder(type(self).__name__, reorder=False).fit(X)
+        table = encoder.transform(X)
+        check_size(table.values, "X")
+        self.n_features_in_ = table.n_columns
+        return table, encoder
+
+    def _look_at(self, X: Any, *, reset: bool) -> None:
+        """Remember or compare the names and the number of columns."""
+        try:
+            validate_data(self, X=X, skip_check_array=True, reset=reset)
+        except (TypeError, ValueError, LookupError) as error:
+            raise InputError(f"`X` must be a table of rows with the columns of `fit`: {error}") from error
+
+    def _read_queries(self, X: Any) -> Any:
+        """Check new rows; return queries of the fitted source."""
+        check_is_fitted(self)
+        # what the fitted model needs, whatever its parameters have been set to since
+        source = self.model_.source
+        if isinstance(source, StackSource):
+            return source.check_queries(X, self.n_features_in_)
+        if isinstance(source, BankSource):
+            return BankSource.check_index(source.bank, X)
+        if getattr(X, "ndim", 2) != 2:
+            raise InputError(
+                f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
+                "X.reshape(1, -1) if it is one row, or X.reshape(-1, 1) if it is one column."
+            )
+        self._look_at(X, reset=False)
+        return self.model_.encode(X)
+
+    def _kernel_list(self, table: Any) -> list[Kernel]:
+        kernels = self.kernels
+        if kernels is None:
+            return banks.default(table)
+        if isinstance(kernels, Kernel):
+            kernels = [kernels]
+        if isinstance(kernels, str):
+            raise InputError(
+                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}. "
+                "For a named bank call it, for example kernels=kw.banks.rkl()."
+            )
+        given = listed(kernels)
+        if given is None:
+            raise InputError(
+                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {shown(kernels)}."
+            )
+        kernels = given
+        if not kernels:
+            raise InputError(
+                "`kernels` must hold at least one kernel, got an empty list. Use None for a default."
+            )
+        for m, kernel in enumerate(kernels):
+            if not isinstance(kernel, Kernel):
+                raise InputError(
+                    f"`kernels[{m}]` must be a kernel such as kw.kernels.RBF(gamma=0.1), got {kernel!r}. "
+                    "Wrap a function as kw.kernels.Custom(function)."
+                )
+        return kernels
+
+    def _make_source(self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None) -> Source:
+        if self._is_precomputed():
+            return StackSource(rows).take(kept) if len(kept) < len(rows) else StackSource(rows)
+        if isinstance(self.kernels, KernelBank):
+            return BankSource(self.kernels, rows[kept])
+        table = rows if len(kept) == rows.n_rows else rows.rows(kept)
+        standardize = self.kernels is None if self.standardize == "auto" else bool(self.standardize)
+        return TableSource(
+            self._kernel_list(table),
+            table,
+            max_memory=memory_budget(self.max_memory),
+            rank_tol=self.rank_tol,
+            standardize=standardize,
+            sample_weight=sample_weight,
+        )
+
+    def _extra_queries(self, normalizer: normalizers.Normalizer, encoder: TableEncoder | None) -> Any:
+        extra = normalizer.transductive
+        if extra is None:
+            return None
+        if self._is_precomputed():
+            raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
+        return BankSource.check_index(self.kernels, extra) if encoder is None else encoder.transform(extra)
+
+    def _check_sample_weight(self, sample_weight: Any, n_rows: int) -> Array | None:
+        if sample_weight is None:
+            return None
+        weights = np.array(as_floats(sample_weight, "sample_weight"))
+        if weights.ndim == 0:
+            weights = np.full(n_rows, float(weights))
+        if weights.ndim != 1:
+            raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}.")
+        if weights.shape != (n_rows,):
+            raise InputError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}!")
+        check_finite(weights, "sample_weight")
+        check_size(weights, "sample_weight")
+        if (weights < 0).any():
+            raise InputError("`sample_weight` must not be negative. Drop rows by weight 0.")
+        if not weights.any():
+            raise InputError("All sample weights are zero. At least one row needs a positive weight.")
+        return weights

@@ -1,0 +1,245 @@
+"""Regression with learnt kernel weights."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_array
+
+from kernelweave._callbacks import with_callbacks
+from kernelweave._checks import InputError, as_floats, check_finite, check_size
+from kernelweave._parameters import Flag, Number, OneOf, checked
+from kernelweave._threads import blas_threads_for
+from kernelweave.estimators.base import BaseMKL
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.task import Solved
+from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.selection import compute_criteria
+
+__all__ = ["MKLRegressor"]
+
+Array = NDArray[np.float64]
+
+
+class MKLRegressor(RegressorMixin, BaseMKL):
+    """Regression with learnt kernel weights.
+
+    With ``learner="rls2"`` minimises over weights d on the simplex and coefficients c
+
+        1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m .
+
+    Parameters
+    ----------
+    kernels : list of kernels, KernelBank, "precomputed" or None, default=None
+        None builds a default bank on standardised columns (see `kernelweave.banks.default`). With a `KernelBank`
+        X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train, n_kernels).
+    learner : str or Learner, default="rls2"
+        How the weights are found; its parameters are reached as ``learner__alpha`` when it is an object.
+    normalize : str, Normalizer or None, default="mean-diagonal"
+        "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
+        None. Statistics are weighted, taken in `fit` and kept.
+    standardize : bool or "auto", default="auto"
+        Shift and scale numeric columns to weighted mean 0 and variance 1 first. "auto": only for the default bank.
+    fit_intercept : bool, default=True
+        Use the weighted mean of y as intercept b (it is fixed beforehand, as in the paper); otherwise 0.
+    max_memory : float, str or "auto", default="auto"
+        Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles. The
+        user guide says what this covers ("How Gram matrices are held").
+        "auto" is a quarter of the physical memory.
+    rank_tol : float, default=0.0
+        Kernels are held as low-rank factors (pivoted Cholesky) when these leave out at most this share of the trace.
+        0 takes only factors that equal the kernel to rounding; a larger value saves time and memory, and what is left
+        out enters the certificate.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_kernels,) or (n_outputs, n_kernels)
+        In the units of the kernels after normalisation; on the simplex unless the learner says otherwise. Learners of
+        several layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN where a layer has fewer
+        kernels than another (the two-layer learner "2lmkl" has base weights only).
+    dual_coef_ : array of shape (n_samples,) or (n_samples, n_outputs)
+        Over the rows with a positive weight: ``f = K @ dual_coef_ + intercept_``.
+    intercept_ : float or array of shape (n_outputs,)
+    coef_ : array of shape (n_features,) or (n_outputs, n_features)
+        Only when every kernel is linear: coefficients for X as given.
+    linear_intercept_ : float or array of shape (n_outputs,)
+        With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` when columns are
+        standardised or kernels are centred.
+    alpha_ : float
+        The strength that was used.
+    relax_ : float
+        Only with ``RLS2(relax=...)``: the strength of the function, where `alpha_` is that of the weights.
+    ridge_gap_, ridge_rel_gap_ : float
+        Only with `relax_`: how far the function may be from the best one at these weights, as a value and as a share of
+        its objective; `gap_` speaks of the weights.
+    kernel_names_ : array of str, shape (n_kernels,)
+    layer_kernel_names_ : list of arrays of str
+        Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
+    normalizers_ : list of FittedNormalizer
+    support_ : array of int
+        Rows with a nonzero dual coefficient.
+    objective_, gap_, rel_gap_ : float
+        Certificate: the objective is at most `gap_` above the optimum. Where weights are a local solution (deep
+        kernels, "kl-c") these are numbers of the machine on the kernel that was found, not of the weights.
+    stationarity_ : float or array of shape (n_outputs,)
+        Only where weights are a local solution: how nearly they are stationary.
+    status_ : str
+    n_iter_ : int
+    history_ : list of dict
+        One for each output with weights of its own. Deep kernels: "criterion" and "weights" (all layers in a row), and
+        with validation rows "validation" and "validation_error", the start included; see
+        `kernelweave.inspection.descent`.
+    gram_ : str
+        How the training kernels were held.
+    uninformative_kernels_ : list of (str, str)
+        Names of kernels that say nothing about new rows, each with "identity" (on the training rows, before
+        normalisation, no row resembles another) or "constant". `KernelWarning` tells of the first kind where most of
+        the weight is on it.
+    alphas_, cv_results_, best_index_, best_score_
+        Of the choice of alpha, when it was "auto"; see `MKLRegressorCV`.
+    noise_variance_, prior_scale_ : arrays of shape (n_outputs,)
+        Of the Gaussian-process reading: noise variance ``alpha tau^2`` and prior scale ``tau^2``, at their maximum
+        of likelihood for the learnt kernel.
+    log_marginal_likelihood_ : float
+    n_features_in_, feature_names_in_
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> y = np.sin(2 * X[:, 1])
+    >>> model = kw.MKLRegressor().fit(X, y)
+    >>> bool(model.score(X, y) > 0.9 and model.rel_gap_ < 1e-6)
+    True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        learner: Any = "rls2",
+        *,
+        normalize: Any = "mean-diagonal",
+        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
+        fit_intercept: Annotated[bool, Flag()] = True,
+        max_memory: float | str = "auto",
+        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+    ) -> None:
+        self.kernels = kernels
+        self.learner = learner
+        self.normalize = normalize
+        self.standardize = standardize
+        self.fit_intercept = fit_intercept
+        self.max_memory = max_memory
+        self.rank_tol = rank_tol
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLRegressor:
+        """Learn weights and coefficients.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Or sample indices / a kernel stack, see `kernels`. Text and categorical columns of frames are encoded.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight equals a repetition of the row; rows of weight 0 are dropped.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_anew(lambda: self._fit(X, y, sample_weight, {}))
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        rows, encoder = self._read_training(X)
+        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        try:
+            given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`y` must hold one number, or a row of numbers, for every row: {error}"
+            ) from error
+        if given.dtype.kind in "US":
+            raise InputError(
+                "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
+            )
+        targets = as_floats(given, "y")
+        check_finite(targets, "y")
+        check_size(targets, "y")
+        if len(targets) != n_rows:
+            raise InputError(
+                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(targets)}]. `X` and "
+                "`y` must have equally many rows."
+            )
+        labels = targets.reshape(n_rows, -1)
+        weights = self._check_sample_weight(sample_weight, n_rows)
+        self._fit_task(X, y, rows, encoder, [labels], labels, weights, params, flat=targets.ndim == 1)
+
+    def _store_bayes(self, model: Model, solved: list[Solved]) -> None:
+        task, setup = model.task, solved[0].setup
+        n_eff = float(task.source.n_samples if task.sample_weight is None else task.sample_weight.sum())
+        quad = np.einsum("it,it->t", setup.y, model.dual_coef)  # y' (K + alpha N)^-1 y for each output
+        self.prior_scale_ = np.maximum(quad, 0.0) / n_eff
+        noise = []
+        total = 0.0
+        for k in range(setup.y.shape[1]):
+            problem, _ = make_problem(setup.gram, setup.y[:, k], task.sample_weight, setup.normalizer.scale)
+            with blas_threads_for(task.source.n_samples):
+                found = compute_criteria(
+                    problem, model.ridge, model.weights_of(k)[0], model.dual_coef[:, k][None], total=False
+                )
+            noise.append(found.noise_variance)
+            total += found.evidence
+        self.noise_variance_ = np.array(noise)  # alpha tau^2, which is finite at alpha = inf
+        self.log_marginal_likelihood_ = total
+
+    @checked
+    def predict(self, X: Any, return_std: Annotated[bool, Flag()] = False) -> Array | tuple[Array, Array]:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the posterior standard deviation of f under the Gaussian-process reading of the model:
+            prior covariance ``prior_scale_ * K(d)``, independent noise of variance ``noise_variance_``. Add
+            ``noise_variance_`` to its square for new observations. The learnt weights count as known.
+
+        Returns
+        -------
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+        std : array of the same shape
+            Only with `return_std`.
+
+        References
+        ----------
+        P1, section 4.1.
+        """
+        mean = self._decide(X)
+        model = self.model_
+        if not return_std:
+            return mean[:, 0] if model.flat else mean
+        if not hasattr(self, "prior_scale_"):
+            raise InputError(
+                "`return_std` needs a learner that is the mean of a Gaussian process: learner='rls2', not "
+                f"{type(model.learner).__name__}."
+            )
+        std = model.posterior_std(self._read_queries(X), self.prior_scale_)
+        return (mean[:, 0], std[:, 0]) if model.flat else (mean, std)

@@ -1,0 +1,278 @@
+"""A fitted model as a value: what was learnt, on what, and what it says about new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._threads import blas_threads_for
+from kernelweave.fitting.prediction import (
+    Expansions,
+    decisions,
+    kernel_actions,
+    normalized_cross,
+    summed_kernels,
+)
+from kernelweave.fitting.source import Source, TableSource
+from kernelweave.fitting.task import Solved, Task
+from kernelweave.learners import Learner
+from kernelweave.machines.ridge import DenseSystem
+from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.normalizers import FittedNormalizer
+from kernelweave.views import Table, TableEncoder
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """A model of linear kernels as a function of the columns: ``X @ coef.T + intercept``.
+
+    Attributes
+    ----------
+    coef : array of shape (n_outputs, n_columns)
+        For rows as they are given, before they are standardised.
+    intercept : array of shape (n_outputs,)
+    """
+
+    coef: Array
+    intercept: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model: ``f(x) = sum_m d_m s_m k_m(x, X) @ dual_coef + intercept``, or layers of kernels on that sum.
+
+    Attributes
+    ----------
+    task : Task
+        What it was fitted to: training rows, targets, weights of rows, the rule of the normaliser.
+    learner : Learner
+        With the parameters that the fit used; what was chosen once is not chosen again.
+    alpha : float
+        The strength of regularisation at which weights were learnt.
+    ridge : float
+        The strength at which coefficients were computed: `alpha`, unless it was relaxed.
+    normalizers : tuple of FittedNormalizer
+        One for each problem of the task.
+    weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
+        d, in the units of the kernels after normalisation; one row where every output has its own.
+    dual_coef : array of shape (n_samples, n_outputs)
+    intercept : array of shape (n_outputs,)
+    owner : array of int, shape (n_outputs,)
+        The problem that every output belongs to.
+    layers : tuple of TrainedLayers or None
+        Above the sum of kernels, one for each output; None for an output without any machine, empty without layers.
+    layered : bool
+        Whether the weights of these layers were learnt too, or chosen as weights.
+    encoder : TableEncoder or None
+        What makes tables of rows, where kernels look at columns.
+    """
+
+    task: Task
+    learner: Learner
+    alpha: float
+    ridge: float
+    normalizers: tuple[FittedNormalizer, ...]
+    weights: Array
+    dual_coef: Array
+    intercept: Array
+    owner: Rows
+    layers: tuple[TrainedLayers | None, ...] = ()
+    layered: bool = False
+    encoder: TableEncoder | None = None
+
+    @classmethod
+    def of(
+        cls, task: Task, learner: Learner, alpha: float, solved: list[Solved], encoder: TableEncoder | None
+    ) -> Model:
+        """Put the solutions of all problems together."""
+        results = [s.result for s in solved]
+        return cls(
+            task=task,
+            learner=learner,
+            alpha=alpha,
+            ridge=float(getattr(results[0], "relax", alpha)),
+            normalizers=tuple(s.setup.normalizer for s in solved),
+            weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
+            dual_coef=np.column_stack([r.dual_coef for r in results]),
+            intercept=np.concatenate([s.intercept for s in solved]),
+            owner=np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved]),
+            layers=tuple(layers for r in results for layers in getattr(r, "uppers", ())),
+            layered=any(getattr(r, "layer_weights", None) is not None for r in results),
+            encoder=encoder,
+        )
+
+    @property
+    def source(self) -> Source:
+        """Training rows and kernels."""
+        return self.task.source
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of decision values of a row."""
+        return len(self.intercept)
+
+    @property
+    def flat(self) -> bool:
+        """Whether there is one output, and the target was no table of one column."""
+        return self.n_outputs == 1 and self.task.flat
+
+    # ---- weights ----------------------------------------------------------------------------------
+
+    @cached_property
+    def effective(self) -> Array:
+        """Weights times the factors of the normalisers, (n_outputs, n_kernels): what multiplies raw kernels."""
+        own = np.broadcast_to(self.weights, (self.n_outputs, self.weights.shape[-1]))
+        return np.array([self.scaled(k, w) for k, w in enumerate(own)])
+
+    def scaled(self, output: int, weights: Array) -> Array:
+        """Weights of the normalised kernels of an output as weights of the raw kernels."""
+        fitted = self.normalizers[self.owner[output]]
+        scaled = weights * fitted.scale
+        return scaled if fitted.constant is None else np.where(fitted.constant, 0.0, scaled)
+
+    def weights_of(self, output: int) -> list[Array]:
+        """Weights of every layer of one output, the lowest first."""
+        base = np.atleast_2d(self.weights)
+        upper = self.layers[output] if self.layers else None
+        return [base[min(output, len(base) - 1)], *(upper.weights if upper is not None else ())]
+
+    def table_of_weights(self) -> Array:
+        """`weights`; of deep kernels (n_layers, n_kernels), with an axis of outputs first if there are several.
+
+        NaN stands where a layer has fewer kernels than another. An output without any machine has no layers: equal
+        weights stand for it.
+        """
+        if not self.layered:
+            return self.weights
+        upper = next((own.weights for own in self.layers if own is not None), ())
+        sizes = [self.weights.shape[-1], *map(len, upper)]
+        out = np.full((self.n_outputs, len(sizes), max(sizes)), np.nan)
+        for k, block in enumerate(out):
+            own = self.weights_of(k)
+            if len(own) < len(sizes):
+                own = [np.full(size, 1.0 / size) for size in sizes]
+            for row, w in zip(block, own, strict=True):
+                row[: len(w)] = w
+        return out[0] if len(out) == 1 else out
+
+    # ---- new rows ---------------------------------------------------------------------------------
+
+    def encode(self, X: Any) -> Table:
+        """New rows as queries, where kernels look at columns."""
+        if self.encoder is None:
+            raise InputError("This model looks at no columns: it takes indices of its bank, or cross-Grams.")
+        return self.encoder.transform(X)
+
+    def decision(self, queries: Any) -> Array:
+        """Decision values of queries of the source, shape (n_rows, n_outputs)."""
+        if self.linear is not None:
+            return queries.values @ self.linear.coef.T + self.linear.intercept
+        problems = [
+            Expansions(e[None, None], c[None, :, None], b[None, None], self._layers_of(k))
+            for k, (e, c, b) in enumerate(zip(self.effective, self.dual_coef.T, self.intercept, strict=True))
+        ]
+        return decisions(self.source, queries, self.normalizers[0], problems)[0]
+
+    def _layers_of(self, output: int) -> list[list[TrainedLayers | None]]:
+        return [[self.layers[output]]] if self.layers else []
+
+    def contributions(self, queries: Any) -> Array:
+        """What every kernel (of the last layer) adds to decision values, shape (n_rows, n_kernels, n_outputs)."""
+        source, n_queries = self.source, self.source.query_length(queries)
+        with blas_threads_for(min(n_queries, source.n_samples)):
+            if self.layers:
+                return self._deep_contributions(queries)
+            out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
+            active = np.flatnonzero((self.effective != 0).any(axis=0))
+            for where, m, times in kernel_actions(source, queries, self.normalizers[0], active):
+                out[where, m] = times(self.dual_coef) * self.effective[:, m]
+        return out
+
+    def _deep_contributions(self, queries: Any) -> Array:
+        width = max(len(layers.functions[-1]) for layers in self.layers if layers is not None)
+        out = np.zeros((self.source.query_length(queries), width, self.n_outputs))
+        for k, (layers, effective) in enumerate(zip(self.layers, self.effective, strict=True)):
+            if layers is None:
+                continue
+            for where, K, kappa in summed_kernels(self.source, queries, self.normalizers[0], effective):
+                for m, term in layers.last_terms(K, kappa):
+                    out[where, m, k] = term @ self.dual_coef[:, k]
+        return out
+
+    @cached_property
+    def linear(self) -> LinearForm | None:
+        """The model as a function of the columns, if every kernel is linear on numeric columns and stays so."""
+        source = self.source
+        if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
+            return None
+        if not all(kernel.is_linear for kernel in source.kernels):
+            return None
+        if any(n.cosine_scale is not None for n in self.normalizers):
+            return None
+        values = source.table.values
+        coef = np.zeros((self.n_outputs, values.shape[1]))
+        projected = self.dual_coef.T @ values  # (n_outputs, n_columns)
+        columns, factors, owners = source.linear_layout()
+        for k, effective in enumerate(self.effective):
+            np.add.at(coef[k], columns, effective[owners] * factors * projected[k, columns])
+        shift = np.zeros(len(coef))
+        for k in range(len(coef)):
+            fitted = self.normalizers[self.owner[k]]
+            if fitted.probability is not None:
+                # a centred linear kernel is the kernel of centred columns
+                total = float(self.dual_coef[:, k].sum())
+                means = fitted.probability @ values
+                plain = np.zeros_like(coef[k])
+                np.add.at(plain, columns, self.effective[k][owners] * factors * means[columns])
+                coef[k] -= total * plain
+                shift[k] -= float(coef[k] @ means)
+        if source.statistics is not None:
+            mean, std = source.statistics
+            coef = coef / std
+            shift = shift - coef @ mean
+        return LinearForm(coef, self.intercept + shift)
+
+    def posterior_std(self, queries: Any, prior_scale: Array) -> Array:
+        """Posterior standard deviations (n_rows, n_outputs); one factorisation for each set of weights.
+
+        Parameters
+        ----------
+        queries : queries of the source
+        prior_scale : array of shape (n_outputs,)
+            Of the Gaussian process whose mean the model is.
+        """
+        source, fitted = self.source, self.normalizers[0]
+        gram = fitted.prepare(source.gram(), overwrite=True)
+        weight = self.task.sample_weight
+        noise = np.ones(source.n_samples) if weight is None else 1.0 / weight
+        groups = (
+            [slice(0, self.n_outputs)]
+            if self.weights.ndim == 1
+            else [slice(k, k + 1) for k in range(self.n_outputs)]
+        )
+        out = np.zeros((source.query_length(queries), self.n_outputs))
+        for group in groups:
+            effective = self.effective[group.start]
+            if np.isinf(self.ridge):
+                # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
+                continue
+            active = np.flatnonzero(effective)
+            system = DenseSystem(gram.combine_upper(effective), self.ridge, noise)
+            cross = np.zeros((len(out), source.n_samples))
+            prior = np.zeros(len(out))
+            raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}
+            for where, m, K in source.cross(queries, active):
+                cross[where] += effective[m] * normalized_cross(source, queries, fitted, where, m, K)
+                prior[where] += effective[m] * fitted.cross_diagonal(m, K, raw[m][where])
+            explained = np.einsum("ri,ir->r", cross, system.solve(np.asfortranarray(cross.T)))
+            variance = np.maximum(prior - explained, 0.0)
+            out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
+        return out

@@ -1,0 +1,157 @@
+"""Decision values from a source, weights and coefficients, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._threads import blas_threads_for
+from kernelweave.fitting.source import Source
+from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.normalizers import FittedNormalizer
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Layers above the sum of kernels, one entry for every output; empty where there are none.
+Uppers = Sequence[TrainedLayers | None]
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """Functions of one problem, several solutions at once: sums of kernels with coefficients and an intercept.
+
+    Attributes
+    ----------
+    weights : array of shape (n_solutions, n_outputs, n_kernels)
+        Effective weights: times the factors of the normaliser.
+    coefficients : array of shape (n_solutions, n_samples, n_outputs)
+    intercepts : array of shape (n_solutions, n_outputs)
+    layers : sequence of sequences
+        For every solution the layers above the sum of kernels of every output; empty for none.
+    """
+
+    weights: Array
+    coefficients: Array
+    intercepts: Array
+    layers: Sequence[Uppers] = ()
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+def decisions(
+    source: Source, queries: Any, fitted: FittedNormalizer, problems: Sequence[Expansions]
+) -> Array:
+    """Decision values of several solutions of several problems.
+
+    Parameters
+    ----------
+    source : Source
+    queries : queries of that source
+    fitted : FittedNormalizer
+        Of any of the problems: all of them change the kernels alike, only their factors may differ.
+    problems : sequence of Expansions
+        With equally many solutions.
+
+    Returns
+    -------
+    array of shape (n_solutions, n_queries, n_outputs over all problems)
+    """
+    n_queries = source.query_length(queries)
+    active = np.flatnonzero(np.any([(p.weights != 0).any(axis=(0, 1)) for p in problems], axis=0))
+    blocks = [np.repeat(p.intercepts[:, None], n_queries, axis=1) for p in problems]
+    with blas_threads_for(min(n_queries, source.n_samples)):
+        if any(any(own) for p in problems for own in p.layers):
+            for block, p in zip(blocks, problems, strict=True):
+                _add_deep(source, queries, fitted, block, p)
+            return np.concatenate(blocks, axis=2)
+        for where, m, times in kernel_actions(source, queries, fitted, active):
+            for block, p in zip(blocks, problems, strict=True):
+                w, c = p.weights, p.coefficients
+                used = np.flatnonzero(w[:, :, m].any(axis=1))
+                if len(used):
+                    scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
+                    flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
+                    block[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
+    return np.concatenate(blocks, axis=2)
+
+
+def _add_deep(
+    source: Source, queries: Any, fitted: FittedNormalizer, block: Array, problem: Expansions
+) -> None:
+    """Add the decision values of deep kernels to `block` (n_solutions, n_queries, n_outputs)."""
+    for s, layers in enumerate(problem.layers):
+        for output, own in enumerate(layers):
+            coefficient = problem.coefficients[s, :, output]
+            if own is None:
+                # an output without any machine
+                continue
+            for where, K, kappa in summed_kernels(source, queries, fitted, problem.weights[s, output]):
+                block[s, where, output] += own.cross(K, kappa) @ coefficient
+
+
+def summed_kernels(
+    source: Source, queries: Any, fitted: FittedNormalizer, weights: Array
+) -> Iterator[tuple[slice, Array, Array]]:
+    """Yield (query rows, sum of kernels with the training rows, its values k(x, x)) in chunks.
+
+    Parameters
+    ----------
+    source : Source
+    queries : queries of that source
+    fitted : FittedNormalizer
+    weights : array of shape (n_kernels,)
+        Effective weights.
+    """
+    active = np.flatnonzero(weights)
+    if not len(active):
+        n_queries = source.query_length(queries)
+        yield slice(0, n_queries), np.zeros((n_queries, source.n_samples)), np.zeros(n_queries)
+        return
+    raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}
+    current: tuple[slice, Array, Array] | None = None
+    for where, m, K in source.cross(queries, active):
+        if current is None or where != current[0]:
+            if current is not None:
+                yield current
+            rows = where.stop - where.start
+            current = where, np.zeros((rows, source.n_samples)), np.zeros(rows)
+        current[1][...] += weights[m] * normalized_cross(source, queries, fitted, where, m, K)
+        current[2][...] += weights[m] * fitted.cross_diagonal(m, K, raw[m][where])
+    if current is not None:
+        yield current
+
+
+def kernel_actions(
+    source: Source, queries: Any, fitted: FittedNormalizer, kernels: Rows
+) -> Iterator[tuple[slice, int, Callable[[Array], Array]]]:
+    """Yield (query rows, m, function), where ``function(C)`` is ``K_m(queries, training) @ C`` after normalisation.
+
+    Kernels with a feature map of low rank go through it, O(n_queries + n_samples) instead of their product.
+    """
+    direct = []
+    for m in kernels:
+        maps = None if fitted.changes_kernels else source.feature_maps(int(m), queries)
+        if maps is None:
+            direct.append(m)
+        else:
+            yield slice(0, source.query_length(queries)), int(m), partial(_through_features, *maps)
+    for where, m, K in source.cross(queries, np.array(direct, dtype=np.intp)):
+        yield where, m, normalized_cross(source, queries, fitted, where, m, K).__matmul__
+
+
+def _through_features(new: Array, training: Array, C: Array) -> Array:
+    return new @ (training.T @ C)
+
+
+def normalized_cross(
+    source: Source, queries: Any, fitted: FittedNormalizer, where: slice, m: int, K: Array
+) -> Array:
+    """A chunk of a cross-Gram after cosine normalisation and centring."""
+    return fitted.cross(m, K, lambda: source.query_diagonal(queries, m)[where])

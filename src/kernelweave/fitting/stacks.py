@@ -1,0 +1,194 @@
+"""Kernel matrices that are given, as sources: a bank over fixed samples, or a stack as X."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
+from kernelweave.fitting.source import Source
+from kernelweave.gram import Gram, gram_from_stack, repair_gram
+from kernelweave.gram.repair import REMEDIES
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class KernelBank:
+    """Precomputed kernels over a fixed set of samples; estimators then take X as a column of sample indices.
+
+    Parameters
+    ----------
+    stack : array of shape (n_total, n_total, n_kernels)
+        Symmetric PSD matrices, kernels last, over all samples that will ever be used (training and test).
+        Checked for symmetry and NaN when a model is fitted, and for NaN when it predicts.
+    names : sequence of str, optional
+        One name per kernel.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        What becomes of matrices with negative eigenvalues: an error when a model is fitted, or `repair_gram`.
+
+    Notes
+    -----
+    ``clone`` returns the bank itself, so that pipelines, grid searches and parallel folds do not copy it.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> bank = kw.KernelBank(X[:, None, :] * X[None, :, :], names=["a", "b", "c"])
+    >>> model = kw.MKLRegressor(kernels=bank).fit(np.arange(30)[:, None], X[:30, 0])
+    >>> model.predict(np.arange(30, 40)[:, None]).shape
+    (10,)
+    """
+
+    def __init__(
+        self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"
+    ) -> None:
+        check_known(on_indefinite, ("raise", *REMEDIES), "on_indefinite")
+        array = as_floats(stack, "stack")
+        if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
+            raise InputError(
+                f"`stack` must have shape (n_total, n_total, n_kernels), kernels last, got {array.shape}."
+            )
+        self.stack = array if on_indefinite == "raise" else repair_gram(array, on_indefinite)
+        self.names = as_names(names, array.shape[2])
+
+    def __sklearn_clone__(self) -> KernelBank:
+        return self
+
+    def __len__(self) -> int:
+        return self.stack.shape[2]
+
+    def __repr__(self) -> str:
+        return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
+
+
+class BankSource(Source):
+    """Rows of a `KernelBank` given by sample indices."""
+
+    def __init__(self, bank: KernelBank, index: NDArray[np.int64]) -> None:
+        self.bank, self.index = bank, index
+        self.names = bank.names
+        self.n_samples = len(index)
+
+    @staticmethod
+    def check_index(bank: KernelBank, X: ArrayLike) -> NDArray[np.int64]:
+        """Return a column of sample indices as integers after checking the range."""
+        column = as_floats(X, "X")
+        if column.ndim == 1:
+            column = column[:, None]
+        if column.ndim != 2 or column.shape[1] != 1:
+            raise InputError(
+                f"With a KernelBank, `X` must be one column of sample indices, shape (n_rows, 1), "
+                f"got {np.shape(X)}. Use np.arange(n)[:, None]."
+            )
+        values = column[:, 0]
+        if not len(values):
+            raise InputError("With a KernelBank, `X` must hold at least one sample index, got none.")
+        check_finite(values, "X")
+        n_total = bank.stack.shape[0]
+        if (values != np.floor(values)).any() or (values < 0).any() or (values >= n_total).any():
+            raise InputError(
+                f"With a KernelBank, `X` must hold whole numbers from 0 to {n_total - 1}, got values from "
+                f"{values.min():g} to {values.max():g}."
+            )
+        return values.astype(np.int64)
+
+    def gram(self) -> Gram:
+        return gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)])
+
+    def take(self, rows: Rows) -> BankSource:
+        return BankSource(self.bank, self.index[rows])
+
+    def queries(self, rows: Rows) -> NDArray[np.int64]:
+        return self.index[rows]
+
+    def query_length(self, queries: NDArray[np.int64]) -> int:
+        return len(queries)
+
+    def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in kernels:
+            K = self._finite(self.bank.stack[queries[:, None], self.index, int(m)], int(m))
+            yield slice(0, len(queries)), int(m), K
+
+    def distinguish(self) -> Array:
+        return self.index[:, None].astype(np.float64)
+
+    def query_diagonal(self, queries: NDArray[np.int64], m: int) -> Array:
+        return self._finite(self.bank.stack[queries, queries, m], m)
+
+    def _finite(self, values: Array, m: int) -> Array:
+        """Return values of the bank for rows that no fit has looked at, or raise."""
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"The KernelBank must be finite in the rows that are asked for, got NaN or infinity in kernel "
+                f"{self.names[m]!r}. Leave these rows out, or compute their values."
+            )
+        return values
+
+
+class StackSource(Source):
+    """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries.
+
+    Parameters
+    ----------
+    stack : array of shape (n_samples, n_samples, n_kernels)
+    names : sequence of str, optional
+    columns : array of shape (n_samples,), optional
+        Columns of a query that belong to these training rows, where it holds more.
+    """
+
+    def __init__(self, stack: Array, names: Sequence[str] | None = None, columns: Rows | None = None) -> None:
+        self.stack, self.columns = stack, columns
+        self.n_samples = stack.shape[1]
+        self.names = as_names(names, stack.shape[2])
+
+    def check_queries(self, X: ArrayLike, n_columns: int) -> Array:
+        """Return cross-Grams of new rows, with a column for each of the `n_columns` rows that `fit` was given."""
+        block = as_floats(X, "X")
+        if block.ndim == 2 and self.n_kernels == 1:
+            block = block[:, :, None]
+        expected = (n_columns, self.n_kernels)
+        if block.ndim != 3 or block.shape[1:] != expected:
+            raise InputError(
+                f"Cross-Grams must have shape (n_rows, n_train={expected[0]}, n_kernels={expected[1]}), "
+                f"got {block.shape}. Rows are the new samples, columns the training samples."
+            )
+        if not len(block):
+            raise InputError("Found no rows to predict, got a cross-Gram of 0 rows. Pass at least one.")
+        check_finite(block, "X")
+        return block
+
+    def gram(self) -> Gram:
+        return gram_from_stack(self.stack)
+
+    def take(self, rows: Rows) -> StackSource:
+        return StackSource(self.stack[np.ix_(rows, rows)], self.names, rows)
+
+    def queries(self, rows: Rows) -> Array:
+        return self.stack[rows]
+
+    def query_length(self, queries: Array) -> int:
+        return len(queries)
+
+    def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in kernels:
+            K = queries[:, :, int(m)]
+            yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
+
+    def distinguish(self) -> Array:
+        # rows of a kernel matrix: the set of their values does not change when samples are repeated
+        digests = [
+            hashlib.sha256(b"".join(np.unique(row[:, m]).tobytes() for m in range(row.shape[1]))).digest()[:6]
+            for row in self.stack
+        ]
+        return np.array([[float(int.from_bytes(d, "big"))] for d in digests])
+
+    def query_diagonal(self, queries: Array, m: int) -> Array:
+        raise InputError(
+            "This needs k(x, x) of the new rows, which a precomputed cross-Gram (n_rows, n_train, n_kernels) does "
+            "not hold. Pass kernels as objects or as a KernelBank."
+        )

@@ -1,0 +1,163 @@
+"""Model files: states and arrays, from which estimators are made without running code."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+from sklearn.base import BaseEstimator
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, Text, checked
+from kernelweave.persistence import archive, foreign, former, states
+
+__all__ = ["load", "save"]
+
+FORMAT = "kernelweave model 3"
+
+
+#: A file.
+FilePath = Annotated[str | os.PathLike[str], Text(path=True)]
+
+
+@checked
+def save(
+    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator or a pipeline")], path: FilePath
+) -> Path:
+    """Write a fitted estimator, or a scikit-learn pipeline around one, to a file.
+
+    Parameters
+    ----------
+    model : estimator
+        Kernels given by a Python function (`Custom`) cannot be stored.
+    path : path
+        Written under a temporary name first, so that a full disk leaves an older file untouched.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the model holds something that could not be loaded without running code, or something of other packages
+        (such as a pipeline), and skops (the extra `save`) is missing.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, kernelweave as kw
+    >>> X = np.arange(20.0)[:, None]
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(1)).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = kw.load(kw.save(model, pathlib.Path(folder) / "model.skops"))
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
+    # not by tempfile, whose files nobody else may read
+    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+    state, things = _take_apart(model)
+    try:
+        archive.write(name, state, foreign.write(things) if things else None)
+        os.replace(name, target)
+    finally:
+        name.unlink(missing_ok=True)
+    return target
+
+
+def _take_apart(model: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The state of a model, and the things of other packages in it, in which numbers stand for ours."""
+    things: list[Any] = []
+    held: list[states.State] = []
+
+    def outside(value: Any) -> states.State:
+        index = len(things)
+        things.append(None)
+        things[index] = foreign.traded(value, inside)
+        return {"kind": "foreign", "index": index}
+
+    def inside(value: Any) -> Any:
+        if not states.is_known(value):
+            return value
+        index = len(held)
+        held.append(None)
+        held[index] = states.to_state(value, outside)
+        return {"kernelweave": index}
+
+    state = states.to_state(model, outside)
+    return {"format": FORMAT, "model": state, "held": held}, things
+
+
+def _put_together(content: dict[str, Any], things: list[Any]) -> Any:
+    """The model that `_take_apart` described."""
+
+    def outside(index: int) -> Any:
+        return foreign.traded(things[index], inside)
+
+    def inside(value: Any) -> Any:
+        if type(value) is dict and value.keys() == {"kernelweave"}:
+            return states.from_state(content["held"][value["kernelweave"]], outside)
+        return value
+
+    return states.from_state(content["model"], outside)
+
+
+@checked
+def load(path: FilePath) -> Any:
+    """Read a model written by `save`; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    InputError
+        If the file is no model of this package, holds types that it should not, or is not what was written: its end
+        holds a digest of everything before. Files of version 0.1 have none; what can be seen in their numbers is
+        checked.
+    FileNotFoundError
+        If there is no such file.
+    """
+    source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(f"There is no model file {source}.")
+    if source.is_dir():
+        raise InputError(f"{source} is a folder. Name the model file in it.")
+    with source.open("rb") as file:
+        sealed = archive.is_sealed(file, source)
+        try:
+            return _read(file, source, sealed)
+        except InputError:
+            raise
+        except archive.BROKEN as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(
+                f"{source} is not a model file written by kernelweave.save, or damaged ({reason})."
+            ) from error
+
+
+def _read(file: IO[bytes], source: Path, sealed: bool) -> Any:
+    new = archive.holds_state(file)
+    content, things = archive.read(file) if new else (former.read(file, source), None)
+    formats = (FORMAT,) if new else former.FORMATS
+    if not isinstance(content, dict) or content.get("format") not in formats:
+        raise InputError(f"{source} is not a model file written by kernelweave.save.")
+    if content["format"] != former.UNSEALED and not sealed:
+        raise InputError(f"{source} is damaged: its digest is missing. Take it from its source again.")
+    if "model" not in content:
+        raise InputError(f"{source} is not a model file written by kernelweave.save: it holds no model.")
+    if not new:
+        return content["model"]
+    return _put_together(content, [] if things is None else foreign.read(things, source))

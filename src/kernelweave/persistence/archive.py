@@ -1,0 +1,123 @@
+"""Model files: a zip archive of a state, its arrays, and a digest of everything at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from kernelweave._checks import InputError
+
+#: Before the digest of a whole file, in the comment at the end of the archive.
+SEAL = b"kernelweave sha256 "
+SEAL_LENGTH = len(SEAL) + 64
+
+STATE = "state.json"
+FOREIGN = "foreign.skops"
+
+#: What parsers of archives, of JSON and of arrays raise where these are damaged.
+BROKEN = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+)
+
+
+def write(path: Path, state: dict[str, Any], foreign: bytes | None) -> None:
+    """Write a state, whose arrays become members of the archive, each of them once."""
+    arrays: list[np.ndarray] = []
+    places: dict[int, int] = {}
+
+    def place(value: object) -> dict[str, Any]:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{type(value).__name__} is no part of a state")
+        if id(value) not in places:
+            places[id(value)] = len(arrays)
+            arrays.append(value)
+        return {"kind": "array", "index": places[id(value)]}
+
+    text = json.dumps(state, default=place)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(STATE, text)
+        for index, array in enumerate(arrays):
+            with archive.open(f"arrays/{index}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+        if foreign is not None:
+            archive.writestr(FOREIGN, foreign)
+    seal(path)
+
+
+def read(file: IO[bytes]) -> tuple[dict[str, Any], bytes | None]:
+    """The state of an archive, and the bytes of what is not of this package."""
+    with zipfile.ZipFile(file) as archive:
+        arrays: dict[int, np.ndarray] = {}
+
+        def put(found: dict[str, Any]) -> Any:
+            if found.get("kind") != "array":
+                return found
+            index = int(found["index"])
+            if index not in arrays:
+                content = io.BytesIO(archive.read(f"arrays/{index}.npy"))
+                arrays[index] = np.lib.format.read_array(content, allow_pickle=False)
+            return arrays[index]
+
+        state = json.loads(archive.read(STATE), object_hook=put)
+        return state, archive.read(FOREIGN) if FOREIGN in archive.namelist() else None
+
+
+def holds_state(file: IO[bytes]) -> bool:
+    """Whether an archive is one of states, and not an older one."""
+    with zipfile.ZipFile(file) as archive:
+        return STATE in archive.namelist()
+
+
+def seal(path: Path) -> None:
+    """Put the digest of everything before it at the end of a file, where archives have their comment."""
+    with path.open("r+b") as file:
+        # an archive says how long its comment is
+        file.seek(-2, os.SEEK_END)
+        file.write(SEAL_LENGTH.to_bytes(2, "little"))
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.write(SEAL + digest.encode())
+
+
+def is_sealed(file: IO[bytes], source: Path) -> bool:
+    """Whether a file ends with its digest; one of something else is an error."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - SEAL_LENGTH))
+    end = file.read()
+    if not end.startswith(SEAL):
+        return False
+    digest, left = hashlib.sha256(), size - SEAL_LENGTH
+    file.seek(0)
+    while left > 0 and (chunk := file.read(min(left, 2**20))):
+        digest.update(chunk)
+        left -= len(chunk)
+    if end[len(SEAL) :] != digest.hexdigest().encode():
+        raise InputError(
+            f"{source} is damaged: it is not what its digest says. Take it from its source again."
+        )
+    return True

@@ -1,0 +1,103 @@
+"""What is not of this package in a model file: splitters, pipelines and their other steps, through skops."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernelweave._checks import InputError
+
+#: Splitters that `cv` may hold. Besides these, types that skops trusts itself; everything else is refused.
+SPLITTERS = tuple(
+    f"sklearn.model_selection._split.{name}"
+    for name in (
+        "GroupKFold",
+        "GroupShuffleSplit",
+        "KFold",
+        "LeaveOneGroupOut",
+        "LeaveOneOut",
+        "PredefinedSplit",
+        "RepeatedKFold",
+        "RepeatedStratifiedKFold",
+        "ShuffleSplit",
+        "StratifiedGroupKFold",
+        "StratifiedKFold",
+        "StratifiedShuffleSplit",
+        "TimeSeriesSplit",
+    )
+)
+
+
+def _skops() -> Any:
+    """The package that writes and reads things of others."""
+    try:
+        import skops.io.exceptions
+    except ImportError:
+        raise InputError(
+            "Files of pipelines, of models with a splitter as `cv`, and of version 0.1 "
+            "need skops: pip install 'kernelweave[save]'."
+        ) from None
+    return skops
+
+
+def write(things: Sequence[Any]) -> bytes:
+    """Things of other packages as bytes, or `InputError` for those that could not be read without running code."""
+    skops = _skops()
+    try:
+        content: bytes = skops.io.dumps(list(things))
+        strangers = sorted(set(skops.io.get_untrusted_types(data=content)) - set(SPLITTERS))
+    except (TypeError, AttributeError) as error:
+        raise InputError(f"This model cannot be stored without code: {error}.") from error
+    if strangers:
+        raise InputError(
+            f"This model cannot be stored without code: it holds {', '.join(strangers)}. "
+            "Kernels and scorers given as Python functions have to be replaced by named ones."
+        )
+    return content
+
+
+def read(content: bytes, source: object, trusted: Sequence[str] = ()) -> Any:
+    """The things again; `source` is the file for messages."""
+    skops = _skops()
+    try:
+        return skops.io.loads(content, trusted=[*SPLITTERS, *trusted])
+    except skops.io.exceptions.UntrustedTypesFoundException as error:
+        raise InputError(f"{source} holds types that a model file must not hold: {error}") from error
+
+
+def traded(value: Any, trade: Callable[[Any], Any], seen: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """`value` with other things in it, at any depth; itself where there is nothing to trade.
+
+    Parameters
+    ----------
+    value : object
+        Looked into are lists, tuples, dicts, and objects with attributes.
+    trade : callable
+        Gives what takes the place of a thing, or the thing itself.
+    """
+    seen = {} if seen is None else seen
+    if id(value) in seen:
+        return seen[id(value)][1]
+    new = trade(value)
+    # what holds itself is not followed again; the thing is kept, so that its number stays its own
+    seen[id(value)] = (value, new)
+    if new is not value:
+        return new
+    if type(value) in (list, tuple):
+        items = [traded(item, trade, seen) for item in value]
+        if any(a is not b for a, b in zip(items, value, strict=True)):
+            new = type(value)(items)
+    elif isinstance(value, dict):
+        pairs = {k: traded(v, trade, seen) for k, v in value.items()}
+        if any(pairs[k] is not v for k, v in value.items()):
+            new = pairs
+    elif isinstance(getattr(value, "__dict__", None), dict) and not isinstance(
+        value, type | types.FunctionType | types.ModuleType
+    ):
+        inside = {k: traded(v, trade, seen) for k, v in vars(value).items()}
+        if any(inside[k] is not v for k, v in vars(value).items()):
+            new = object.__new__(type(value))
+            vars(new).update(inside)
+    seen[id(value)] = (value, new)
+    return new

@@ -1,0 +1,253 @@
+"""Models as states: dicts, lists, texts, numbers and arrays, without a name of a module or a class of ours.
+
+A state names the *kind* of what it describes, a word of the table below, so that files outlive any move of the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from kernelweave import estimators, functions, kernels, normalizers
+from kernelweave._checks import InputError
+from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
+from kernelweave.fitting.calibration import Calibration
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
+from kernelweave.fitting.task import Task
+from kernelweave.learners import LEARNERS
+from kernelweave.mkl import layers
+from kernelweave.normalizers import FittedNormalizer
+from kernelweave.views import ColumnMask, ColumnSlice, Table, TableEncoder
+
+__all__ = ["ESTIMATORS", "KINDS", "State", "from_state", "make", "to_state"]
+
+#: None, truth values, numbers, texts, arrays of numbers and texts, and lists and dicts of these.
+State = Any
+
+ESTIMATORS: dict[str, type[BaseMKL]] = {
+    "MKLClassifier": estimators.MKLClassifier,
+    "MKLClassifierCV": estimators.MKLClassifierCV,
+    "MKLRegressor": estimators.MKLRegressor,
+    "MKLRegressorCV": estimators.MKLRegressorCV,
+}
+
+#: What a dataclass says of itself is enough to make it again.
+_DATACLASSES: tuple[type, ...] = (
+    kernels.ArcCosine,
+    kernels.Categorical,
+    kernels.Constant,
+    kernels.Laplacian,
+    kernels.Linear,
+    kernels.On,
+    kernels.Polynomial,
+    kernels.Product,
+    kernels.RBF,
+    kernels.Scaled,
+    kernels.Sum,
+    normalizers.Center,
+    normalizers.Cosine,
+    normalizers.FeatureNorm,
+    normalizers.MeanDiagonal,
+    normalizers.NoNormalizer,
+    normalizers.Trace,
+    normalizers.WithinClass,
+    functions.Angle,
+    functions.Exponential,
+    functions.Gaussian,
+    functions.Identity,
+    functions.Power,
+    layers.TrainedLayers,
+    Calibration,
+    ColumnMask,
+    ColumnSlice,
+    FittedNormalizer,
+    Model,
+    Table,
+    Task,
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How things of one class are taken apart and made again.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        Attributes that a state holds.
+    make : callable
+        Takes those of them that there are by name: older files may lack what was added later.
+    """
+
+    parts: tuple[str, ...]
+    make: Callable[..., Any]
+
+
+def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> TableEncoder:
+    encoder = TableEncoder(owner, reorder)
+    for name in ("n_columns_", "names_", "categories_"):
+        setattr(encoder, name, learnt[name])
+    return encoder
+
+
+def _table_source(raw: Table, **parts: Any) -> TableSource:
+    return TableSource(table=raw, **parts)
+
+
+_SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_weight", "statistics")
+
+KINDS: dict[str, Kind] = {
+    cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES
+} | {
+    "TableEncoder": Kind(("owner", "reorder", "n_columns_", "names_", "categories_"), _encoder),
+    "TableSource": Kind(_SOURCE, _table_source),
+    "BankSource": Kind(("bank", "index"), BankSource),
+    "StackSource": Kind(("stack", "names", "columns"), StackSource),
+    "KernelBank": Kind(("stack", "names"), KernelBank),
+}
+
+#: The words of classes.
+_WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
+    cls: cls.__name__ for cls in (TableEncoder, TableSource, BankSource, StackSource, KernelBank)
+}
+_LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
+
+
+def is_known(value: object) -> bool:
+    """Whether a thing of this package has a kind of its own."""
+    return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in ESTIMATORS.values()
+
+
+def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State:
+    """The state of a fitted estimator, or of a part of one.
+
+    Parameters
+    ----------
+    value : estimator, learner, kernel, normaliser, source, model, or a plain value
+    foreign : callable, optional
+        Gives the state of things that are not of this package; default: they are refused.
+
+    Returns
+    -------
+    State
+        Arrays are those of the value, not copies.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is list:
+        return [to_state(item, foreign) for item in value]
+    if type(value) is tuple:
+        return {"kind": "tuple", "items": [to_state(item, foreign) for item in value]}
+    if type(value) is dict:
+        return {
+            "kind": "dict",
+            "items": [[to_state(k, foreign), to_state(v, foreign)] for k, v in value.items()],
+        }
+    if isinstance(value, np.generic) and value.dtype.kind != "O":
+        return {"kind": "scalar", "value": np.asarray(value)}
+    if type(value) is np.ndarray and value.dtype.hasobject:
+        items = [to_state(item, foreign) for item in value.ravel().tolist()]
+        return {"kind": "objects", "shape": list(value.shape), "items": items}
+    if type(value) is np.ndarray:
+        return value
+    if type(value) in _LEARNERS:
+        params = value.get_params(deep=False)
+        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": to_state(params, foreign)}
+    if type(value) in ESTIMATORS.values():
+        return _estimator_state(value, foreign)
+    if type(value) in _WORDS:
+        word = _WORDS[type(value)]
+        return {"kind": word} | {part: to_state(getattr(value, part), foreign) for part in KINDS[word].parts}
+    if foreign is None:
+        raise InputError(f"This cannot be written as a state: it holds a {type(value).__qualname__}.")
+    return foreign(value)
+
+
+def _estimator_state(estimator: BaseMKL, foreign: Callable[[Any], State] | None) -> State:
+    params = estimator.get_params(deep=False)
+    state = {"kind": "estimator", "name": type(estimator).__name__, "params": to_state(params, foreign)}
+    model = getattr(estimator, "model_", None)
+    follows = {} if model is None else attributes_of(model)
+    found = {k: v for k, v in vars(estimator).items() if k not in params and k not in follows}
+    return state | {"found": to_state(found, foreign), "model": to_state(model, foreign)}
+
+
+def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any:
+    """Make what a state describes.
+
+    Parameters
+    ----------
+    state : State
+    foreign : callable, optional
+        Gives the thing of a number that is not of this package; default: there are none.
+    """
+    if isinstance(state, list):
+        return [from_state(item, foreign) for item in state]
+    if not isinstance(state, dict):
+        return state
+    kind = state["kind"]
+    if kind == "foreign" and foreign is not None:
+        return foreign(state["index"])
+    parts = {k: from_state(v, foreign) for k, v in state.items() if k != "kind"}
+    if kind == "tuple":
+        return tuple(parts["items"])
+    if kind == "dict":
+        return dict(parts["items"])
+    if kind == "scalar":
+        return parts["value"][()]
+    if kind == "objects":
+        out = np.empty(len(parts["items"]), dtype=object)
+        out[:] = parts["items"]
+        return out.reshape(parts["shape"])
+    if kind == "learner":
+        return LEARNERS[parts["name"]](**parts["params"])
+    if kind == "estimator":
+        return make_estimator(**parts)
+    return make(kind, parts)
+
+
+def make(kind: str, parts: dict[str, Any]) -> Any:
+    """Make something of a kind from those of its parts that there are; others in `parts` are left out."""
+    known = KINDS[kind]
+    return known.make(**{name: parts[name] for name in known.parts if name in parts})
+
+
+def make_estimator(
+    name: str, params: dict[str, Any], found: dict[str, Any], model: Model | None = None
+) -> BaseMKL:
+    """Make an estimator from its parameters, what a fit found, and its model."""
+    estimator = ESTIMATORS[name](**params)
+    for attribute, value in found.items():
+        setattr(estimator, attribute, value)
+    if model is not None:
+        check_model(model)
+        keep_model(estimator, model)
+    return estimator
+
+
+def check_model(model: Model) -> None:
+    """Raise a `ValueError` if the arrays of a model hold NaN or do not belong together."""
+    source, n_outputs = model.source, model.n_outputs
+    n_rows, n_kernels = source.n_samples, source.n_kernels
+    table = getattr(source, "table", None)
+    scales = [n.scale for n in model.normalizers if n.scale is not None]
+    fits = [
+        model.dual_coef.shape == (n_rows, n_outputs),
+        model.intercept.shape == model.owner.shape == (n_outputs,),
+        model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
+        len(model.layers) in (0, n_outputs),
+        all(scale.shape == (n_kernels,) for scale in scales),
+        len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
+        all(len(target) == n_rows for target in model.task.targets),
+        model.task.sample_weight is None or model.task.sample_weight.shape == (n_rows,),
+        table is None or table.values.shape[0] == n_rows,
+    ]
+    held = [model.dual_coef, model.intercept, model.weights, *scales]
+    held += [] if table is None else [table.values]
+    if not all(fits) or not all(np.isfinite(array).all() for array in held):
+        raise ValueError("its arrays hold NaN or do not belong together")
