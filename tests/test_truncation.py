@@ -4,7 +4,7 @@ import numpy as np
 
 from kernelweave.gram import FactorGram, compress, gram_from_stack
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.problem import Joint
+from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
 from problems import rbf_stack, unit_trace
@@ -34,11 +34,11 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
     rough = compress(gram_from_stack(stack, reduce=False), tol=3e-2, max_rank=59)
     assert (rough.residual_trace > 0).all()
     scale = rng.uniform(0.5, 2.0, stack.shape[2])
-    joint = Joint(rough, Machine(y, 1.0), scale, Simplex())
+    problem = Problem(rough, Machine(y, 1.0), scale, Simplex())
     for b in rng.normal(size=(20, 60)):
         exact = scale * np.einsum("i,ijm,j->m", b, stack, b)
-        assert (joint.forms(b) >= exact * (1 - 1e-12)).all()
-        assert (joint.forms(b, np.array([2])) >= exact[2] * (1 - 1e-12)).all()
+        assert (problem.quad(b) >= exact * (1 - 1e-12)).all()
+        assert (problem.quad(b, np.array([2])) >= exact[2] * (1 - 1e-12)).all()
     for weight_set, methods in (
         (Simplex(), ("newton", "interior-point", "reduced-gradient", "cutting-plane")),
         (CappedSimplex(0.4), ("newton", "interior-point", "closed-form")),

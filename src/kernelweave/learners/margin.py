@@ -19,9 +19,9 @@ from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Joint, WarmStart
-from kernelweave.mkl.svm_mkl import solve_svm_mkl
-from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+from kernelweave.mkl.problem import Problem, Session, WarmStart
+from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet, as_weight_set
 from kernelweave.results import Certificate, Path, Solution
 
 Array = NDArray[np.float64]
@@ -227,20 +227,17 @@ class MarginProblem:
 
     def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> Solution:
         """Minimise the optimal value of the machine over a set of weights."""
-        m = self.machine
-        return solve_svm_mkl(
-            self.gram, m.y, m.C, weight_set, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
-            scale=self.scale, tol=self.tol, method=method, max_iter=max_iter,
-            warm_start=warm if warm.weights is not None else None,
-        )  # fmt: skip
+        problem = Problem(self.gram, self.machine, self.scale, as_weight_set(weight_set, self.gram.n_kernels))
+        start = warm if warm.weights is not None else None
+        return solve_problem(problem, method, tol=self.tol, max_iter=max_iter, warm=start)
 
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
         from kernelweave._threads import blas_threads_for
 
-        joint = Joint(self.gram, self.machine, self.scale, Simplex())
+        session = Session(Problem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
         with blas_threads_for(self.gram.n_samples):
-            found = joint.solve(joint.kernel(weights), self.tol, warm.dual_coef)
+            found = session.solve(weights, self.tol, warm.dual_coef).machine
         return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
 
 

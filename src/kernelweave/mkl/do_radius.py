@@ -6,21 +6,20 @@ is that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.problem import Joint
-from kernelweave.results import MachineSolution
+from kernelweave.mkl.problem import Problem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
-@dataclass
-class DoJoint(Joint):
+@dataclass(frozen=True)
+class DoProblem(Problem):
     """A squared-hinge machine whose C falls with the radius of the weights.
 
     Attributes
@@ -29,31 +28,20 @@ class DoJoint(Joint):
         Squared radius of every kernel, with its scale.
     """
 
-    radii: Array = field(default_factory=lambda: np.empty(0))
-    _base: Machine | None = None
-    _weights: Array | None = None
+    radii: Array
 
-    def kernel(self, weights: Array) -> Array:
-        """``K(d)``; the next machine is that of these weights."""
-        self._weights = weights
-        return super().kernel(weights)
-
-    def solve(self, K: Array, tol: float, warm: Array | None) -> MachineSolution:
+    def machine_at(self, weights: Array) -> Machine:
         """The machine with C divided by the radius."""
-        if self._base is None:
-            self._base = self.machine
-        assert self._weights is not None
-        self.machine = replace(self._base, C=self._base.C / float(self._weights @ self.radii))
-        return super().solve(K, tol, warm)
+        return replace(self.machine, C=self.machine.C / float(weights @ self.radii))
 
     def _inverse_costs(self) -> Array:
-        costs = (self._base or self.machine).costs
+        costs = self.machine.costs
         return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
-    def forms(self, b: Array, kernels: Index | None = None) -> Array:
+    def quad(self, b: Array, kernels: Index | None = None) -> Array:
         """``b'(s_m K_m + r_m^2 / C I) b``."""
         radii = self.radii if kernels is None else self.radii[kernels]
-        return super().forms(b, kernels) + radii * float(self._inverse_costs() @ np.square(b))
+        return super().quad(b, kernels) + radii * float(self._inverse_costs() @ np.square(b))
 
     def products(self, b: Array, kernels: Index) -> Array:
         """``(s_m K_m + r_m^2 / C I) b``."""

@@ -1,8 +1,7 @@
-"""A machine on a stack of kernels: what every solver of kernel weights works on."""
+"""A machine on a stack of kernels, what every solver of kernel weights works on, and its session while it is solved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +17,17 @@ from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-#: Called after every outer iteration with (iteration, objective, relative gap); a true value stops.
-Callback = Callable[[int, float, float], object]
 History = dict[str, list[float]]
+#: Machines are solved to this share of the square of the relative gap of the weights, within these limits. With the
+#: squared hinge, 1e-13 as the finest left the forms too inexact for tol = 1e-8.
+INNER_SHARE = 0.1
+LOOSEST = 1e-2
+FINEST = 1e-16
 
 
-@dataclass
-class Joint:
-    """A machine on a stack of kernels.
+@dataclass(frozen=True)
+class Problem:
+    """A machine on a stack of kernels, and the set of their weights.
 
     Attributes
     ----------
@@ -39,26 +41,23 @@ class Joint:
     machine: Machine
     scale: Array
     weight_set: WeightSet
-    n_machines: int = 0
-    _matrix: Array | None = field(default=None, repr=False)
-    _noise: float = 0.0
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.gram.n_kernels
 
-    def kernel(self, weights: Array) -> Array:
-        """``K(d)``, symmetric; the next call overwrites it, and machines are solved on this one."""
-        # once for the sum, and once for weights whose own sum is not quite 1
-        self._noise = 2.0 * noise(int(np.maximum(self.gram.ranks[weights > 0], 1).sum()))
-        if self._matrix is None:
-            self._matrix = np.empty((self.gram.n_samples, self.gram.n_samples))
-        out = self.gram.combine_upper(weights * self.scale, self._matrix)
-        core.mirror(out, threads_for(len(out)))
-        return out
+    def combine(self, weights: Array, out: Array | None = None) -> Array:
+        """``K(d)``, symmetric."""
+        K = self.gram.combine_upper(weights * self.scale, out)
+        core.mirror(K, threads_for(len(K)))
+        return K
 
-    def forms(self, b: Array, kernels: Index | None = None) -> Array:
+    def machine_at(self, weights: Array) -> Machine:
+        """The machine that is solved on ``K(d)``."""
+        return self.machine
+
+    def quad(self, b: Array, kernels: Index | None = None) -> Array:
         """Upper bounds of ``s_m b'K_m b``, exact where the representation is."""
         pick = slice(None) if kernels is None else kernels
         values = self.gram.quadratic_forms(b[None], kernels)
@@ -71,13 +70,8 @@ class Joint:
         """``s_m K_m b``, shape (len(kernels), n_samples)."""
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
 
-    def solve(self, K: Array, tol: float, warm: Array | None) -> MachineSolution:
-        """The machine on the kernel that was combined last."""
-        self.n_machines += 1
-        return self.machine.solve(K, tol=tol, warm_start=warm, noise=self._noise)
-
     def left_out(self, weights: Array, b: Array) -> float:
-        """How much the form of K(d) as it is held lies below ``<weights, forms>``: what truncated factors leave out."""
+        """How much the form of K(d) as it is held lies below ``<weights, quad>``: what truncated factors leave out."""
         residual = self.gram.residual_trace
         if not residual.any():
             return 0.0
@@ -92,31 +86,78 @@ class Joint:
         spare = goal - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
         return spare if spare >= 0.5 * goal else goal
 
-    def forms_error(self, b: Array, q: Array) -> Array:
+    def quad_error(self, b: Array, q: Array) -> Array:
         """Bound of the errors of the forms q: of rounding, and of coefficients whose sum is not quite zero."""
         # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
         terms = self.scale * np.square(np.sqrt(np.maximum(self.gram.diagonal(), 0.0)) @ np.abs(b))
         share = imbalance(b)[0]
         return noise(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
-    def result(self, at: Point, tol: float, status: Status, n_iter: int, history: History) -> Solution:
+
+@dataclass
+class Session:
+    """A problem while it is being solved: what is written on the way, and where to begin.
+
+    Attributes
+    ----------
+    problem : Problem
+    tol : float
+        Relative gap that is asked for.
+    warm : WarmStart
+        Where the next step begins.
+    machine : Machine
+        The one that was solved last.
+    """
+
+    problem: Problem
+    tol: float
+    warm: WarmStart
+    n_machines: int = 0
+    machine: Machine = field(init=False)
+    _matrix: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.machine = self.problem.machine
+
+    def combine(self, weights: Array) -> Array:
+        """``K(d)``; the next call overwrites it."""
+        if self._matrix is None:
+            self._matrix = np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
+        return self.problem.combine(weights, self._matrix)
+
+    def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
+        """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
+        self.n_machines += 1
+        self.kernel = self.combine(weights)
+        self.machine = self.problem.machine_at(weights)
+        # once for the sum, and once for weights whose own sum is not quite 1
+        error = 2.0 * noise(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
+        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, noise=error))
+
+    def start(self) -> Array:
+        """Weights to start from: equal ones, or those handed on, made feasible."""
+        weight_set = self.problem.weight_set
+        if self.warm.weights is None:
+            return weight_set.start(self.problem.n_kernels)
+        return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
+
+    def result(self, at: Point, status: Status, n_iter: int, history: History) -> Solution:
         """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
-        b = at.machine.dual_coef
-        q = self.forms(b)
-        error = self.forms_error(b, q)
+        problem, b = self.problem, at.machine.dual_coef
+        q = problem.quad(b)
+        error = problem.quad_error(b, q)
         # the machine knows the factors, the bound is one for the kernels that were given
-        level = float(at.weights @ q) - self.left_out(at.weights, b)
-        highest = self.weight_set.support(q)
+        level = float(at.weights @ q) - problem.left_out(at.weights, b)
+        highest = problem.weight_set.support(q)
         own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
-        shift = self.weight_set.support(q + error) - highest + float(at.weights @ error)
-        return self.certified(at, own, at.machine.rounding + 0.5 * shift, tol, status, n_iter, history)
+        shift = problem.weight_set.support(q + error) - highest + float(at.weights @ error)
+        return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, n_iter, history)
 
     def certified(
         self,
         at: Point,
         own: float,
         rounding: float,
-        tol: float,
         status: Status,
         n_iter: int,
         history: History,
@@ -127,7 +168,7 @@ class Joint:
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
             intercept=at.machine.intercept,
-            certificate=Certificate.of(kind, at.machine.primal, own, rounding, status, tol=tol),
+            certificate=Certificate.of(kind, at.machine.primal, own, rounding, status, tol=self.tol),
             n_iter=n_iter,
             n_machines=self.n_machines,
             trace={key: np.asarray(values) for key, values in history.items()},
@@ -140,6 +181,16 @@ class Point:
 
     weights: Array
     machine: MachineSolution
+
+    @property
+    def n_active(self) -> int:
+        """Kernels with a weight."""
+        return int(np.count_nonzero(self.weights))
+
+    def above(self, other: Point) -> bool:
+        """Whether J is certainly larger here than at another point."""
+        level = other.machine.primal
+        return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
 
 
 @dataclass
@@ -155,3 +206,8 @@ class WarmStart:
 
     weights: Array | None = None
     dual_coef: Array | None = None
+
+
+def inner_tol(outer: float, tol: float) -> float:
+    """Tolerance of the next machine: forms are as wrong as the root of its gap, so it is the square of what is left."""
+    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +18,14 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.machines.losses import SquaredHinge, as_loss
+from kernelweave.machines.losses import Loss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
     Callback,
     Family,
     RadiusMargin,
+    Stationarity,
     WeightedSum,
     descend,
     on_parameters,
@@ -33,21 +33,41 @@ from kernelweave.mkl.criteria.radius import (
     on_sphere,
     radii_of,
 )
-from kernelweave.mkl.do_radius import DoJoint
+from kernelweave.mkl.do_radius import DoProblem
 from kernelweave.mkl.families import KernelFamily
-from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.loop import minimise
+from kernelweave.mkl.problem import Problem, WarmStart
+from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
-from kernelweave.mkl.svm_mkl import LOSSES, solve_by_newton
-from kernelweave.mkl.weight_sets import Orthant, Simplex, Sphere, WeightSet
+from kernelweave.mkl.svm_mkl import LOSSES
+from kernelweave.mkl.weight_sets import Orthant, Parameters, Simplex, Sphere, WeightSet
 from kernelweave.results import Certificate, RadiusSolution, relative_gap
 
 Array = NDArray[np.float64]
 
-NORMS: dict[int | None, WeightSet] = {1: Simplex(), 2: Sphere(), None: Orthant()}
+#: Steps.
+MOST = 200
 #: Families with parameters instead of weights.
 FAMILIES = (Gaussians, GaussianOfSum, KernelFamily)
 KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
 STEPS = ("auto", "newton", "spectral", "armijo")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where weights or parameters are sought: their set, how stationary they are, and whether each has its own unit."""
+
+    weight_set: WeightSet
+    stationarity: Stationarity
+    units: bool = False
+
+
+NORMS: dict[int | None, _Place] = {
+    1: _Place(Simplex(), on_simplex),
+    2: _Place(Sphere(), on_sphere),
+    None: _Place(Orthant(), on_simplex),
+}
+PARAMETERS = _Place(Parameters(), on_parameters, units=True)
 
 
 @checked
@@ -65,7 +85,7 @@ def solve_radius(
     ridge: Nonnegative = 0.0,
     tol: Tol = 1e-4,
     step: Annotated[str, OneOf(*STEPS)] = "auto",
-    max_iter: MaxIter = 200,
+    max_iter: MaxIter = MOST,
     start: RowWeights = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> RadiusSolution:
@@ -150,78 +170,54 @@ def solve_radius(
     >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
     (0, True)
     """
-    max_iter = max_iter or 200
-    own_loss = as_loss(loss, epsilon)
-    if kind not in ("rkl", "margin"):
-        if not own_loss.classifies:
-            raise InputError(
-                f"kind={kind!r} is for classification; with loss={own_loss.name!r} use kind='rkl' or 'margin'."
-            )
-        own_loss = SquaredHinge()
+    row = ROWS[kind]
     family: Family
-    weighted = not isinstance(gram, FAMILIES)
     if isinstance(gram, FAMILIES):
-        family = gram
-        idle = {"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2}
-        for name in (name for name, unused in idle.items() if not unused):
-            raise InputError(
-                f"`{name}` is of sums of kernels; the parameters of a family are only nonnegative. Leave it out."
-            )
-        if kind == "do":
-            raise InputError(
-                "kind='do' is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
-            )
+        family, place = gram, PARAMETERS
+        _check_family(kind, unused={"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2})
     else:
-        if norm not in (norms := {"rkl": (1, 2, None), "kl-c": (1, 2), "kl-c-eq10": (1, 2)}.get(kind, (1,))):
+        if norm not in row.norms:
             raise InputError(
-                f"kind={kind!r} needs norm={' or '.join(map(str, norms))}: its value depends on the scale of the "
+                f"kind={kind!r} needs norm={' or '.join(map(str, row.norms))}: its value depends on the scale of the "
                 f"weights. Got {norm!r}."
             )
         stack = as_gram(gram)  # type: ignore[arg-type]
-        family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+        family, place = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge), NORMS[norm]
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
         raise InputError(
             f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
         )
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    criterion = RadiusMargin(family, Machine(targets, C, own_loss, own), kind)
+    machine = Machine(targets, C, row.loss(kind, as_loss(loss, epsilon)), own)
     first = _first(family, own) if start is None else np.array(start, dtype=float)
     if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
-    # the balls and machines of "do" are taken apart kernel by kernel there, without a ridge
-    newton = isinstance(family, WeightedSum) and (kind == "rkl" or (kind == "do" and ridge == 0))
-    if step == "newton" and kind == "do" and ridge > 0:
-        raise InputError(f"`ridge` needs step='spectral' or 'armijo' with kind='do', got ridge={ridge:g}.")
-    if step == "newton" and not newton:
+    newton = row.newton if isinstance(family, WeightedSum) and (row.ridge or ridge == 0) else None
+    if step == "newton" and row.newton is not None and not row.ridge and ridge > 0:
+        raise InputError(
+            f"`ridge` needs step='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
+        )
+    if step == "newton" and newton is None:
         raise InputError(
             f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
         )
-    project = _projection(NORMS[norm], weighted)
-    if isinstance(family, WeightedSum) and newton and step in ("auto", "newton"):
-        if kind == "do":
-            joint = DoJoint(family.gram, criterion.machine, family.scale, Simplex())
-            return _do_by_newton(joint, None if start is None else first, tol, max_iter, callback)
-        return _by_newton(
-            RKLProblem(family, criterion.machine),
-            None if start is None else first,
-            norm,
-            tol,
-            max_iter,
-            callback,
-        )
     with blas_threads_for(family.n_samples):
+        if newton is not None and step in ("auto", "newton"):
+            assert isinstance(family, WeightedSum)
+            begin = None if start is None else first
+            return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter or MOST, callback=callback)
+        criterion = RadiusMargin(family, machine, kind)
         here, status, history = descend(
-            criterion, first, project, tol=tol, max_iter=max_iter, spectral=step != "armijo",
-            stationarity=on_parameters if not weighted else on_sphere if norm == 2 else on_simplex,
-            scaled=not weighted, callback=callback,
+            criterion, first, place.weight_set.scaled, tol=tol, max_iter=max_iter or MOST, spectral=step != "armijo",
+            stationarity=place.stationarity, scaled=place.units, callback=callback,
         )  # fmt: skip
-    machine = here.machine
+    found = here.machine
     return RadiusSolution(
         weights=here.t,
         dual_coef=here.dual_coef,
-        intercept=machine.intercept,
-        certificate=replace(machine.certificate, status=status, stationarity=history["stationarity"][-1]),
+        intercept=found.intercept,
+        certificate=replace(found.certificate, status=status, stationarity=history["stationarity"][-1]),
         n_iter=len(history["objective"]) - 1,
         n_machines=criterion.n_machines,
         trace={key: np.asarray(values) for key, values in history.items()},
@@ -237,35 +233,47 @@ def _first(family: Family, sample_weight: Array | None) -> Array:
 
 
 def _do_by_newton(
-    joint: DoJoint, start: Array | None, tol: float, max_iter: int, callback: Callback | None
-) -> RadiusSolution:
-    with blas_threads_for(joint.gram.n_samples):
-        joint.radii = radii_of(joint.kernel, joint.n_kernels, max(1e-2 * tol, 1e-10))
-        found = solve_by_newton(joint, tol, max_iter, WarmStart(start), callback)
-    return found.extended(
-        RadiusSolution,
-        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
-        value=found.primal - found.own_gap,
-        radius2=float(found.weights @ joint.radii),
-    )
-
-
-def _by_newton(
-    problem: RKLProblem,
+    family: WeightedSum,
+    machine: Machine,
     start: Array | None,
     norm: int | None,
+    *,
     tol: float,
     max_iter: int,
     callback: Callback | None,
 ) -> RadiusSolution:
-    with blas_threads_for(problem.family.n_samples):
-        here, status, history = solve_rkl_problem(
-            problem,
-            np.sign(problem.variance) if start is None else start * problem.variance,
-            tol=tol,
-            max_iter=max_iter,
-            callback=callback,
-        )
+    plain = Problem(family.gram, machine, family.scale, Simplex())
+    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
+    problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
+    found = minimise(
+        problem, [Newton()], tol=tol, max_iter=max_iter, warm=WarmStart(start), callback=callback
+    )
+    return found.extended(
+        RadiusSolution,
+        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
+        value=found.primal - found.own_gap,
+        radius2=float(found.weights @ radii),
+    )
+
+
+def _rkl_by_newton(
+    family: WeightedSum,
+    machine: Machine,
+    start: Array | None,
+    norm: int | None,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusSolution:
+    problem = RKLProblem(family, machine)
+    here, status, history = solve_rkl_problem(
+        problem,
+        np.sign(problem.variance) if start is None else start * problem.variance,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+    )
     certificate = Certificate.of(
         "joint" if here.dual <= problem.bound(here) else "cuts",
         here.primal,
@@ -278,31 +286,79 @@ def _by_newton(
     t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
     # the norm only names one of the multiples of the same kernel
     size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
-    machine = here.machine
+    found = here.machine
     return RadiusSolution(
         weights=t / size,
-        dual_coef=machine.dual_coef * size,
-        intercept=machine.intercept,
+        dual_coef=found.dual_coef * size,
+        intercept=found.intercept,
         certificate=certificate,
         n_iter=len(history["objective"]),
         n_machines=problem.n_machines,
         trace={key: np.asarray(values) for key, values in history.items()},
-        value=machine.primal - machine.own_gap,
+        value=found.primal - found.own_gap,
         radius2=1.0 / size,
     )
 
 
-def _projection(weight_set: WeightSet, weighted: bool) -> Callable[[Array], Array]:
-    if not weighted:
-        return lambda t: np.maximum(t, 0.0)
-    if isinstance(weight_set, Orthant):
+class _ByNewton(Protocol):
+    """A solver that ends with a global certificate."""
 
-        def onto(t: Array) -> Array:
-            w = weight_set.project(t)
-            return w / w.sum()
+    def __call__(
+        self,
+        family: WeightedSum,
+        machine: Machine,
+        start: Array | None,
+        norm: int | None,
+        *,
+        tol: float,
+        max_iter: int,
+        callback: Callback | None,
+    ) -> RadiusSolution: ...
 
-        return onto
-    return weight_set.project
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a criterion allows.
+
+    `norms` are the sets of weights that it may have, `squared` says that it has the squared hinge and no other loss,
+    `newton` solves it on sums of kernels, and `ridge` says whether with a ridge as well.
+    """
+
+    norms: tuple[int | None, ...]
+    squared: bool = False
+    families: bool = True
+    newton: _ByNewton | None = None
+    ridge: bool = True
+
+    def loss(self, kind: str, asked: Loss) -> Loss:
+        """The loss of the machine."""
+        if self.squared and not asked.classifies:
+            raise InputError(
+                f"kind={kind!r} is for classification; with loss={asked.name!r} use kind='rkl' or 'margin'."
+            )
+        return SquaredHinge() if self.squared else asked
+
+
+ROWS = {
+    "rkl": _Kind((1, 2, None), newton=_rkl_by_newton),
+    "kl-c": _Kind((1, 2), squared=True),
+    "kl-c-eq10": _Kind((1, 2), squared=True),
+    # its balls and machines are taken apart kernel by kernel, without a ridge
+    "do": _Kind((1,), squared=True, families=False, newton=_do_by_newton, ridge=False),
+    "margin": _Kind((1,)),
+}
+
+
+def _check_family(kind: str, unused: dict[str, bool]) -> None:
+    """Raise for what has no meaning for the parameters of a family."""
+    for name in (name for name, left_out in unused.items() if not left_out):
+        raise InputError(
+            f"`{name}` is of sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+        )
+    if not ROWS[kind].families:
+        raise InputError(
+            f"kind={kind!r} is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
+        )
 
 
 @checked

@@ -1,11 +1,13 @@
 """Sets in which kernel weights are sought: what solvers ask of them.
 
 A convex set is known by its support function ``sigma(q) = max <weights, q>``, which is what a certificate needs, and by
-its projection, which is what projected gradients need.
+its projection, which is what projected gradients need. Steps that need more ask for it by name: the minimum of a
+quadratic model (`newton`), or of ``sum_m norms_m^2 / d_m`` (`fixed_point`). Each set lists the steps that fit it.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -14,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._loops import core
 from kernelweave._parameters import Number, check_fields
 
 Array = NDArray[np.float64]
 #: What rounding leaves of a weight that is zero.
-DUST = 1e-14
+ROUNDING_THRESHOLD = 1e-14
 
 
 class WeightSet(ABC):
@@ -26,6 +29,24 @@ class WeightSet(ABC):
 
     #: Whether a gap over this set is a certificate.
     convex: ClassVar[bool] = True
+    #: Whether weights of its solutions vanish.
+    sparse: ClassVar[bool] = False
+    #: Names of the steps that fit it, see `solve_svm_mkl`; the first is the default.
+    steps: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def largest(self) -> float:
+        """The largest weight that it allows."""
+        return 1.0
+
+    @property
+    def fewest(self) -> int:
+        """The least number of kernels with a weight."""
+        return 1
+
+    def has_interior(self, n_kernels: int) -> bool:
+        """Whether it is more than a point, or a point because there is one kernel."""
+        return True
 
     @abstractmethod
     def project(self, v: Array) -> Array:
@@ -43,6 +64,26 @@ class WeightSet(ABC):
         """Equal weights."""
         return self.project(np.full(n_kernels, 1.0 / n_kernels))
 
+    def scaled(self, v: Array) -> Array:
+        """`project`, and of the multiples that mean the same kernel the one that is reported."""
+        return self.project(v)
+
+    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
+        """Minimise ``1/2 d'H d + linear'd`` over the set, up to a common factor.
+
+        Parameters
+        ----------
+        H : array of shape (n, n)
+        linear, start : arrays of shape (n,)
+        level : float
+            Size of the gradient, for tolerances.
+        """
+        raise NotImplementedError
+
+    def fixed_point(self, norms: Array) -> Array:
+        """``argmin sum_m norms_m^2 / d_m`` over the set."""
+        raise NotImplementedError
+
     def check(self, n_kernels: int) -> None:  # noqa: B027  most sets fit any number
         """Raise when the set is empty for that many kernels."""
 
@@ -55,6 +96,9 @@ class WeightSet(ABC):
 class Simplex(WeightSet):
     """Nonnegative, sum 1: a few kernels."""
 
+    sparse: ClassVar[bool] = True
+    steps: ClassVar[tuple[str, ...]] = ("newton", "interior-point", "reduced-gradient", "cutting-plane")
+
     def project(self, v: Array) -> Array:
         """Euclidean projection (Duchi et al. 2008), O(n log n)."""
         return _onto_simplex(v)
@@ -64,6 +108,16 @@ class Simplex(WeightSet):
         out = np.zeros(len(q))
         out[int(np.argmax(q))] = 1.0
         return out
+
+    def support(self, q: Array) -> float:
+        """The largest entry."""
+        return float(q.max())
+
+    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
+        """By an active-set method."""
+        x = start.copy()
+        core.simplex_qp(H, linear, x, 1e-13, 20 * len(x) + 100)
+        return x
 
 
 @dataclass(frozen=True)
@@ -76,6 +130,23 @@ class CappedSimplex(WeightSet):
     """
 
     cap: Annotated[float, Number(above=0, most=1)]
+
+    sparse: ClassVar[bool] = True
+    steps: ClassVar[tuple[str, ...]] = ("newton", "interior-point", "closed-form")
+
+    @property
+    def largest(self) -> float:
+        """The cap."""
+        return self.cap
+
+    @property
+    def fewest(self) -> int:
+        """The kernels that are needed to sum to 1."""
+        return math.ceil(1.0 / self.cap - 1e-12)
+
+    def has_interior(self, n_kernels: int) -> bool:
+        """Unless the cap leaves nothing but the average."""
+        return n_kernels == 1 or self.cap * n_kernels > 1.0 + 1e-9
 
     def check(self, n_kernels: int) -> None:
         """The cap must let the weights sum to 1."""
@@ -100,7 +171,7 @@ class CappedSimplex(WeightSet):
                 low = middle
             else:
                 high = middle
-        out = _without_dust(np.minimum(v - high, self.cap))
+        out = _without_rounding(np.minimum(v - high, self.cap))
         # what bisection leaves goes to the coordinates inside
         inside = (out > 0) & (out < self.cap)
         if inside.any():
@@ -117,6 +188,39 @@ class CappedSimplex(WeightSet):
             out[order[full]] = max(0.0, 1.0 - full * self.cap)
         return out
 
+    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
+        """By two-coordinate descent; at cap 1 that of the simplex."""
+        if self.cap >= 1.0:
+            return Simplex().newton(H, linear, start, level)
+        x = np.clip(start / start.sum(), 0.0, self.cap)
+        x[np.argmin(x)] += 1.0 - x.sum()
+        gradient = H @ x + linear
+        zero, cap = np.zeros(len(x)), np.full(len(x), self.cap)
+        core.box_smo(H, zero, zero.copy(), cap, 0.0, x, gradient, 1e-12 * max(level, 1e-300), 100_000, False)
+        return x
+
+    def fixed_point(self, norms: Array) -> Array:
+        """Proportional to the norms, the largest held at the cap."""
+        order = np.argsort(-norms, kind="stable")
+        descending = norms[order]
+        tail = np.r_[np.cumsum(descending[::-1])[::-1], 0.0]
+        out = np.zeros(len(norms))
+        for held in range(len(norms)):
+            rest = 1.0 - held * self.cap
+            if rest <= 0.0:
+                break
+            if tail[held] <= 0.0:
+                # fewer kernels matter than the cap needs: the others share what is left
+                out[held:] = rest / (len(norms) - held)
+                break
+            if descending[held] * rest / tail[held] <= self.cap * (1 + 1e-12):
+                out[held:] = descending[held:] * rest / tail[held]
+                break
+            out[held] = self.cap
+        result = np.empty(len(norms))
+        result[order] = np.minimum(out, self.cap)
+        return result / result.sum()
+
 
 @dataclass(frozen=True)
 class LpBall(WeightSet):
@@ -128,6 +232,8 @@ class LpBall(WeightSet):
     """
 
     p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]
+
+    steps: ClassVar[tuple[str, ...]] = ("closed-form",)
 
     def check(self, n_kernels: int) -> None:
         """Raise unless p > 1; at p = 1 the simplex is meant."""
@@ -150,6 +256,14 @@ class LpBall(WeightSet):
     def start(self, n_kernels: int) -> Array:
         """Equal weights of p-norm 1."""
         return np.full(n_kernels, n_kernels ** (-1.0 / self.p))
+
+    def fixed_point(self, norms: Array) -> Array:
+        """``weights_m ~ norms_m^(2 / (p + 1))``."""
+        top = float(norms.max())
+        if top == 0.0:
+            return self.start(len(norms))
+        shape = (norms / top) ** (2.0 / (self.p + 1.0))
+        return shape / float(np.sum(shape**self.p)) ** (1.0 / self.p)
 
     def project(self, v: Array) -> Array:
         """Scale the nonnegative part onto the ball: not the Euclidean projection unless p = 2."""
@@ -191,6 +305,11 @@ class Orthant(WeightSet):
         w = np.maximum(v, 0.0)
         return w if w.any() else np.full(len(v), 1.0 / len(v))
 
+    def scaled(self, v: Array) -> Array:
+        """With sum 1."""
+        w = self.project(v)
+        return w / w.sum()
+
     def best(self, q: Array) -> Array:
         """Unbounded: there is none."""
         raise NotImplementedError
@@ -198,6 +317,19 @@ class Orthant(WeightSet):
     def start(self, n_kernels: int) -> Array:
         """Equal weights."""
         return np.full(n_kernels, 1.0 / n_kernels)
+
+
+@dataclass(frozen=True)
+class Parameters(Orthant):
+    """Nonnegative, each in a unit of its own: parameters of a family of kernels instead of weights."""
+
+    def project(self, v: Array) -> Array:
+        """The nonnegative part, which may be zero."""
+        return np.maximum(v, 0.0)
+
+    def scaled(self, v: Array) -> Array:
+        """The scale matters."""
+        return self.project(v)
 
 
 WEIGHT_SETS = {"simplex": Simplex()}
@@ -219,9 +351,9 @@ def _onto_simplex(v: Array) -> Array:
     u = np.sort(v)[::-1]
     excess = np.cumsum(u) - 1.0
     last = int(np.flatnonzero(u * np.arange(1, len(u) + 1) > excess)[-1])
-    return _without_dust(v - excess[last] / (last + 1))
+    return _without_rounding(v - excess[last] / (last + 1))
 
 
-def _without_dust(w: Array) -> Array:
+def _without_rounding(w: Array) -> Array:
     """Zero for what is negative or rounding: a weight of 1e-16 would count as active."""
-    return np.where(w > DUST, w, 0.0)
+    return np.where(w > ROUNDING_THRESHOLD, w, 0.0)

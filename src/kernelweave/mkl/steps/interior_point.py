@@ -21,16 +21,17 @@ Journal on Optimization 2 (1992), for predictor, corrector and the choice of mu.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from kernelweave.machines.losses import Sides
-from kernelweave.mkl.problem import Callback, Index, Joint, Point, WarmStart
-from kernelweave.mkl.weight_sets import CappedSimplex
+from kernelweave.mkl.loop import Look, Loop, Moves, Step
+from kernelweave.mkl.problem import Index, Point, Problem, Session
 from kernelweave.results import Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ MOST_STEPS = 100
 #: 0.01 and 0.1 in 4 and 5 (steps: 24, 14, 18, 15).
 OFFSET = 0.1
 #: What is added to the diagonal of a system that rounding made indefinite, as shares of its largest entry.
-LIFTS = (0.0, 1e-14, 1e-12, 1e-10)
+JITTERS = (0.0, 1e-14, 1e-12, 1e-10)
 #: More kernels than these are taken in parts, the first of half as many.
 PART = 1000
 #: Kernels that curve the dual by less than this share of the most curving one are left out of the second derivative.
@@ -79,18 +80,12 @@ class _State:
         return _State(*(getattr(self, f.name) + length * getattr(by, f.name) for f in fields(_State)))
 
 
-def has_interior(joint: Joint) -> bool:
-    """Whether the capped simplex is more than a point, and the dual of the machine a quadratic program."""
-    if not joint.machine.loss.quadratic:
-        return False
-    return joint.n_kernels == 1 or _cap(joint) * joint.n_kernels > 1.0 + 1e-9
+def has_interior(problem: Problem) -> bool:
+    """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
+    return problem.machine.loss.quadratic and problem.weight_set.has_interior(problem.n_kernels)
 
 
-def _cap(joint: Joint) -> float:
-    return joint.weight_set.cap if isinstance(joint.weight_set, CappedSimplex) else 1.0
-
-
-class _Step:
+class _System:
     """The linear system at a point, factorised once for predictor and corrector."""
 
     def __init__(self, sides: Sides, at: _State, K: Array, V: Array, q: Array, cap: float) -> None:
@@ -118,8 +113,8 @@ class _Step:
             system = blas.dsyrk(1.0, B.T, beta=1.0, c=system.T, lower=1, overwrite_c=1).T
         system.flat[:: len(system) + 1] += self.diagonal
         top = float(system.diagonal().max())
-        for lift in LIFTS:
-            system.flat[:: len(system) + 1] += lift * top
+        for jitter in JITTERS:
+            system.flat[:: len(system) + 1] += jitter * top
             factor, info = lapack.dpotrf(system.T, lower=1, clean=0)
             if info == 0:
                 break
@@ -229,113 +224,132 @@ class _Step:
 class _Part:
     """Some kernels of a stack on the rows that take part, which are those with a positive cost."""
 
-    joint: Joint
+    session: Session
     rows: Index
     kernels: Index
 
     @property
-    def cap(self) -> float:
-        return _cap(self.joint)
+    def problem(self) -> Problem:
+        return self.session.problem
+
+    @cached_property
+    def sides(self) -> Sides:
+        machine = self.problem.machine
+        found = machine.loss.sides(machine.y[self.rows], machine.costs[self.rows])
+        if found is None:
+            raise TypeError(f"the dual of {machine.loss} is no quadratic program")
+        return found
 
     @property
     def _all_rows(self) -> bool:
-        return len(self.rows) == self.joint.gram.n_samples
+        return len(self.rows) == self.problem.gram.n_samples
 
     def spread(self, values: Array) -> Array:
         """Coefficients of all rows: zeros for those that take no part."""
-        out = np.zeros(self.joint.gram.n_samples)
+        out = np.zeros(self.problem.gram.n_samples)
         out[self.rows] = values
         return out
 
     def scatter(self, weights: Array) -> Array:
         """Weights of all kernels: zeros for the others."""
-        out = np.zeros(self.joint.n_kernels)
+        out = np.zeros(self.problem.n_kernels)
         out[self.kernels] = weights
         return out
 
     def products(self, values: Array) -> Array:
         """``s_m K_m b``, shape (n_kernels, n_rows)."""
-        V = self.joint.products(self.spread(values), self.kernels)
+        V = self.problem.products(self.spread(values), self.kernels)
         return V if self._all_rows else V[:, self.rows]
 
     def kernel(self, weights: Array) -> Array:
         """K(d), as a copy."""
-        K = self.joint.kernel(self.scatter(weights))
+        K = self.session.combine(self.scatter(weights))
         return K.copy() if self._all_rows else K[np.ix_(self.rows, self.rows)]
 
     def support(self, q: Array, b: Array) -> float:
         """Support function at bounds of the forms, given those of the factors."""
-        residual = self.joint.gram.residual_trace[self.kernels]
+        residual = self.problem.gram.residual_trace[self.kernels]
         if residual.any():
-            q = q + self.joint.scale[self.kernels] * residual * float(b @ b)
-        return self.joint.weight_set.support(q)
+            q = q + self.problem.scale[self.kernels] * residual * float(b @ b)
+        return self.problem.weight_set.support(q)
 
     def rel_gap(self, at: Point) -> float:
         """The relative gap if these were all kernels."""
-        q = self.joint.forms(at.machine.dual_coef, self.kernels)
-        level = float(at.weights[self.kernels] @ q) - self.joint.left_out(at.weights, at.machine.dual_coef)
-        outer = self.joint.weight_set.support(q) - level
+        q = self.problem.quad(at.machine.dual_coef, self.kernels)
+        level = float(at.weights[self.kernels] @ q) - self.problem.left_out(at.weights, at.machine.dual_coef)
+        outer = self.problem.weight_set.support(q) - level
         return relative_gap(at.machine.primal, at.machine.own_gap + 0.5 * max(0.0, outer))
 
 
-def solve_by_interior_point(
-    joint: Joint, tol: float, max_iter: int, warm: WarmStart, callback: Callback | None = None
-) -> Solution:
+@dataclass
+class InteriorPoint(Step):
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels where they are many.
 
     A part starts with the kernels of the largest forms, and grows by those whose forms exceed the level of its
-    solution. The weights of a warm start are not used; `warm` takes the solution.
+    solution. The weights of a warm start are not used.
     """
-    m = joint.n_kernels
-    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
-    equal = np.full(m, 1.0 / m)
-    interior = has_interior(joint)
-    # also looks at the labels and weights of rows
-    first = joint.solve(joint.kernel(equal), LOOSE if interior else tol, warm.dual_coef)
-    best = joint.result(Point(equal, first), tol, Status.STALLED, 1, history)
-    # the last gap over all kernels: no part can claim less
-    known = _own(best) if m > PART else 0.0
 
-    def tell(objective: float, rel_gap: float, n_active: int, last: bool) -> bool:
-        """Keep what a step has reached; the answer tells whether to stop. Nobody is asked about the last step."""
-        history["objective"].append(objective)
-        history["rel_gap"].append(max(rel_gap, known))
-        history["n_active"].append(float(n_active))
-        done = len(history["objective"])
-        return callback is not None and not last and bool(callback(done, objective, history["rel_gap"][-1]))
+    _best: Solution | None = None
+    _trying: _Trying | None = None
 
-    if not interior or _own(best) <= min(tol, FINE) or not first.dual_coef.any():
-        tell(best.primal, _own(best), m, True)
-        status = best.status if _reached(best) else first.status
-        return _ended(joint, best, status, history, warm)
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        """Points inside the set; those of the ends of parts are without what only the interior gave them."""
+        problem, tol = session.problem, session.tol
+        m = problem.n_kernels
+        equal = np.full(m, 1.0 / m)
+        interior = has_interior(problem)
+        # also looks at the labels and weights of rows
+        first = session.solve(equal, LOOSE if interior else tol, session.warm.dual_coef)
+        self._best = best = session.result(first, Status.STALLED, 1, loop.trace)
+        if not interior or _own(best) <= min(tol, FINE) or not first.machine.dual_coef.any():
+            yield Look(first, best.primal, best.own_gap, m, last=True)
+            return first.machine.status
+        # the last gap over all kernels: no part can claim less
+        known = _own(best) if m > PART else 0.0
+        rows = np.flatnonzero(problem.machine.costs > 0)
+        few = m if m <= PART else max(PART // 2, int(2.0 / problem.weight_set.largest))
+        chosen = np.argsort(-problem.quad(first.machine.dual_coef), kind="stable")[:few]
+        goal = tol if m <= PART else max(tol, LOOSE)
+        while True:
+            part = _Part(session, rows, np.sort(chosen))
+            self._trying = trying = _Trying(part, goal, first)
+            for look in trying.moves():
+                yield replace(look, gap=max(look.gap, known * abs(look.objective)))
+            point, reached = self._finish(session, loop)
+            known = loop.trace["rel_gap"][-1]
+            if _reached(self._best):
+                return self._best.status
+            forms = problem.quad(point.machine.dual_coef)
+            own = forms[part.kernels]
+            above = forms > float(own[problem.weight_set.best(own) > 0].min())
+            above[part.kernels] = False
+            if not above.any() and (goal <= tol or not reached):
+                return Status.STALLED
+            more = np.flatnonzero(above)
+            more = more[np.argsort(-forms[more], kind="stable")[: max(PART // 2, len(chosen))]]
+            chosen = np.r_[chosen, more]
+            goal = max(tol, 0.01 * goal)
 
-    rows = np.flatnonzero(joint.machine.costs > 0)
-    few = m if m <= PART else max(PART // 2, int(2.0 / _cap(joint)))
-    chosen = np.argsort(-joint.forms(first.dual_coef), kind="stable")[:few]
-    goal = tol if m <= PART else max(tol, LOOSE)
-    while True:
-        part = _Part(joint, rows, np.sort(chosen))
-        point, status = _solve(part, goal, max_iter - len(history["objective"]), tell)
-        done = len(history["objective"])
-        found = joint.result(point, tol, Status.STALLED, done, history)
-        known = history["rel_gap"][-1] = _own(found)
-        best = found if _own(found) < _own(best) else best
-        if _reached(best) or status is Status.INTERRUPTED or done >= max_iter:
-            break
-        forms = joint.forms(point.machine.dual_coef)
-        own = forms[part.kernels]
-        above = forms > float(own[joint.weight_set.best(own) > 0].min())
-        above[part.kernels] = False
-        if not above.any() and (goal <= tol or not status.ok):
-            break
-        more = np.flatnonzero(above)
-        more = more[np.argsort(-forms[more], kind="stable")[: max(PART // 2, len(chosen))]]
-        chosen = np.r_[chosen, more]
-        goal = max(tol, 0.01 * goal)
-    if status is not Status.INTERRUPTED:
-        status = Status.MAX_ITER if done >= max_iter else Status.STALLED
-        status = best.status if _reached(best) else status
-    return _ended(joint, best, status, history, warm)
+    def _finish(self, session: Session, loop: Loop[Point]) -> tuple[Point, bool]:
+        """End the part that is being solved, and tell the gap over all kernels."""
+        assert self._trying is not None
+        assert self._best is not None
+        point, reached = self._trying.end()
+        self._trying = None
+        found = session.result(point, Status.STALLED, loop.n_iter, loop.trace)
+        loop.trace["rel_gap"][-1] = _own(found)
+        if _own(found) < _own(self._best):
+            self._best = found
+        return point, reached
+
+    def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
+        """The best end of a part."""
+        if self._trying is not None:
+            self._finish(session, loop)
+        assert self._best is not None
+        if _reached(self._best) and status is not Status.INTERRUPTED:
+            status = self._best.status
+        return self._best.ended(status)
 
 
 def _own(result: Solution) -> float:
@@ -346,97 +360,94 @@ def _reached(result: Solution) -> bool:
     return result.status in (Status.CONVERGED, Status.ROUNDING)
 
 
-def _ended(
-    joint: Joint, best: Solution, status: Status, history: dict[str, list[float]], warm: WarmStart
-) -> Solution:
-    warm.weights, warm.dual_coef = best.weights, best.dual_coef
-    return replace(
-        best.ended(status),
-        n_iter=len(history["objective"]),
-        n_machines=joint.n_machines,
-        trace={key: np.asarray(values) for key, values in history.items()},
-    )
+@dataclass
+class _Trying:
+    """Steps on one part to a relative gap, and the best of them."""
 
+    part: _Part
+    tol: float
+    start: Point
+    _best: tuple[float, _State, Array] | None = None
 
-def _solve(
-    part: _Part, tol: float, max_iter: int, tell: Callable[[float, float, int, bool], bool]
-) -> tuple[Point, Status]:
-    """A part to a relative gap: the point, and whether that was reached, interrupted or neither."""
-    machine, cap = part.joint.machine, part.cap
-    sides = machine.loss.sides(machine.y[part.rows], machine.costs[part.rows])
-    if sides is None:
-        raise TypeError(f"the dual of {machine.loss} is no quadratic program")
-    at, V = _first(part, sides)
-    best: tuple[float, _State, Array] | None = None
-    status = Status.STALLED
-    for _ in range(min(max_iter, MOST_STEPS)):
-        b = np.sum(sides.sign * at.a, axis=0)
-        q = V @ b
-        weights = at.d / float(at.d.sum())
-        primal = 0.5 * float(weights @ q) + sides.loss(weights @ V + at.intercept)
-        gap = primal - (machine.reward(part.spread(b)) - 0.5 * part.support(q, b))
-        if not np.isfinite(gap):
-            break
-        gap = max(0.0, gap)
-        # of two variables whose product vanishes, the smaller one (each in its own units) is zero at the solution
-        level = max(abs(at.tau), np.finfo(float).tiny)
-        active = at.d > np.minimum((at.tau + at.zeta - q) / level, 0.9 * at.d.max())
-        enough = gap <= OWN_SHARE * tol * abs(primal)
-        stop = tell(primal, relative_gap(primal, gap), int(np.count_nonzero(active)), enough)
-        if best is None or gap < best[0]:
-            best = (gap, at, q)
-        if enough:
-            break
-        if stop:
-            status = Status.INTERRUPTED
-            break
-        step = _Step(sides, at, part.kernel(at.d), V, q, cap)
-        if not step.ok:
-            break
-        products = step.complementarity(at, step.slack)
-        mean, balance = float(products.mean()), float(products.min() / products.mean())
-        affine, db = step.direction(0.0)
-        change = part.products(db)
-        curve = change @ db
-        length = step.longest(affine, db, curve)
-        there = at.moved(affine, length)
-        left = float(step.complementarity(there, step.slack_after(affine, db, curve, length)).mean())
-        mu = mean * float(np.clip((left / mean) ** 3, SMALLEST_MU, LARGEST_MU))
-        by, db = step.direction(mu, affine, curve, affine.d @ change)
-        change = part.products(db)
-        curve = change @ db
-        length = step.longest(by, db, curve)
-        if length < SHORT:
-            centring, centring_db = step.direction(mean)
-            centring_change = part.products(centring_db)
-            centring_curve = centring_change @ centring_db
-            longer = step.longest(centring, centring_db, centring_curve)
-            if longer > length:
-                by, db, change, curve, length = centring, centring_db, centring_change, centring_curve, longer
-        # no pair may run affine of the others: a bound that is met early blocks all steps that follow
-        for _ in range(MOST_CUTS):
-            products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
-            if products.min() >= min(BALANCE, 0.9 * balance) * products.mean():
-                break
-            length *= 0.8
-        moved = at.moved(by, length)
-        V = V + length * change
-        b = np.sum(sides.sign * moved.a, axis=0)
-        # near the end rounding may put a point outside that is inside
-        if not (length > SHORTEST and np.all(moved.tau + moved.zeta - V @ b > 0.0)):
-            break
-        at = moved
-    if best is None:
-        best = (math.inf, at, V @ np.sum(sides.sign * at.a, axis=0))
-    point, reached = _cut(part, best[1], best[2], sides, tol)
-    if status is not Status.INTERRUPTED:
-        status = Status.CONVERGED if reached else Status.STALLED
-    return point, status
+    def moves(self) -> Iterator[Look[Point]]:
+        """Steps, until nothing is left or nothing moves."""
+        part, machine = self.part, self.part.problem.machine
+        weight_set = part.problem.weight_set
+        cap = weight_set.largest
+        sides = self.part.sides
+        at, V = _first(part, sides)
+        for _ in range(MOST_STEPS):
+            b = np.sum(sides.sign * at.a, axis=0)
+            q = V @ b
+            weights = at.d / float(at.d.sum())
+            primal = 0.5 * float(weights @ q) + sides.loss(weights @ V + at.intercept)
+            gap = primal - (machine.dual_term(part.spread(b)) - 0.5 * part.support(q, b))
+            if self._best is None:
+                self._best = (math.inf, at, q)
+            if not np.isfinite(gap):
+                return
+            gap = max(0.0, gap)
+            # of two variables whose product vanishes, the smaller one (each in its own units) is zero at the solution
+            level = max(abs(at.tau), np.finfo(float).tiny)
+            active = at.d > np.minimum((at.tau + at.zeta - q) / level, 0.9 * at.d.max())
+            if gap < self._best[0]:
+                self._best = (gap, at, q)
+            enough = gap <= OWN_SHARE * self.tol * abs(primal)
+            yield Look(self.start, primal, gap, int(np.count_nonzero(active)), last=enough)
+            if enough:
+                return
+            step = _System(sides, at, part.kernel(at.d), V, q, cap)
+            if not step.ok:
+                return
+            products = step.complementarity(at, step.slack)
+            mean, balance = float(products.mean()), float(products.min() / products.mean())
+            affine, db = step.direction(0.0)
+            change = part.products(db)
+            curve = change @ db
+            length = step.longest(affine, db, curve)
+            there = at.moved(affine, length)
+            left = float(step.complementarity(there, step.slack_after(affine, db, curve, length)).mean())
+            mu = mean * float(np.clip((left / mean) ** 3, SMALLEST_MU, LARGEST_MU))
+            by, db = step.direction(mu, affine, curve, affine.d @ change)
+            change = part.products(db)
+            curve = change @ db
+            length = step.longest(by, db, curve)
+            if length < SHORT:
+                centring, centring_db = step.direction(mean)
+                centring_change = part.products(centring_db)
+                centring_curve = centring_change @ centring_db
+                longer = step.longest(centring, centring_db, centring_curve)
+                if longer > length:
+                    by, db, change, curve, length = (
+                        centring,
+                        centring_db,
+                        centring_change,
+                        centring_curve,
+                        longer,
+                    )
+            # no pair may run affine of the others: a bound that is met early blocks all steps that follow
+            for _ in range(MOST_CUTS):
+                products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
+                if products.min() >= min(BALANCE, 0.9 * balance) * products.mean():
+                    break
+                length *= 0.8
+            moved = at.moved(by, length)
+            V = V + length * change
+            b = np.sum(sides.sign * moved.a, axis=0)
+            # near the end rounding may put a point outside that is inside
+            if not (length > SHORTEST and np.all(moved.tau + moved.zeta - V @ b > 0.0)):
+                return
+            at = moved
+
+    def end(self) -> tuple[Point, bool]:
+        """The best point without what only the interior gave it, and whether its gap is within the tolerance."""
+        assert self._best is not None
+        return _cut(self.part, self._best[1], self._best[2], self.part.sides, self.tol)
 
 
 def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     """The best multiple of simple coefficients, equal weights, and multipliers as large as the gap there."""
-    m, cap = len(part.kernels), part.cap
+    m, cap = len(part.kernels), part.problem.weight_set.largest
     a = sides.start
     b = np.sum(sides.sign * a, axis=0)
     V = part.products(b)
@@ -444,8 +455,8 @@ def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     reward = float((sides.gain * a).sum())
     bounded = bool(np.isfinite(sides.upper).all())
     most = 0.5 / max(float((a / sides.upper).max()), np.finfo(float).tiny) if bounded else np.inf
-    bend = top + float((sides.ridge * np.square(a)).sum())
-    size = min(reward / bend if bend > 0.0 and reward > 0.0 else most, most)
+    curvature = top + float((sides.ridge * np.square(a)).sum())
+    size = min(reward / curvature if curvature > 0.0 and reward > 0.0 else most, most)
     a, b, V = size * a, size * b, size * V
     if len(a) > 1:
         # both sides may grow together: that leaves b as it is, and is the middle of the box
@@ -472,7 +483,8 @@ def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[P
 
     Without that, the ones with the smallest gap.
     """
-    joint, cap = part.joint, part.cap
+    weight_set = part.problem.weight_set
+    cap = weight_set.largest
     level = max(abs(at.tau), np.finfo(float).tiny)
     sparse = np.where(at.d > (at.tau + at.zeta - q) / level, at.d, 0.0)
     capped = (at.u < at.zeta / level) & (sparse > 0) if cap < 1.0 else np.zeros(len(q), dtype=bool)
@@ -483,13 +495,12 @@ def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[P
         a = np.where(near, sides.upper, a)
     snapped, inside = (part.spread(np.sum(sides.sign * values, axis=0)) for values in (a, at.a))
     best: tuple[float, Point] | None = None
-    for weights in (_normalised(sparse, capped, cap), joint.weight_set.project(at.d / at.d.sum())):
+    for weights in (_normalised(sparse, capped, cap), weight_set.project(at.d / at.d.sum())):
         if weights is None:
             continue
         # coefficients of the interior already fit, whatever rounding does to others: they are taken as they are
         for b, own in ((snapped, 0.1 * tol), (snapped, LOOSE), (inside, LOOSE)):
-            machine = joint.solve(joint.kernel(part.scatter(weights)), own, b)
-            point = Point(part.scatter(weights), machine)
+            point = part.session.solve(part.scatter(weights), own, b)
             gap = part.rel_gap(point)
             if best is None or gap < best[0]:
                 best = (gap, point)

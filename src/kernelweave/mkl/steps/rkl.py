@@ -32,7 +32,9 @@ from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
-from kernelweave.mkl.svm_mkl import FIRST, LOOSEST, WATCH_MOST, WATCH_SHARE, inner_tol, newton_step
+from kernelweave.mkl.problem import LOOSEST, inner_tol
+from kernelweave.mkl.steps.newton import FIRST, WORKING_MOST, WORKING_SHARE, newton_step
+from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Ball, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -354,9 +356,9 @@ def solve_rkl_newton(
         if own > 0.3 * here.rel_gap:
             inner = min(inner, 0.03 * own)
         ratio = here.q / problem.mixed(here.rho, share)
-        most = min(WATCH_MOST, len(ratio))
+        most = min(WORKING_MOST, len(ratio))
         near = np.argpartition(-ratio, most - 1)[:most]
-        watched = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WATCH_SHARE * ratio.max()])
+        watched = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WORKING_SHARE * ratio.max()])
         scaled, H = problem.model(here, watched, share)
         model = (problem.mixed(here.rho, share), scaled, H, watched)
         direction = _next(here, *model, damping)
@@ -404,7 +406,7 @@ def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, dam
     level = float(at.t @ at.q)
     ratio = np.maximum(level + (at.q[watched] - level * at.rho[watched]) / rho[watched], 0.0)
     total = float(scaled[watched].sum())
-    moved = newton_step(ratio, scaled / total, H, watched, 1.0, damping, plain=damping >= 1e-4)
+    moved = newton_step(ratio, scaled / total, H, watched, Simplex(), damping, plain=damping >= 1e-4)
     out = np.zeros_like(at.t)
     out[watched] = moved[watched] / rho[watched]
     return out

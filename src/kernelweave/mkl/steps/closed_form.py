@@ -1,0 +1,56 @@
+"""The closed form: alternate the machine and the best weights for its norms ``|w_m|^2 = d_m^2 q_m``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from kernelweave.mkl.loop import Look, Loop, Moves, Step
+from kernelweave.mkl.problem import LOOSEST, Point, Session, inner_tol
+from kernelweave.results import Status, relative_gap
+
+#: The alternation over a capped simplex that has not made its gap ten times smaller within so many rounds gives way to
+#: Newton: kernels that lose their weight by a share near 1 a round kept 13 % of 120 problems above 1e-6 after 500.
+SLOW_ROUNDS = 50
+#: Share of equal weights in a warm start. On eight C-paths over a capped simplex 0.3 took 0.5 to 1 times the machines
+#: of cold starts, 0 up to 4 times.
+EQUAL_SHARE = 0.3
+
+
+class ClosedForm(Step):
+    """The alternation, which converges linearly.
+
+    Over a capped simplex it is slow where a kernel is just not wanted: it gives way to Newton, which knows that weights
+    may vanish.
+    """
+
+    def slow(self, session: Session) -> float:
+        """Where weights may vanish."""
+        return SLOW_ROUNDS if session.problem.weight_set.sparse else math.inf
+
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        """One machine a round."""
+        problem = session.problem
+        weight_set = problem.weight_set
+        weights = session.start()
+        b = session.warm.dual_coef
+        inner = LOOSEST
+        first = True
+        while True:
+            at = session.solve(weights, inner, b)
+            machine = at.machine
+            b = machine.dual_coef
+            q = problem.quad(b)
+            outer = 0.5 * max(0.0, weight_set.support(q) - float(weights @ q))
+            gap = machine.own_gap + outer
+            arrived = Status.CONVERGED if gap <= problem.goal(at, session.tol) else None
+            yield Look(at, machine.primal, gap, at.n_active, arrived)
+            inner = inner_tol(outer / abs(machine.primal), session.tol)
+            if machine.own_gap > outer:
+                inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
+            if first and session.warm.weights is not None and (weight_set.sparse or not weights.all()):
+                # a weight of zero, which only a warm start brings, would stay zero for ever, and a tiny one nearly so
+                weights = (1.0 - EQUAL_SHARE) * weights + EQUAL_SHARE * weight_set.start(problem.n_kernels)
+            first = False
+            weights = weight_set.fixed_point(weights * np.sqrt(np.maximum(q, 0.0)))

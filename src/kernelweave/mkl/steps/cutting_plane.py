@@ -1,0 +1,112 @@
+"""Cutting planes (SILP): every machine bounds J from below by a linear function of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.mkl.loop import Look, Loop, Moves, Step
+from kernelweave.mkl.problem import Point, Session
+from kernelweave.results import Solution, Status
+
+Array = NDArray[np.float64]
+
+#: Steps go from the best point towards the optimum of the cuts: twice the share after a better point, half after a
+#: worse one, within these limits. With whole steps, 200 rows, 100 single columns and C = 100 had a relative gap of 15
+#: after 500 machines and 28 s; so 1e-4 after 319 and 8 s.
+FIRST_STEP, SHORTEST_STEP = 0.5, 0.02
+#: Weights below this that the optimum of the cuts does not have are set to zero.
+NEGLIGIBLE = 1e-8
+
+
+@dataclass
+class _Cuts:
+    """``J(d) >= reward - <d, q> / 2`` for every q, and the error of each."""
+
+    q: list[Array] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+
+    def optimum(self, size: float) -> tuple[Array, float, float] | None:
+        """Weights of the smallest value that the cuts allow, a bound of the optimum, and the bound's error."""
+        from scipy.optimize import linprog
+
+        m = len(self.q[0])
+        found = linprog(
+            np.r_[np.zeros(m), 1.0],
+            A_ub=np.column_stack([-0.5 * np.array(self.q) / size, -np.ones(len(self.q))]),
+            b_ub=-np.array(self.rewards) / size,
+            A_eq=np.r_[np.ones(m), 0.0][None],
+            b_eq=[1.0],
+            bounds=[(0.0, None)] * m + [(None, None)],
+            method="highs",
+        )
+        if found.x is None:
+            return None
+        # any average of the cuts is a bound; the one of the multipliers is the value of the program, but for its
+        # tolerance
+        average = np.maximum(-found.ineqlin.marginals, 0.0)
+        average /= average.sum()
+        bound = float(average @ self.rewards) - 0.5 * float((average @ np.array(self.q)).max())
+        target = np.maximum(found.x[:m], 0.0)
+        return target / target.sum(), bound, float(average @ self.errors)
+
+
+@dataclass
+class CuttingPlane(Step):
+    """Column generation: a linear program over all cuts so far gives the direction of the next weights."""
+
+    #: The best bound of the optimum, and the same less its rounding errors.
+    lower: float = -math.inf
+    certain: float = -math.inf
+
+    def _raise(self, bound: float, error: float) -> None:
+        self.lower, self.certain = max(self.lower, bound), max(self.certain, bound - error)
+
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        """The best point so far, after every cut."""
+        problem = session.problem
+        weights = session.start()
+        b = session.warm.dual_coef
+        cuts = _Cuts()
+        best: Point | None = None
+        step = FIRST_STEP
+        while True:
+            at = session.solve(weights, 0.1 * session.tol, b)
+            machine = at.machine
+            b = machine.dual_coef
+            q = problem.quad(b)
+            if best is None or machine.primal < best.machine.primal:
+                best = at
+                step = min(2.0 * step, 1.0)
+            else:
+                step = max(0.5 * step, SHORTEST_STEP)
+            level = float(weights @ q) - problem.left_out(weights, b)
+            error = machine.rounding + float(problem.quad_error(b, q).max())
+            self._raise(machine.primal - machine.own_gap - 0.5 * max(0.0, float(q.max()) - level), error)
+            own = max(0.0, best.machine.primal - self.lower)
+            arrived = Status.CONVERGED if own <= problem.goal(best, session.tol) else None
+            yield Look(best, best.machine.primal, own, at.n_active, arrived)
+            cuts.q.append(q)
+            cuts.rewards.append(problem.machine.dual_term(b))
+            cuts.errors.append(error)
+            found = cuts.optimum(max(abs(machine.primal), 1e-300))
+            if found is None:
+                return Status.STALLED
+            target, bound, error = found
+            self._raise(bound, error)
+            # between the best point and that of the program, which jumps from corner to corner
+            weights = step * target + (1.0 - step) * best.weights
+            weights[(weights < NEGLIGIBLE) & (target == 0.0)] = 0.0
+            weights /= weights.sum()
+
+    def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
+        """With the bound of the cuts, which holds whatever the coefficients are."""
+        assert loop.best is not None
+        best = loop.best.point
+        own = max(0.0, best.machine.primal - self.lower)
+        rounding = best.machine.rounding + self.lower - self.certain
+        return session.certified(best, own, rounding, status, loop.n_iter, loop.trace, "cuts")

@@ -1,0 +1,158 @@
+"""The reduced gradient of SimpleMKL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.mkl.loop import Look, Loop, Moves, Step
+from kernelweave.mkl.problem import FINEST, Point, Session, inner_tol
+from kernelweave.results import Status, relative_gap
+
+Array = NDArray[np.float64]
+
+#: The line search ends at this share of the first derivative, or after so many machines. Shares of 0.1 and 0.3 took 539
+#: and 407 machines on 100 Gaussians.
+FLAT_ENOUGH, TRIALS = 0.3, 12
+#: Machines are solved as if so little of the gap were left: derivatives are more exact than the gap needs.
+SEARCH_SHARE = 0.03
+#: Weights below this are set to zero, as in the SimpleMKL toolbox.
+NEGLIGIBLE = 1e-8
+
+
+@dataclass(frozen=True)
+class _Trial(Point):
+    """Weights with the machine solved at them and the quadratic forms of its coefficients.
+
+    Attributes
+    ----------
+    q : array of shape (n_kernels,)
+    """
+
+    q: Array
+
+    def slope(self, D: Array) -> float:
+        """The derivative of J along a direction."""
+        return -0.5 * float(D @ self.q)
+
+
+@dataclass
+class _Search:
+    """Machines solved only as finely as the search needs, each from the last."""
+
+    session: Session
+    b: Array | None
+    inner: float
+
+    def __call__(self, weights: Array) -> _Trial:
+        at = self.session.solve(weights, self.inner, self.b)
+        self.b = at.machine.dual_coef
+        return _Trial(weights, at.machine, self.session.problem.quad(self.b))
+
+
+class ReducedGradient(Step):
+    """Descend along the largest feasible steps, then search between the last two.
+
+    Directions and steps are those of the paper. Its line search compares values (golden section); here it goes by the
+    sign of the derivative, which every machine gives with its coefficients, and ends at a share of the first
+    derivative. Machines are solved to the square of what is left instead of to a fixed tolerance. 200 rows, 100
+    Gaussians of single columns, C = 1e4, tol = 1e-4: 409 machines instead of 3,822.
+    """
+
+    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+        """Points at the ends of line searches."""
+        problem = session.problem
+        weights = session.start()
+        # negligible weights would end every step at once
+        weights = np.where(weights < NEGLIGIBLE, 0.0, weights)
+        weights /= weights.sum()
+        look = _Search(session, session.warm.dual_coef, 0.1 * session.tol)
+        at = look(weights)
+        finest = 1.0
+        while True:
+            primal = at.machine.primal
+            outer = 0.5 * max(0.0, float(at.q.max()) - float(at.weights @ at.q))
+            own = at.machine.own_gap + outer
+            arrived = Status.CONVERGED if own <= problem.goal(at, session.tol) else None
+            yield Look(at, primal, own, at.n_active, arrived)
+            if at.machine.own_gap > outer:
+                # the machine is what is left
+                finest = min(finest, max(0.1 * relative_gap(primal, at.machine.own_gap), FINEST))
+            look.inner = min(inner_tol(SEARCH_SHARE * relative_gap(primal, outer), session.tol), finest)
+            moved = _step(at, look)
+            while moved is None and look.inner > FINEST:
+                # near the optimum the objective is flat: a line search sees no more than the machines resolve
+                finest = look.inner = max(1e-3 * look.inner, FINEST)
+                at = look(at.weights)
+                moved = _step(at, look)
+            if moved is None:
+                return Status.STALLED
+            at = moved
+
+
+def _step(at: _Trial, look: _Search) -> _Trial | None:
+    gradient = -0.5 * at.q
+    gradient = gradient / np.linalg.norm(gradient)
+    base = int(np.argmax(at.weights))
+    reduced = gradient - gradient[base]
+    D = np.where((at.weights > 0) | (reduced < 0), -reduced, 0.0)
+    D[base] = 0.0
+    D[base] = -float(D.sum())
+    point = at
+    there: _Trial | None = None
+    length = 0.0
+    while (falling := D < 0).any():
+        ratio = np.full(len(D), np.inf)
+        ratio[falling] = -point.weights[falling] / D[falling]
+        blocking = int(np.argmin(ratio))
+        length = float(ratio[blocking])
+        ahead = np.maximum(point.weights + length * D, 0.0)
+        ahead[blocking] = 0.0
+        there = look(ahead / ahead.sum())
+        if there.machine.primal >= point.machine.primal:
+            break
+        point, there = there, None
+        # the blocked weight stays at zero, and the direction is made to sum to zero again
+        D[blocking] = 0.0
+        base = int(np.argmax(point.weights))
+        D[base] = 0.0
+        D[base] = -float(D.sum())
+    if there is not None:
+        point = _between(point, there, D, length, look) or point
+    if point is at:
+        return None
+    weights = np.where(point.weights < NEGLIGIBLE, 0.0, point.weights)
+    return point if np.array_equal(weights, point.weights) else look(weights / weights.sum())
+
+
+def _between(start: _Trial, end: _Trial, D: Array, length: float, look: _Search) -> _Trial | None:
+    """The line search, by the sign of the derivative; None when nothing between the two points is lower.
+
+    J is convex: where its derivative is still negative, it is lower than at the start, even where values differ by
+    less than the gaps of the machines.
+    """
+    first = left = start.slope(D)
+    right = end.slope(D)
+    if not first < 0.0:
+        return None
+    if right <= 0.0 and not end.above(start):
+        return end
+    low, high = 0.0, length
+    best = None
+    for trial in range(TRIALS):
+        # regula falsi; in between the middle, or closer to the start as long as nothing was lower
+        step = low + (high - low) * left / (left - right) if right > 0.0 else 0.5 * (low + high)
+        if trial % 3 == 2:
+            step = 0.5 * (low + high) if low > 0.0 else 0.1 * high
+        d = np.maximum(start.weights + step * D, 0.0)
+        there = look(d / d.sum())
+        slope, above = there.slope(D), there.above(start)
+        if abs(slope) <= FLAT_ENOUGH * abs(first) and not above:
+            return there
+        if slope < 0.0 and not above:
+            low, left, best = step, slope, there
+        else:
+            high, right = step, slope
+    return best
