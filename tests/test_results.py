@@ -1,9 +1,21 @@
 """Solutions and certificates as values, and the names that they had."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import kernelweave as kw
+from kernelweave.functions import Identity, Power
+from kernelweave.gram import as_gram
+from kernelweave.machines.losses import Hinge, as_loss
+from kernelweave.machines.machine import Machine, OnKernel
+from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.criteria.deep import DualValue
+from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
+from kernelweave.mkl.layers import Layers
+from kernelweave.mkl.rls2 import make_problem as rls2_problem
+from kernelweave.mkl.svm_mkl import make_joint
 from kernelweave.results import Certificate, Status
 
 
@@ -56,3 +68,86 @@ def test_the_whole_gap_has_the_last_word(own, rounding, ended, status):
     assert found.gap == own + rounding == pytest.approx(found.primal - found.dual)
     assert found.own_gap == pytest.approx(own)
     assert Certificate.of("joint", 1.0, own, rounding, ended).status is ended
+
+
+# ---- certificates computed again --------------------------------------------------------------------
+
+
+def solved(kind, gram, y, weight):
+    """A solution of each kind, and the problem that it is verified on."""
+    scale = np.array([1.0, 0.5, 2.0, 1.0])
+    more = {"scale": scale, "sample_weight": weight}
+    if kind.startswith("rls2"):
+        Y = np.column_stack([y, gram[:, 0, 1]]) if kind == "rls2 outputs" else y
+        problem, _ = rls2_problem(gram, Y, weight, scale)
+        alpha = np.inf if kind == "rls2 inf" else 0.3
+        return kw.solve_rls2(gram, Y, alpha, shared_weights=kind != "rls2 outputs", **more), problem
+    if kind == "rkl":
+        machine = Machine(y, 2.0, Hinge(), weight)
+        return kw.solve_rkl(gram, y, 2.0, tol=1e-6, **more), RadiusProblem(as_gram(gram), machine, scale)
+    if kind in ("svc", "deep"):
+        K = gram @ scale
+        machine = Machine(y, 2.0, Hinge(), weight)
+        if kind == "svc":
+            return kw.solve_svc(K, y, 2.0, sample_weight=weight), OnKernel(K, machine)
+        kernel = DeepKernel(as_gram(gram), scale, Layers([[Identity(), Power()]]))
+        found = solve_deep(
+            kernel, machine, DualValue(machine, np.arange(len(y))), Descent(tol=1e-2),
+            lambda weights: [np.maximum(w, 0.0) / np.maximum(w, 0.0).sum() for w in weights],
+        )  # fmt: skip
+        K = kernel.forward([found.weights, *found.upper.weights]).copy()
+        return found, OnKernel(K, machine)
+    weight_set, loss, method = MARGINS[kind]
+    target = y if as_loss(loss).classifies else gram[:, 0, 1] + 0.1 * y
+    problem = make_joint(gram, target, 2.0, weight_set, loss=loss, **more)
+    return kw.solve_svm_mkl(
+        gram, target, 2.0, weight_set, loss=loss, method=method, tol=1e-7, **more
+    ), problem
+
+
+MARGINS = {
+    "simplex": ("simplex", "hinge", "auto"),
+    "squares": ("simplex", "squared-hinge", "auto"),
+    "tube": ("simplex", "epsilon-insensitive", "auto"),
+    "capped": (kw.CappedSimplex(0.4), "hinge", "auto"),
+    "lp": (kw.LpBall(2.0), "hinge", "auto"),
+    "cuts": ("simplex", "hinge", "cutting-plane"),
+}
+KINDS = ["rls2", "rls2 outputs", "rls2 inf", *MARGINS, "rkl", "svc", "deep"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_verification_finds_the_certificate_again(data, rng, kind, weighted):
+    gram, y = data
+    weight = np.r_[0.0, rng.uniform(0.5, 2.0, len(y) - 1)] if weighted and kind != "rkl" else None
+    found, problem = solved(kind, gram, y, weight)
+    again = found.verify(problem)
+    assert again.status is found.status
+    assert again.primal == pytest.approx(found.primal, rel=1e-12, abs=2 * (found.rounding + again.rounding))
+    assert found.status.ok
+    if found.certificate.kind == "cuts":
+        assert again.gap >= 0.0  # one point of the cuts certifies less than all of them
+    else:
+        assert again.own_gap == pytest.approx(found.own_gap, abs=2 * (found.rounding + again.rounding))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rls2 inf"])
+def test_verification_notices_what_was_spoilt(data, kind):
+    gram, y = data
+    found, problem = solved(kind, gram, y, None)
+    coef, weights = np.array(found.dual_coef), np.array(found.weights)
+    one = coef.copy()
+    one.flat[np.argmax(np.abs(coef))] *= 1.01
+    spoilt = {"a coefficient": replace(found, dual_coef=one)}
+    spoilt["all coefficients"] = replace(found, dual_coef=1.001 * coef)
+    if weights.size > 1 and kind != "deep":
+        moved = weights + 1e-2 * (weights == weights.max())
+        spoilt["a weight"] = replace(found, weights=moved)
+        spoilt["weights on the set"] = replace(found, weights=np.roll(weights, 1, axis=-1))
+    if not kind.startswith("rls2"):
+        spoilt["the intercept"] = replace(found, intercept=found.intercept + 0.01)
+    if kind == "cuts":
+        del spoilt["all coefficients"]
+    for what, wrong in spoilt.items():
+        assert wrong.verify(problem).status is Status.REFUTED, what

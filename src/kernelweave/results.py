@@ -182,9 +182,10 @@ class Certificate:
     def checked_by(self, found: Certificate) -> Certificate:
         """What was found when the certificate was computed again, with the status that follows from it."""
         slack = self.rounding + found.rounding + 16.0 * EPS * abs(self.primal)
-        holds = abs(found.primal - self.primal) <= slack
+        holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
         if self.kind != "cuts":
-            holds = holds and found.gap <= self.gap + slack
+            # rounding errors that grew speak against the numbers as the gap does
+            holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
         return replace(
             found,
             kind=self.kind,

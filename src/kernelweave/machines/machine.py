@@ -10,6 +10,7 @@ bounds the joint optimum from below by ``dual term(b) - sigma(q) / 2``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,11 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import check_row_weights
+from kernelweave.machines.box import kernel_product
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.losses import Hinge, Loss
-from kernelweave.results import MachineSolution
+from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
+
+
+#: How far coefficients may lie outside of the box, and their sum from zero, as a share of the sum of their sizes.
+OUTSIDE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,21 @@ class Machine:
     # the name in use until all callers have the other
     reward = dual_term
 
+    def certify(self, K: Array, b: Array, intercept: float, noise: float = 0.0) -> Certificate:
+        """The certificate of any coefficients and intercept on a kernel; the gap of coefficients outside is infinite.
+
+        Products are summed in extended precision, unless the entries of K are not that exact.
+        """
+        product, error = kernel_product(K, b, noise, long=noise == 0.0)
+        at = self.loss.values(self.y, self.costs, b, product, intercept)
+        rounding = self.loss.rounding(self.y, self.costs, b, product, at, error)
+        low, high = self.loss.room(self.y, self.costs)
+        size = float(np.abs(b).sum())
+        outside = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
+        feasible = max(outside, abs(math.fsum(b))) <= OUTSIDE * size
+        gap = at.gap if feasible else math.inf
+        return Certificate.of("machine", at.primal, gap, rounding, Status.CONVERGED)
+
     def free(self, b: Array) -> NDArray[np.int64]:
         """Rows whose coefficient moves when the kernel changes a little."""
         return self.loss.free(self.costs, b)
@@ -96,3 +117,26 @@ class Machine:
             # a kernel of zeros, which no multiple of the identity would make positive
             return np.zeros((len(V), len(V)))
         return Bordered(block).forms(V[:, where])
+
+
+@dataclass(frozen=True)
+class OnKernel:
+    """A machine on one kernel: the problem of a single machine, or of the machine at weights that are local.
+
+    Attributes
+    ----------
+    K : array of shape (n_samples, n_samples)
+    machine : Machine
+    noise : float
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``; 0 where they are what was given.
+    """
+
+    K: Array
+    machine: Machine
+    noise: float = 0.0
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of coefficients and intercept."""
+        return self.machine.certify(
+            self.K, np.asarray(solution.dual_coef), float(solution.intercept), self.noise
+        )

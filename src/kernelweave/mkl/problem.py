@@ -12,6 +12,7 @@ from kernelweave._threads import threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.mkl.certify import certify_margins
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
@@ -152,6 +153,10 @@ class Session:
         own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
         shift = problem.weight_set.support(q + error) - highest + float(at.weights @ error)
         return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, n_iter, history)
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights, coefficients and intercept, whatever was reported with them."""
+        return certify_margins(self.gram, self.machine, self.scale, self.weight_set, solution)
 
     def certified(
         self,

@@ -37,6 +37,7 @@ from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Stre
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace, ridge_system
+from kernelweave.mkl.certify import certify_ridge
 from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, Solution, Status, relative_gap
 
@@ -133,6 +134,10 @@ class Problem:
         V = self.gram.matvecs(C, kernels)
         V *= self.scale[kernels, None, None]
         return V
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights and coefficients, whatever was reported with them."""
+        return certify_ridge(self, solution)
 
     def null_value(self) -> float:
         """The objective of f = 0."""

@@ -1,0 +1,162 @@
+"""Certificates computed again from the numbers of a solution, with nothing from the solver that found them.
+
+Any weights in the set and any feasible coefficients bound the optimum from both sides. These functions evaluate both
+bounds; `kernelweave.results.Solution.verify` compares them with what was reported.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave.gram import Gram
+from kernelweave.machines.ball import solve_meb
+from kernelweave.machines.machine import Machine
+from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.mkl.ridge_rounding import rounding_bound
+from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
+
+if TYPE_CHECKING:
+    from kernelweave.mkl.rls2 import Problem
+
+Array = NDArray[np.float64]
+
+#: How far weights may lie outside of their set, relative to the largest: what projections leave.
+OUTSIDE = 1e-9
+#: Tolerance of the ball that RKL is verified with.
+BALL_TOL = 1e-11
+#: Shares of the variances among which the bound of RKL takes the best.
+SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+
+
+def certify_ridge(problem: Problem, solution: Solution) -> Certificate:
+    """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with weights of their own."""
+    if isinstance(solution, RelaxedSolution):
+        raise InputError(
+            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
+            "without `relax`."
+        )
+    C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
+    if problem.rows is not None:
+        C = C[problem.rows]
+    rows = np.ascontiguousarray(C.T)
+    if solution.weights.ndim == 1:
+        return _ridge(problem, solution.alpha, solution.weights, rows)
+    parts = zip(problem.parts(), solution.weights, rows, strict=True)
+    return Certificate.total([_ridge(part, solution.alpha, w, c[None]) for part, w, c in parts])
+
+
+def _ridge(problem: Problem, alpha: float, weights: Array, C: Array) -> Certificate:
+    if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
+        return _outside("joint")
+    if math.isinf(alpha):
+        value = problem.null_value()
+        left = math.inf if C.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * np.finfo(float).eps * value, Status.CONVERGED)
+    with blas_threads_for(problem.gram.n_samples):
+        active = np.flatnonzero(weights)
+        V = problem.matvecs(C, active)
+        fitted = np.tensordot(weights[active], V, 1)
+        forms = problem.quadratic_forms(C)
+    r = problem.targets - fitted - alpha * problem.noise * C
+    level = float(np.vdot(fitted, C))
+    residual = 0.5 * float(np.sum(np.square(r) / problem.noise))
+    primal = 0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.noise)) + 0.5 * alpha * level
+    gap = max(0.0, residual + 0.5 * alpha * (float(forms.max()) - level))
+    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=primal, residual=residual)
+    return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)
+
+
+def certify_margins(
+    gram: Gram, machine: Machine, scale: Array, weight_set: WeightSet, solution: Solution
+) -> Certificate:
+    """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
+    weights, b = solution.weights, solution.dual_coef
+    away = float(np.abs(weight_set.project(weights) - weights).max())
+    if not away <= OUTSIDE * float(np.abs(weights).max()):
+        return _outside("joint")
+    with blas_threads_for(gram.n_samples):
+        K = gram.combine_upper(weights * scale)
+        core.mirror(K, threads_for(len(K)))
+        terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
+        found = machine.certify(K, b, float(solution.intercept), noise=2.0 * noise(terms))
+        truncated = gram.residual_trace * float(b @ b)
+        q = scale * (gram.quadratic_forms(b[None]) + truncated)
+    level = float(weights @ q) - float((weights * scale) @ truncated)
+    error = _form_errors(gram, scale, b, q)
+    highest = weight_set.support(q)
+    own = found.own_gap + 0.5 * max(0.0, highest - level)
+    shift = weight_set.support(q + error) - highest + float(weights @ error)
+    return Certificate.of("joint", found.primal, own, found.rounding + 0.5 * shift, Status.CONVERGED)
+
+
+@dataclass(frozen=True)
+class RadiusProblem:
+    """RKL as it is verified: kernels, a machine, and factors s_m."""
+
+    gram: Gram
+    machine: Machine
+    scale: Array
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights, coefficients and intercept, with a ball that is found anew."""
+        return certify_radius(self.gram, self.machine, self.scale, solution)
+
+
+def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solution) -> Certificate:
+    """RKL: the machine on the kernel divided by the radius of a ball that is found anew, and the bound of both."""
+    weights = solution.weights
+    if not (weights >= 0).all() or not weights.any():
+        return _outside("joint")
+    n = gram.n_samples
+    with blas_threads_for(n):
+        K = gram.combine_upper(weights * scale)
+        core.mirror(K, threads_for(n))
+        ball = solve_meb(K, tol=BALL_TOL, check=False)
+        r2, beta = ball.radius2, ball.dual_coef
+        K /= r2
+        b = solution.dual_coef * r2
+        terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
+        found = machine.certify(K, b, float(solution.intercept), noise=2.0 * noise(terms))
+        q = scale * gram.quadratic_forms(b[None])
+        diagonal = gram.diagonal()
+        equal = np.full(n, 1.0 / n)
+        spread = scale * (diagonal @ equal - gram.quadratic_forms(equal[None]))
+        rho = np.maximum(scale * (diagonal @ beta - gram.quadratic_forms(beta[None])), 0.0)
+    error = _form_errors(gram, scale, b, q)
+    short = 2.0 * (noise(n) + abs(math.fsum(beta) - 1.0)) * scale * (diagonal @ beta)
+    used = spread > 4.0 * noise(n) * scale * (diagonal @ equal)
+
+    def level(q: Array, rho: Array) -> float:
+        """The least of the largest ratios of forms to linear bounds of r^2: those of the ball and of equal shares."""
+        bounds = ((1.0 - share) * rho[used] + share * spread[used] for share in SHARES)
+        return min(float((q[used] / bound).max()) for bound in bounds)
+
+    # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
+    primal = found.primal * max(1.0, ball.primal / r2)
+    term = machine.dual_term(b)
+    dual = min(term - 0.5 * level(q, rho), primal)
+    certain = term - 0.5 * level(q + error, np.maximum(rho - short, 0.0))
+    # an infinite gap of the machine, for coefficients outside of its box, is one of both
+    own = primal - dual if math.isfinite(found.own_gap) else math.inf
+    rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
+    return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
+
+
+def _form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
+    """Bounds of the errors of forms: of rounding, and of coefficients whose sum is not quite zero."""
+    terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))
+    return noise(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
+
+
+def _outside(kind: str) -> Certificate:
+    """What is not feasible bounds nothing."""
+    return Certificate.of(kind, math.inf, math.inf, 0.0, Status.REFUTED)
