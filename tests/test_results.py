@@ -15,7 +15,7 @@ from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.rls2 import make_problem as rls2_problem
-from kernelweave.mkl.svm_mkl import make_joint
+from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Certificate, Status
 
 
@@ -99,7 +99,7 @@ def solved(kind, gram, y, weight):
         return found, OnKernel(K, machine)
     weight_set, loss, method = MARGINS[kind]
     target = y if as_loss(loss).classifies else gram[:, 0, 1] + 0.1 * y
-    problem = make_joint(gram, target, 2.0, weight_set, loss=loss, **more)
+    problem = make_problem(gram, target, 2.0, weight_set, loss=loss, **more)
     return kw.solve_svm_mkl(
         gram, target, 2.0, weight_set, loss=loss, method=method, tol=1e-7, **more
     ), problem

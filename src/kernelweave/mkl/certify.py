@@ -21,10 +21,10 @@ from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
 from kernelweave.mkl.ridge_rounding import rounding_bound
-from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 if TYPE_CHECKING:
+    from kernelweave.mkl.problem import Problem as MKLProblem
     from kernelweave.mkl.rls2 import Problem
 
 Array = NDArray[np.float64]
@@ -75,23 +75,21 @@ def _ridge(problem: Problem, alpha: float, weights: Array, C: Array) -> Certific
     return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)
 
 
-def certify_margins(
-    gram: Gram, machine: Machine, scale: Array, weight_set: WeightSet, solution: Solution
-) -> Certificate:
+def certify_margins(problem: MKLProblem, solution: Solution) -> Certificate:
     """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
+    gram, weight_set = problem.gram, problem.weight_set
     weights, b = solution.weights, solution.dual_coef
     away = float(np.abs(weight_set.project(weights) - weights).max())
     if not away <= OUTSIDE * float(np.abs(weights).max()):
         return _outside("joint")
     with blas_threads_for(gram.n_samples):
-        K = gram.combine_upper(weights * scale)
-        core.mirror(K, threads_for(len(K)))
         terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
-        found = machine.certify(K, b, float(solution.intercept), noise=2.0 * noise(terms))
-        truncated = gram.residual_trace * float(b @ b)
-        q = scale * (gram.quadratic_forms(b[None]) + truncated)
-    level = float(weights @ q) - float((weights * scale) @ truncated)
-    error = _form_errors(gram, scale, b, q)
+        found = problem.machine_at(weights).certify(
+            problem.combine(weights), b, float(solution.intercept), noise=2.0 * noise(terms)
+        )
+        q = problem.quad(b)
+    level = float(weights @ q) - problem.left_out(weights, b)
+    error = problem.quad_error(b, q)
     highest = weight_set.support(q)
     own = found.own_gap + 0.5 * max(0.0, highest - level)
     shift = weight_set.support(q + error) - highest + float(weights @ error)

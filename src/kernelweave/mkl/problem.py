@@ -94,6 +94,10 @@ class Problem:
         share = imbalance(b)[0]
         return noise(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights, coefficients and intercept, whatever was reported with them."""
+        return certify_margins(self, solution)
+
 
 @dataclass
 class Session:
@@ -153,10 +157,6 @@ class Session:
         own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
         shift = problem.weight_set.support(q + error) - highest + float(at.weights @ error)
         return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, n_iter, history)
-
-    def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights, coefficients and intercept, whatever was reported with them."""
-        return certify_margins(self.gram, self.machine, self.scale, self.weight_set, solution)
 
     def certified(
         self,
