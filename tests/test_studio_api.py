@@ -53,6 +53,11 @@ def post(served, path, body, status=200):
     return answer.json()
 
 
+def view_of(table):
+    """The view of an uploaded table; a name that another upload has taken has got a number."""
+    return table["name"].partition(".")[0]
+
+
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -106,12 +111,14 @@ def test_a_second_upload_of_a_name_does_not_replace_the_first(served):
 
 def test_tables_are_joined_and_missing_rows_shown(served, tmp_path):
     first, second, both = two_tables(tmp_path)
-    ids = [served.upload(path.name, path.read_bytes()).json()["id"] for path in (first, second)]
+    tables = [served.upload(path.name, path.read_bytes()).json() for path in (first, second)]
+    ids = [table["id"] for table in tables]
     found = post(served, "/api/join", {"tables": ids, "key": "patient"})
     assert found["problem"] == ""
     assert found["n_rows"] == both
     assert found["keys"] == ["patient"]
-    assert {name: len(columns) for name, columns in found["views"].items()} == {"means": 11, "worst": 10}
+    counts = {name: len(columns) for name, columns in found["views"].items()}
+    assert counts == {view_of(tables[0]): 11, view_of(tables[1]): 10}
     assert [side["n_missing"] for side in found["sides"]] == [225 - both, 230 - both]
     assert found["sides"][0]["examples"]
     assert "key" in post(served, "/api/join", {"tables": ids})["problem"]
@@ -439,7 +446,8 @@ def test_a_model_of_joined_tables_predicts_others(served, rng):
 
 def test_runs_are_compared(served, done, tmp_path):
     first, second, _ = two_tables(tmp_path)
-    ids = [served.upload(path.name, path.read_bytes()).json()["id"] for path in (first, second)]
+    tables = [served.upload(path.name, path.read_bytes()).json() for path in (first, second)]
+    ids = [table["id"] for table in tables]
     spec = {
         "target": "target",
         "alphas": "5",
@@ -457,7 +465,7 @@ def test_runs_are_compared(served, done, tmp_path):
     assert len(found["weights"]) == len(found["kernels"])
     assert found["curves"][0]["score"] == "accuracy"
     results = get(served, f"/api/runs/{other['id']}/results")
-    assert set(results["weights"]["views"]) == {"means-2", "worst-2"}
+    assert set(results["weights"]["views"]) == {view_of(table) for table in tables}
     space = run_script(served.studio.artifact(other["id"], "script.py"), tmp_path)
     model = kw.load(served.studio.artifact(other["id"], "model.skops"))
     np.testing.assert_allclose(space["model"].weights_, model.weights_, atol=1e-10)

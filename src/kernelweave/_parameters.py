@@ -18,9 +18,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from kernelweave._errors import InputError
+from kernelweave._forms import Form, Shown, said, shown
 
 __all__ = [
     "Choice",
@@ -41,6 +42,7 @@ __all__ = [
     "checked",
     "rules_of",
     "said",
+    "shown",
     "shown_of",
 ]
 
@@ -54,16 +56,6 @@ class Unfit(Exception):
     def __init__(self, remedy: str = "", got: str = "") -> None:
         super().__init__(remedy)
         self.remedy, self.got = remedy, got
-
-
-@dataclass(frozen=True)
-class Form:
-    """The field of a form that takes a parameter; open bounds are given like closed ones."""
-
-    kind: Literal["text", "number", "whole number", "yes/no", "choice"] = "text"
-    choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
 
 
 class Rule(ABC):
@@ -384,32 +376,6 @@ def as_number(value: Any) -> float:
         raise Unfit from None
 
 
-@dataclass(frozen=True)
-class Shown:
-    """How people meet a parameter, where its name, its rule and its docstring do not say it.
-
-    Attributes
-    ----------
-    label : str
-        What a form and a report call it; by default its name.
-    unit : str
-        Of the number.
-    help : str
-        How it is written, where the docstring speaks of Python's objects.
-    setting : str or None
-        Name of the option and of the entry in files of settings; by default that of the parameter. None: people do not
-        set it, because something else takes its place.
-    usual : int or float, optional
-        A number that stands for the default where nothing can be left empty.
-    """
-
-    label: str = ""
-    unit: str = ""
-    help: str = ""
-    setting: str | None = ""
-    usual: float | None = None
-
-
 # ---- the rules that many parameters share ---------------------------------------------------------
 
 #: A relative gap at which to stop.
@@ -453,14 +419,6 @@ def check_value(rule: Rule, name: str, value: Any, *, of: str = "", written: boo
         ) from None
 
 
-def said(value: Any) -> str:
-    """A value as people write it in a form or on a command line; texts come back from `Rule.parse`."""
-    if isinstance(value, list | tuple):
-        nested = any(isinstance(part, list | tuple) for part in value)
-        return (" | " if nested else "; ").join(map(said, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
 def listed(values: Any) -> list[Any] | None:
     """What something holds, or None for what holds nothing: a number, text, an array without dimensions."""
     if isinstance(values, str | bytes | Mapping):
@@ -469,16 +427,6 @@ def listed(values: Any) -> list[Any] | None:
         return list(values)
     except TypeError:
         return None
-
-
-def shown(value: Any) -> str:
-    """A value in a few words, for messages."""
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:
-        # whole numbers of thousands of digits are not written out
-        text = "a very large number"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 @cache
