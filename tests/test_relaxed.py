@@ -7,7 +7,7 @@ import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.relaxed import ridge_path
-from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 
 

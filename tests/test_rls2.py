@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso, Ridge
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
-from kernelweave.mkl.rls2 import make_problem as solver_problem
+from kernelweave.mkl.ridge_problem import make_problem as solver_problem
 from oracles import central_difference, rls2_by_conic, rls2_exactly, rls2_value
 from problems import KINDS, make_problem, rbf_stack, unit_trace
 
@@ -468,13 +468,13 @@ def test_a_truncated_factor_is_certified_for_the_true_kernel():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_safe_screening_excludes_no_active_kernel(kind):
-    from kernelweave.mkl.rls2 import _evaluate, gap_safe
+    from kernelweave.mkl.steps.ridge_newton import _evaluate, gap_safe
 
     gram, y = make_problem(kind, np.random.default_rng(18))
     problem, _ = solver_problem(gram, y, np.random.default_rng(0).uniform(0.5, 2.0, len(y)))
     everything, counts = np.arange(gram.shape[2]), []
     for alpha in (0.01, 1.0):
-        best = kw.solve_rls2(gram, y, alpha, tol=1e-13, sample_weight=1.0 / problem.noise)
+        best = kw.solve_rls2(gram, y, alpha, tol=1e-13, sample_weight=1.0 / problem.inverse_weights)
         c = best.dual_coef
         solution = np.einsum("i,ijm,j->m", c, gram, c)
         for share in (0.5, 1e-2, 1e-4, 1e-6, 1e-9):
@@ -492,7 +492,7 @@ def test_gap_safe_screening_excludes_no_active_kernel(kind):
 
 def test_screening_changes_no_solution():
     from kernelweave._threads import blas_threads_for
-    from kernelweave.mkl.rls2 import WarmStart, solve_newton
+    from kernelweave.mkl.steps.ridge_newton import WarmStart, solve_newton
 
     gram, y = make_problem("dense", np.random.default_rng(17))
     problem, _ = solver_problem(gram, y)
@@ -506,7 +506,7 @@ def test_screening_changes_no_solution():
                 )
                 assert certificate.status is kw.Status.CONVERGED
                 # the certificate that used bounds for screened kernels holds against all exact forms
-                gap = it.gap(alpha, float(problem.quadratic_forms(it.C).max()))
+                gap = it.gap(alpha, float(problem.quad(it.C).max()))
                 assert certificate.gap >= gap - 1e-15 * it.primal
                 values.append(it.primal)
         if screen:
@@ -541,12 +541,12 @@ def nearly_free_problem(noise):
     ],
 )
 def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
-    from kernelweave.mkl.rls2 import gap_safe
+    from kernelweave.mkl.steps.ridge_newton import gap_safe
 
     problem = nearly_free_problem(noise)
     best, now = np.array(best), np.array(now)
     problem.targets[:] = best * noise
-    forms = problem.quadratic_forms(now[None])
+    forms = problem.quad(now[None])
     r = best * noise - noise * now
     gap = 0.5 * float(np.sum(r**2 / noise)) + 0.5 * (forms.max() - forms.min())
     assert gap_safe(problem, 1.0, forms, gap).tolist() == [False, False]
@@ -555,7 +555,7 @@ def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
     weights = kw.solve_rls2(problem.gram, problem.targets[0], 1.0, sample_weight=1.0 / noise).weights
     assert weights[0] > 0.5
     # and close to a solution the test does exclude
-    exact = problem.quadratic_forms(best[None])
+    exact = problem.quad(best[None])
     assert gap_safe(problem, 1.0, exact, 1e-6).tolist() == [False, True]
 
 
@@ -596,7 +596,7 @@ def test_the_gap_of_a_solver_cut_short_looks_at_every_kernel():
 
 def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
     """The last look before a solver converges is at all kernels, also at those that the sphere test has excluded."""
-    from kernelweave.mkl import rls2
+    from kernelweave.mkl.steps import ridge_newton
 
     excluded = []
 
@@ -605,9 +605,9 @@ def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
         excluded.append(marks is not None and bool(marks.any()))
         return all_forms(*args, **options)
 
-    all_forms = rls2._all_forms
-    monkeypatch.setattr(rls2, "_all_forms", look)
-    monkeypatch.setattr(rls2, "gap_safe", lambda problem, *_: np.ones(problem.n_kernels, bool))
+    all_forms = ridge_newton._all_forms
+    monkeypatch.setattr(ridge_newton, "_all_forms", look)
+    monkeypatch.setattr(ridge_newton, "gap_safe", lambda problem, *_: np.ones(problem.n_kernels, bool))
     gram, y = many_kernels(np.random.default_rng(5))
     for alpha in np.geomspace(1.0, 1e-5, 12):
         assert kw.solve_rls2(gram, y, alpha, tol=1e-6).status is kw.Status.CONVERGED

@@ -16,7 +16,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Solved
-from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.mkl.selection import compute_criteria
 
 __all__ = ["MKLRegressor"]

@@ -15,7 +15,7 @@ from kernelweave import datasets
 from kernelweave.experiments.base import DATA_SET, Cell, Choices, Experiment, Options, Result
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import make_alphas, rls2_path
-from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import WithinClass
 
 if TYPE_CHECKING:

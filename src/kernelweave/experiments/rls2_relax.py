@@ -23,7 +23,7 @@ from kernelweave.experiments.rls2_uci import (
 )
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.relaxed import ridge_path
-from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path
 
 if TYPE_CHECKING:

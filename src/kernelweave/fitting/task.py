@@ -21,7 +21,7 @@ from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, identities_and_constants
 from kernelweave.learners import Learner
 from kernelweave.mkl.path import Path, make_alphas
-from kernelweave.mkl.rls2 import make_problem
+from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import FittedNormalizer, Normalizer
 from kernelweave.results import Solution, Status
 

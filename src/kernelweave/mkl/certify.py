@@ -24,8 +24,8 @@ from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 if TYPE_CHECKING:
-    from kernelweave.mkl.problem import Problem as MKLProblem
-    from kernelweave.mkl.rls2 import Problem
+    from kernelweave.mkl.problem import Problem
+    from kernelweave.mkl.ridge_problem import RidgeProblem
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ BALL_TOL = 1e-11
 SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
-def certify_ridge(problem: Problem, solution: Solution) -> Certificate:
+def certify_ridge(problem: RidgeProblem, solution: Solution) -> Certificate:
     """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with weights of their own."""
     if isinstance(solution, RelaxedSolution):
         raise InputError(
@@ -54,7 +54,7 @@ def certify_ridge(problem: Problem, solution: Solution) -> Certificate:
     return Certificate.total([_ridge(part, solution.alpha, w, c[None]) for part, w, c in parts])
 
 
-def _ridge(problem: Problem, alpha: float, weights: Array, C: Array) -> Certificate:
+def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Certificate:
     if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
         return _outside("joint")
     if math.isinf(alpha):
@@ -63,19 +63,22 @@ def _ridge(problem: Problem, alpha: float, weights: Array, C: Array) -> Certific
         return Certificate.of("joint", value, left, 16.0 * np.finfo(float).eps * value, Status.CONVERGED)
     with blas_threads_for(problem.gram.n_samples):
         active = np.flatnonzero(weights)
-        V = problem.matvecs(C, active)
+        V = problem.products(C, active)
         fitted = np.tensordot(weights[active], V, 1)
-        forms = problem.quadratic_forms(C)
-    r = problem.targets - fitted - alpha * problem.noise * C
+        forms = problem.quad(C)
+    r = problem.targets - fitted - alpha * problem.inverse_weights * C
     level = float(np.vdot(fitted, C))
-    residual = 0.5 * float(np.sum(np.square(r) / problem.noise))
-    primal = 0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.noise)) + 0.5 * alpha * level
+    residual = 0.5 * float(np.sum(np.square(r) / problem.inverse_weights))
+    primal = (
+        0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.inverse_weights))
+        + 0.5 * alpha * level
+    )
     gap = max(0.0, residual + 0.5 * alpha * (float(forms.max()) - level))
     rounding = rounding_bound(problem, alpha, weights, C, forms, primal=primal, residual=residual)
     return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)
 
 
-def certify_margins(problem: MKLProblem, solution: Solution) -> Certificate:
+def certify_margins(problem: Problem, solution: Solution) -> Certificate:
     """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
     gram, weight_set = problem.gram, problem.weight_set
     weights, b = solution.weights, solution.dual_coef

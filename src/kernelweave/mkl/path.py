@@ -24,18 +24,11 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.ridge import Workspace
 from kernelweave.mkl.relaxed import relax_path
-from kernelweave.mkl.rls2 import (
-    SOLVERS,
-    Problem,
-    WarmStart,
-    first_kernel,
-    join_outputs,
-    make_problem,
-    newton_result,
-    squeeze,
-)
+from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, make_problem
+from kernelweave.mkl.rls2 import SOLVERS, join_outputs, squeeze
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
+from kernelweave.mkl.steps.ridge_newton import WarmStart, newton_result
 from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
@@ -51,7 +44,7 @@ ALWAYS_ONE = 1e-3
 EIGEN_ROWS = 1500
 
 
-def alpha_range(problem: Problem) -> tuple[float, float]:
+def alpha_range(problem: RidgeProblem) -> tuple[float, float]:
     """Return (largest, smallest) alpha of an automatic path.
 
     The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 %, or to 50 % for
@@ -59,7 +52,7 @@ def alpha_range(problem: Problem) -> tuple[float, float]:
     kernel, or several that fit alike, is all there is: the trace of the largest). The smallest is `SMALLEST`
     times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
     """
-    weights = 1.0 / problem.noise
+    weights = 1.0 / problem.inverse_weights
     traces = problem.scale * (problem.gram.diagonal() @ weights)
     top = float(traces.max())
     if top <= 0 or not problem.targets.any():
@@ -68,7 +61,7 @@ def alpha_range(problem: Problem) -> tuple[float, float]:
     return largest, SMALLEST * top
 
 
-def _single_kernel_alpha(problem: Problem, top: float) -> float:
+def _single_kernel_alpha(problem: RidgeProblem, top: float) -> float:
     start, _ = first_kernel(problem)
     unit = np.zeros(problem.n_kernels)
     unit[start] = 1.0
@@ -76,7 +69,7 @@ def _single_kernel_alpha(problem: Problem, top: float) -> float:
     coefficients = _dual_by_solving(problem, unit) if large else _dual_by_eigenvalues(problem, unit)
 
     def single(alpha: float) -> bool:
-        forms = problem.quadratic_forms(coefficients(alpha))
+        forms = problem.quad(coefficients(alpha))
         return bool(forms.max() <= forms[start] * (1 + 1e-8))
 
     high = 1e3 * top
@@ -93,9 +86,9 @@ def _single_kernel_alpha(problem: Problem, top: float) -> float:
     return high
 
 
-def _dual_by_eigenvalues(problem: Problem, unit: Array) -> Callable[[float], Array]:
+def _dual_by_eigenvalues(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
     """Dual coefficients at fixed weights as a function of alpha, from one eigendecomposition of the whitened kernel."""
-    root = 1.0 / np.sqrt(problem.noise)
+    root = 1.0 / np.sqrt(problem.inverse_weights)
     factor = problem.gram.factor(unit * problem.scale)
     if factor is not None and 2 * len(factor) < problem.gram.n_samples:
         vectors, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
@@ -113,7 +106,7 @@ def _dual_by_eigenvalues(problem: Problem, unit: Array) -> Callable[[float], Arr
     return coefficients
 
 
-def _dual_by_solving(problem: Problem, unit: Array) -> Callable[[float], Array]:
+def _dual_by_solving(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
     """The same by one factorisation for each alpha: an eigendecomposition of thousands of rows costs 30 of them."""
     work = Workspace()
 
@@ -123,7 +116,7 @@ def _dual_by_solving(problem: Problem, unit: Array) -> Callable[[float], Array]:
     return coefficients
 
 
-def make_alphas(problem: Problem, n_alphas: int) -> Array:
+def make_alphas(problem: RidgeProblem, n_alphas: int) -> Array:
     """A descending log-spaced grid over `alpha_range`."""
     if n_alphas < 1:
         raise InputError(f"`n_alphas` must be at least 1, got {n_alphas!r}.")
@@ -241,7 +234,7 @@ class _Path:
     """Solutions so far; `step` appends one strength for every group of outputs."""
 
     def __init__(
-        self, groups: list[Problem], *, tol: float, solver: str, max_iter: int | None, delta: float
+        self, groups: list[RidgeProblem], *, tol: float, solver: str, max_iter: int | None, delta: float
     ) -> None:
         self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
         self.warm = [WarmStart() for _ in groups]
@@ -254,7 +247,7 @@ class _Path:
         self.done.append(results)
         return self.groups[0].for_all_rows(results[0])
 
-    def _solve(self, problem: Problem, alpha: float, warm: WarmStart) -> Solution:
+    def _solve(self, problem: RidgeProblem, alpha: float, warm: WarmStart) -> Solution:
         if self.solver == "newton":
             limit = 200 if self.max_iter is None else self.max_iter
             return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
@@ -271,7 +264,7 @@ class _Path:
         return Path.of(found, interrupted=self.interrupted, measure=partial(_measure, self.groups, self.done))
 
 
-def _measure(groups: list[Problem], done: list[list[Solution]], everything: bool) -> dict[str, Array]:
+def _measure(groups: list[RidgeProblem], done: list[list[Solution]], everything: bool) -> dict[str, Array]:
     """Criteria at every solution of a path, summed over groups of outputs."""
     names = [f.name for f in fields(Criteria)] if everything else ["df"]
     found = {name: np.zeros((len(groups), len(done))) for name in names}
@@ -286,7 +279,7 @@ def _measure(groups: list[Problem], done: list[list[Solution]], everything: bool
     out = {name: values.sum(axis=0) for name, values in found.items()}
     if everything:
         per_group = [
-            mallows_cp(rss, df, float((1.0 / problem.noise).sum()))
+            mallows_cp(rss, df, float((1.0 / problem.inverse_weights).sum()))
             for problem, rss, df in zip(groups, found["rss"], found["df"], strict=True)
         ]
         out["cp"] = np.sum(per_group, axis=0)

@@ -26,7 +26,7 @@ from scipy.linalg import lapack
 
 from kernelweave._checks import InputError
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite
-from kernelweave.mkl.rls2 import Problem
+from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.selection import Criteria, compute_criteria
 from kernelweave.results import Path, RelaxedSolution, Solution
 
@@ -43,12 +43,12 @@ UNITS = 8.0 * np.finfo(np.float64).eps
 # ---- ridge at fixed weights -----------------------------------------------------------------------
 
 
-def ridge_path(problem: Problem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
+def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
     """Solve the ridge problem at fixed weights for every strength.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RidgeProblem
     weights : array of shape (n_kernels,)
     alphas : array of shape (n_alphas,)
         Strengths > 0, in any order; ``inf`` gives 0.
@@ -59,7 +59,7 @@ def ridge_path(problem: Problem, weights: Array, alphas: Array) -> tuple[Array, 
     primal, gap : arrays of shape (n_alphas,)
         Summed over outputs.
     """
-    Y, noise = problem.targets, problem.noise
+    Y, noise = problem.targets, problem.inverse_weights
     C = np.zeros((len(alphas), *Y.shape))
     primal, gap = np.full(len(alphas), problem.null_value()), np.zeros(len(alphas))
     finite = np.flatnonzero(np.isfinite(alphas))
@@ -102,14 +102,16 @@ def ridge_path(problem: Problem, weights: Array, alphas: Array) -> tuple[Array, 
 Solver = Callable[[float], Callable[[Array], Array]]
 
 
-def _at_weights(problem: Problem, weights: Array, alphas: Array) -> tuple[Callable[[Array], Array], Solver]:
+def _at_weights(
+    problem: RidgeProblem, weights: Array, alphas: Array
+) -> tuple[Callable[[Array], Array], Solver]:
     """Products with K(weights), and solutions of its ridge systems, by what is cheapest for these strengths."""
     effective = weights * problem.scale
-    root = 1.0 / np.sqrt(problem.noise)
+    root = 1.0 / np.sqrt(problem.inverse_weights)
     factor = problem.gram.factor(effective)
     if factor is not None and 2 * len(factor) < len(root):
         rows = factor
-        small = float(alphas.min()) * float(problem.noise.min())
+        small = float(alphas.min()) * float(problem.inverse_weights.min())
         if small > LOW_RANK_FLOOR * float(np.einsum("rn,rn->", rows, rows)):
             white = rows * root
             inside = _tridiagonal(white @ white.T)
@@ -167,7 +169,7 @@ def _tridiagonal(S: Array) -> Solver:
 # ---- results --------------------------------------------------------------------------------------
 
 
-def relax_result(problems: Sequence[Problem], found: Solution, relax: float) -> RelaxedSolution:
+def relax_result(problems: Sequence[RidgeProblem], found: Solution, relax: float) -> RelaxedSolution:
     """Put the ridge at another strength in place of the coefficients (n_samples, n_outputs) of a solution."""
     C, primal, gap = _groups(problems, np.atleast_2d(found.weights), np.array([relax]))
     return found.extended(
@@ -179,12 +181,14 @@ def relax_result(problems: Sequence[Problem], found: Solution, relax: float) -> 
     )
 
 
-def relax_path(problems: Sequence[Problem], found: Path[Solution], relax: ArrayLike) -> Path[RelaxedSolution]:
+def relax_path(
+    problems: Sequence[RidgeProblem], found: Path[Solution], relax: ArrayLike
+) -> Path[RelaxedSolution]:
     """Put the ridge at other strengths in place of the coefficients along a path.
 
     Parameters
     ----------
-    problems : sequence of Problem
+    problems : sequence of RidgeProblem
         One, or one for every output that has weights of its own.
     found : Path
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax)
@@ -215,7 +219,7 @@ def relax_path(problems: Sequence[Problem], found: Path[Solution], relax: ArrayL
     return Path(found.alphas, relaxed, measure)
 
 
-def _groups(problems: Sequence[Problem], weights: Array, strengths: Array) -> tuple[Array, Array, Array]:
+def _groups(problems: Sequence[RidgeProblem], weights: Array, strengths: Array) -> tuple[Array, Array, Array]:
     """Coefficients (n_relax, n_outputs, n_samples), values and gaps, over outputs with weights of their own."""
     parts = [ridge_path(p, w, strengths) for p, w in zip(problems, weights, strict=True)]
     C, primal, gap = zip(*parts, strict=True)
@@ -223,7 +227,7 @@ def _groups(problems: Sequence[Problem], weights: Array, strengths: Array) -> tu
 
 
 def _measure(
-    problems: Sequence[Problem], weights: Array, C: Array, grid: Array, single: bool, everything: bool
+    problems: Sequence[RidgeProblem], weights: Array, C: Array, grid: Array, single: bool, everything: bool
 ) -> Mapping[str, Array]:
     """Degrees of freedom and criteria of the ridge at fixed weights, summed over outputs with weights of their own."""
     names = [f.name for f in fields(Criteria)] if everything else ["df"]

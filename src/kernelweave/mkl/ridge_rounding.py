@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from kernelweave.mkl.rls2 import Problem
+    from kernelweave.mkl.ridge_problem import RidgeProblem
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,14 @@ CHUNK = 256
 
 
 def rounding_bound(
-    problem: Problem, alpha: float, weights: Array, C: Array, forms: Array, *, primal: float, residual: float
+    problem: RidgeProblem,
+    alpha: float,
+    weights: Array,
+    C: Array,
+    forms: Array,
+    *,
+    primal: float,
+    residual: float,
 ) -> float:
     """Bound of ``|computed - exact|`` of the objective plus that of the gap, in units of the objective.
 
@@ -65,7 +72,9 @@ def rounding_bound(
         errors, _ = _form_errors(problem, part, C, forms, unit)
         top = max(top, float((forms[part] + errors).max()))
     roots = problem.roots(own)
-    fitted = unit * float(np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / problem.noise)))
+    fitted = unit * float(
+        np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / problem.inverse_weights))
+    )
     # the subtractions in r, of numbers as large as what is subtracted
     fitted += np.finfo(np.float64).eps * math.sqrt(8.0 * primal)
     return float(
@@ -78,7 +87,7 @@ def rounding_bound(
 
 
 def _form_errors(
-    problem: Problem, kernels: NDArray[np.int64], C: Array, forms: Array, unit: float
+    problem: RidgeProblem, kernels: NDArray[np.int64], C: Array, forms: Array, unit: float
 ) -> tuple[Array, Array]:
     """Bounds of the errors in the forms of some kernels, and their ``a``, shape (len(kernels), n_outputs)."""
     roots = problem.roots(kernels)

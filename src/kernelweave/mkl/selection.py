@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.ridge import RidgeSystem
-from kernelweave.mkl.rls2 import Problem
+from kernelweave.mkl.ridge_problem import RidgeProblem
 
 Array = NDArray[np.float64]
 
@@ -52,20 +52,20 @@ class Criteria:
 
 
 def compute_criteria(
-    problem: Problem, alpha: float, weights: Array, C: Array, *, total: bool = True
+    problem: RidgeProblem, alpha: float, weights: Array, C: Array, *, total: bool = True
 ) -> Criteria:
     """Compute all criteria; costs about two factorisations.
 
     Parameters
     ----------
-    problem : Problem
+    problem : RidgeProblem
     alpha : float
     weights : array of shape (n_kernels,)
     C : array of shape (n_outputs, n_samples)
     total : bool
         Also compute `df_total` (needs the products of all active kernels); NaN otherwise.
     """
-    Y, noise = problem.targets, problem.noise
+    Y, noise = problem.targets, problem.inverse_weights
     n_outputs, n = Y.shape
     sample_weight = 1.0 / noise
     n_eff = float(sample_weight.sum())
@@ -132,7 +132,7 @@ def _log_likelihood(n_eff: float, variance: float, log_det: float, n_outputs: in
     return -0.5 * n_outputs * (n_eff * (1.0 + math.log(2 * math.pi * variance)) + log_det)
 
 
-def _learnt_df(problem: Problem, system: RidgeSystem, alpha: float, weights: Array, C: Array) -> float:
+def _learnt_df(problem: RidgeProblem, system: RidgeSystem, alpha: float, weights: Array, C: Array) -> float:
     """What the learnt weights add to the divergence: ``alpha tr(N Q^-1 V P V' Q^-1)``.
 
     P is the inverse of ``B = V' Q^-1 V`` on directions that keep the weights summing to 1. Differentiating
@@ -141,11 +141,11 @@ def _learnt_df(problem: Problem, system: RidgeSystem, alpha: float, weights: Arr
     active = np.flatnonzero(weights > 0)
     if len(active) < 2:
         return 0.0
-    V = problem.matvecs(C, active)  # (k, T, n)
+    V = problem.products(C, active)  # (k, T, n)
     k = len(active)
     solved = np.stack([system.solve(V[:, t].T) for t in range(V.shape[1])])  # (T, n, k)
     B = np.einsum("kti,til->kl", V, solved)
-    M = alpha * np.einsum("tik,i,til->kl", solved, problem.noise, solved)
+    M = alpha * np.einsum("tik,i,til->kl", solved, problem.inverse_weights, solved)
     # basis of the directions with sum zero
     basis = np.linalg.qr(np.eye(k) - 1.0 / k)[0][:, : k - 1]
     inner = basis.T @ B @ basis

@@ -8,24 +8,25 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite
+from kernelweave.mkl.ridge_problem import Callback, RidgeProblem, infinite_alpha, null_result
 from kernelweave.mkl.ridge_rounding import rounding_bound
-from kernelweave.mkl.rls2 import LINEAR_SOLVERS, Callback, Problem, infinite_alpha, null_result
 from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 
+LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 #: Rows up to which a Cholesky factor replaces conjugate gradients under ``linear_solver="auto"``.
 CHOLESKY_ROWS = 5000
 
 
 def conjugate_gradient(
-    problem: Problem, weights: Array, alpha: float, y: Array, start: Array, delta: float
+    problem: RidgeProblem, weights: Array, alpha: float, y: Array, start: Array, delta: float
 ) -> Array:
     """Solve ``(K(weights) + alpha N) c = y`` to the relative residual `delta`; y and c are (n_samples,)."""
     scaled = weights * problem.scale
 
     def times(v: Array) -> Array:
-        return problem.gram.matvec(scaled, v[None])[0] + alpha * problem.noise * v
+        return problem.gram.matvec(scaled, v[None])[0] + alpha * problem.inverse_weights * v
 
     c = start.copy()
     r = y - times(c)
@@ -68,7 +69,7 @@ def solve_weights(V: Array, target: Array, weights: Array, *, tol: float = 1e-9)
 
 
 def solve_alternating(
-    problem: Problem,
+    problem: RidgeProblem,
     alpha: float,
     *,
     delta: float = 1e-2,
@@ -86,7 +87,7 @@ def solve_alternating(
     check_known(linear_solver, LINEAR_SOLVERS, "linear_solver")
     if not 0 < delta < 1:
         raise InputError(f"`delta` is a relative residual and must lie in (0, 1), got {delta!r}.")
-    Y, noise = problem.targets, problem.noise
+    Y, noise = problem.targets, problem.inverse_weights
     norm = float(np.linalg.norm(Y))
     everything = np.arange(problem.n_kernels)
     direct = linear_solver == "cholesky" or (
@@ -123,7 +124,7 @@ def solve_alternating(
                 [conjugate_gradient(problem, weights, alpha, y, c, delta) for y, c in zip(Y, C, strict=True)]
             )
         C = np.ascontiguousarray(C)
-        V = problem.matvecs(C, everything)
+        V = problem.products(C, everything)
         rows = (V * root).reshape(problem.n_kernels, -1).T
         goal = ((Y - 0.5 * alpha * noise * C) * root).reshape(-1)
         weights = solve_weights(rows, goal, weights)
@@ -148,7 +149,7 @@ def solve_alternating(
             break
 
     # the certificate: the forms at the final pair (d, c)
-    forms = problem.quadratic_forms(C)
+    forms = problem.quad(C)
     r = Y - fitted - alpha * noise * C
     left = 0.5 * float(np.sum(np.square(r) / noise))
     rounding = rounding_bound(problem, alpha, weights, C, forms, primal=objective, residual=left)

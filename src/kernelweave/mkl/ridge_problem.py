@@ -1,0 +1,152 @@
+"""Least squares on a stack of kernels: what every solver of RLS2 works on. It is written in `kernelweave.mkl.rls2`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import (
+    InputError,
+    check_row_weights,
+    check_scale,
+    check_targets,
+)
+from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
+from kernelweave.mkl.certify import certify_ridge
+from kernelweave.results import Certificate, Solution, Status
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Called after every iteration with (n_iter, objective, rel_gap); a true return value stops the solver.
+Callback = Callable[[int, float, float], object]
+
+
+@dataclass(frozen=True)
+class RidgeProblem:
+    """The data of Problem 5 in the form that the solvers use.
+
+    Attributes
+    ----------
+    gram : Gram
+    targets : array of shape (n_outputs, n_samples)
+        Outputs as rows; all outputs share the weights.
+    inverse_weights : array of shape (n_samples,)
+        Diagonal of N, the inverse of the sample weights.
+    scale : array of shape (n_kernels,)
+        s_m, all > 0.
+    rows : array of bool, shape (n_given,), or None
+        Which of the rows that were given are here; None for all. Rows of weight 0 are not.
+    """
+
+    gram: Gram
+    targets: Array
+    inverse_weights: Array
+    scale: Array
+    rows: NDArray[np.bool_] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.gram.n_kernels
+
+    @cached_property
+    def traces(self) -> Array:
+        """``s_m tr(K_m)``, shape (n_kernels,)."""
+        return self.scale * self.gram.trace()
+
+    def roots(self, kernels: Index) -> Array:
+        """Square roots of the diagonals of ``s_m K_m``, shape (len(kernels), n_samples)."""
+        diagonal = self.gram.diagonal_of(kernels)
+        return np.sqrt(np.maximum(diagonal, 0.0) * self.scale[kernels, None])
+
+    def parts(self) -> list[RidgeProblem]:
+        """One problem for each output."""
+        return [replace(self, targets=row[None]) for row in self.targets]
+
+    def for_all_rows(self, result: Solution) -> Solution:
+        """A result with coefficients for all rows that were given: zeros for those of weight 0."""
+        if self.rows is None:
+            return result
+        coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
+        coef[self.rows] = result.dual_coef
+        return replace(result, dual_coef=coef)
+
+    def too_small(self, alpha: float) -> InputError:
+        """The error for an alpha that is lost in the rounding errors of the kernels."""
+        return InputError(
+            f"`alpha`={alpha:.3g} is too small beside these kernels (trace up to {float(self.traces.max()):.3g}): "
+            "K + alpha I is not positive definite in floating point. Raise alpha, or normalise the kernels."
+        )
+
+    def system(self, weights: Array, alpha: float, work: Workspace | None = None) -> RidgeSystem:
+        """Factorise ``K(weights) + alpha N``."""
+        return ridge_system(self.gram, weights * self.scale, alpha, self.inverse_weights, work)
+
+    def quad(self, C: Array, kernels: Index | None = None) -> Array:
+        """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact where the representation is."""
+        scale = self.scale if kernels is None else self.scale[kernels]
+        residual = self.gram.residual_trace if kernels is None else self.gram.residual_trace[kernels]
+        forms = self.gram.quadratic_forms(C, kernels)
+        if residual.any():
+            forms = forms + residual * float(np.vdot(C, C))
+        return scale * forms
+
+    def products(self, C: Array, kernels: Index) -> Array:
+        """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples)."""
+        V = self.gram.matvecs(C, kernels)
+        V *= self.scale[kernels, None, None]
+        return V
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights and coefficients, whatever was reported with them."""
+        return certify_ridge(self, solution)
+
+    def null_value(self) -> float:
+        """The objective of f = 0."""
+        return 0.5 * float(np.sum(np.square(self.targets) / self.inverse_weights))
+
+
+def make_problem(
+    gram: Gram | ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+) -> tuple[RidgeProblem, bool]:
+    """Check arrays and build a `RidgeProblem` on the rows of positive weight; also tell whether y had one dimension."""
+    stack = as_gram(gram)
+    targets, single = check_targets(y, stack.n_samples)
+    weights = check_row_weights(sample_weight, stack.n_samples)
+    factors = check_scale(scale, stack.n_kernels)
+    rows = None
+    if not weights.all():
+        rows = weights > 0
+        stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
+    return RidgeProblem(stack, np.ascontiguousarray(targets.T), 1.0 / weights, factors, rows), single
+
+
+def first_kernel(problem: RidgeProblem) -> tuple[int, Array]:
+    """Lemma 5: the kernel that is left for alpha -> infinity, and ``A_m = s_m y' N^-1 K_m N^-1 y``."""
+    scores = problem.quad(problem.targets / problem.inverse_weights)
+    return int(np.argmax(scores)), scores
+
+
+def infinite_alpha(problem: RidgeProblem) -> tuple[Array, Array]:
+    """Weights and dual coefficients in the limit alpha -> infinity (f = 0)."""
+    weights = np.zeros(problem.n_kernels)
+    weights[first_kernel(problem)[0]] = 1.0
+    return weights, np.zeros_like(problem.targets)
+
+
+def null_result(problem: RidgeProblem, alpha: float, weights: Array, C: Array, tol: float) -> Solution:
+    """The result for f = 0: nothing is left to the solver but the rounding of one sum."""
+    value = problem.null_value()
+    rounding = np.finfo(np.float64).eps * math.sqrt(problem.targets.size + 8) * value
+    certificate = Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=tol)
+    return Solution(weights, C.T, 0.0, certificate, 1, alpha=alpha)

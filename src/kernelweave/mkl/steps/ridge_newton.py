@@ -1,0 +1,374 @@
+"""Active-set Newton on Problem 6 of RLS2, the objective as a function of the kernel weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._loops import core
+from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace
+from kernelweave.mkl.ridge_problem import Callback, RidgeProblem, first_kernel, infinite_alpha, null_result
+from kernelweave.mkl.ridge_rounding import rounding_bound
+from kernelweave.results import Certificate, Solution, Status, relative_gap
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Kernels whose quadratic form is at least this share of the active level are working in every step.
+WORKING_SHARE = 0.6
+#: How many kernels beyond the active ones are working at most.
+WORKING_MOST = 40
+#: How many of them may be held without a factor.
+WORKING_DENSE = 16
+#: Share of tol that is left to the solver when rounding takes the rest.
+LEAST_SHARE = 0.1
+
+
+@dataclass
+class WarmStart:
+    """What one alpha hands on to the next along a path."""
+
+    weights: Array | None = None
+    before: Array | None = None  # the weights one alpha earlier, for the secant prediction
+    forms: Array | None = None  # quadratic forms of all kernels (bounds for screened ones)
+    reference: Array | None = None  # c at which `roots` were computed
+    roots: Array | None = None  # square roots of the quadratic forms at `reference`
+    work: Workspace = field(default_factory=Workspace)
+    n_full_passes: int = 0
+    n_screened: int = 0
+
+    def predict(self) -> Array | None:
+        """Weights extrapolated along the last step of the path, on the simplex.
+
+        A quadratic extrapolation was tried: it saves 1 % of the factorisations, which is not worth its state.
+        """
+        if self.weights is None or self.before is None:
+            return self.weights
+        ahead = np.where(self.weights > 0, np.maximum(2.0 * self.weights - self.before, 0.0), 0.0)
+        total = ahead.sum()
+        return ahead / total if total > 0 else self.weights
+
+
+@dataclass
+class _Iterate:
+    """Weights with everything that was computed at them."""
+
+    weights: Array
+    system: RidgeSystem
+    C: Array
+    working: Index
+    V: Array
+    forms: Array  # of the working kernels
+    primal: float = 0.0
+    residual: float = 0.0  # 1/2 r' N^-1 r
+    level: float = 0.0  # c' K(d) c
+    held: float = (
+        0.0  # largest form of the working kernels as they are held, without what truncation leaves out
+    )
+
+    def gap(self, alpha: float, largest: float) -> float:
+        """Certificate when the largest quadratic form is `largest`; never below zero."""
+        return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
+
+    def rounding(self, problem: RidgeProblem, alpha: float, forms: Array) -> float:
+        """What rounding may hide in objective and gap, given the forms of all kernels."""
+        return rounding_bound(
+            problem, alpha, self.weights, self.C, forms, primal=self.primal, residual=self.residual
+        )
+
+
+def _evaluate(
+    problem: RidgeProblem, alpha: float, weights: Array, working: Index, work: Workspace | None
+) -> _Iterate:
+    """Solve (13) at `weights` and compute the quadratic forms of the working kernels (a superset of the active)."""
+    system = problem.system(weights, alpha, work)
+    Y, noise = problem.targets, problem.inverse_weights
+    C = np.ascontiguousarray(system.solve(Y.T).T)
+    V = problem.products(C, working)
+    own = weights[working]
+    fitted = np.tensordot(own, V, 1)
+    r = Y - fitted - alpha * noise * C
+    if math.sqrt(float(np.vdot(r, r))) > 1e-9 * math.sqrt(float(np.vdot(Y, Y))):
+        # one step of iterative refinement: tiny alpha costs digits in the solve
+        C = np.ascontiguousarray(C + system.solve(r.T).T)
+        V = problem.products(C, working)
+        fitted = np.tensordot(own, V, 1)
+        r = Y - fitted - alpha * noise * C
+    plain = np.einsum("kti,ti->k", V, C)
+    residual_trace = problem.gram.residual_trace[working]
+    forms = plain
+    if residual_trace.any():
+        forms = plain + problem.scale[working] * residual_trace * float(np.vdot(C, C))
+    level = float(own @ plain)
+    error = Y - fitted
+    return _Iterate(
+        weights=weights,
+        system=system,
+        C=C,
+        working=working,
+        V=V,
+        forms=forms,
+        primal=0.5 * float(np.sum(np.square(error) / noise)) + 0.5 * alpha * level,
+        residual=0.5 * float(np.sum(np.square(r) / noise)),
+        level=level,
+        held=float(plain.max()),
+    )
+
+
+def _curvature(it: _Iterate) -> Array:
+    """``B = sum_t V_t' Q^-1 V_t`` over the working kernels: the Hessian of Problem 6 is alpha * B."""
+    total = it.system.inner(it.V[:, 0].T)
+    for t in range(1, it.V.shape[1]):
+        total = total + it.system.inner(it.V[:, t].T)
+    return total
+
+
+def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
+    """Minimise the local quadratic model of Problem 6 over the simplex of the working kernels.
+
+    The plain model has gradient -q/2. The default uses ``q (sqrt(q / level) - 1)``, Newton's method for the
+    equations ``q_m^(-1/2) = const``, which agrees to first order at the solution, is exact for kernels that do
+    not interact, and takes longer steps far from it.
+    """
+    own = it.weights[it.working]
+    q = np.maximum(it.forms, 0.0)
+    # rounding may leave nothing, or less, of the level
+    level = max(it.level, np.finfo(float).eps * float(q.max()), np.finfo(float).tiny)
+    negative_gradient = 0.5 * (q - level) if plain else q * (np.sqrt(q / level) - 1.0)
+    H = B.copy()
+    # proximal, centred at the current weights, so it does not move the solution; duplicated kernels need it
+    H.flat[:: len(H) + 1] += 1e-12 * np.trace(B) / len(B) + np.finfo(float).tiny
+    x = own.copy()
+    core.simplex_qp(H, -negative_gradient - H @ own, x, 1e-13, 20 * len(x) + 100)
+    weights = np.zeros_like(it.weights)
+    weights[it.working] = x / x.sum()
+    return weights
+
+
+def _working_set(problem: RidgeProblem, weights: Array, forms: Array, level: float) -> Index:
+    """Active kernels and those nearest to becoming active; fewer of those that cost n^2 a product."""
+    most = min(WORKING_MOST, len(forms))
+    near = np.argpartition(-forms, most - 1)[:most]
+    near = near[forms[near] >= WORKING_SHARE * level]
+    near = near[np.argsort(-forms[near], kind="stable")]
+    dense = problem.gram.ranks[near] < 0
+    near = near[~dense | (np.cumsum(dense) <= WORKING_DENSE)]
+    return np.union1d(np.flatnonzero(weights > 0), near)
+
+
+def gap_safe(problem: RidgeProblem, alpha: float, forms: Array, gap: float) -> NDArray[np.bool_]:
+    """Kernels that have weight zero in every solution, by the gap-safe sphere test.
+
+    The dual is strongly concave, so its solution lies within ``radius^2 = 2 gap max(w) / alpha^2`` of c, and each
+    ``sqrt(q_m)`` changes by at most ``sqrt(s_m lambda_max(K_m)) radius`` on the way. A kernel whose largest possible
+    form is below the smallest possible maximum cannot be active.
+
+    Parameters
+    ----------
+    forms : array of shape (n_kernels,)
+        Quadratic forms at c, or upper bounds of them.
+    gap : float
+        Certified gap at c, in units of the objective.
+    """
+    radius = math.sqrt(2.0 * gap / float(problem.inverse_weights.min())) / alpha
+    roots = np.sqrt(np.maximum(forms, 0.0))
+    reach = np.sqrt(problem.scale * problem.gram.norm_bound) * radius
+    return roots + reach < float((roots - reach).max())
+
+
+def _all_forms(
+    problem: RidgeProblem,
+    it: _Iterate,
+    warm: WarmStart,
+    *,
+    screen: bool,
+    excluded: NDArray[np.bool_] | None = None,
+) -> tuple[Array, float]:
+    """Quadratic forms of all kernels at ``it.C``, and the largest of those that can matter.
+
+    A kernel is not evaluated when it is `excluded` (gap-safe), or when ``|t| sqrt(q_ref) + sqrt(s_m lambda_max(K_m))
+    ||c - t c_ref||``, a bound of ``sqrt(q)`` by the triangle inequality in the seminorm of K_m, shows that its form
+    lies below the largest working one. Then the bound stands for it, or for excluded ones the last known value.
+    """
+    n_kernels = problem.n_kernels
+    bound = np.full(n_kernels, np.inf)
+    if warm.reference is not None and warm.roots is not None:
+        ref = warm.reference
+        t = float(np.vdot(it.C, ref)) / float(np.vdot(ref, ref))
+        distance = float(np.linalg.norm(it.C - t * ref))
+        reach = np.sqrt(problem.scale * problem.gram.norm_bound) * distance
+        bound = np.square(abs(t) * warm.roots + reach)
+    forms = bound.copy()
+    forms[it.working] = it.forms
+    need = bound > it.forms.max() if screen else np.ones(n_kernels, dtype=bool)
+    need[it.working] = False
+    out = np.zeros(n_kernels, dtype=bool)
+    if screen and excluded is not None:
+        out = excluded & np.isfinite(bound)
+        out[it.working] = False
+        need &= ~out
+    if 2 * np.count_nonzero(need) > n_kernels - len(it.working):
+        # most are needed: take all, so that they become the new reference
+        need = ~out
+        need[it.working] = False
+        warm.reference = it.C
+    rest = np.flatnonzero(need)
+    warm.n_screened += n_kernels - len(rest) - len(it.working)
+    forms[rest] = problem.quad(it.C, None if len(rest) == n_kernels else rest)
+    if warm.reference is it.C:
+        warm.n_full_passes += 1
+        warm.roots = np.sqrt(np.maximum(forms, 0.0))
+    largest = float(max(it.forms.max(), forms[rest].max(initial=-np.inf)))
+    if out.any() and warm.forms is not None:
+        forms[out] = np.minimum(forms[out], warm.forms[out])
+    return forms, largest
+
+
+def solve_newton(
+    problem: RidgeProblem,
+    alpha: float,
+    *,
+    tol: float,
+    max_iter: int,
+    warm: WarmStart,
+    callback: Callback | None = None,
+    screen: bool = True,
+) -> tuple[_Iterate, Certificate, int, dict[str, list[float]]]:
+    """Active-set Newton on Problem 6.
+
+    Returns the best iterate, its certificate, iterations and history.
+    """
+    weights = warm.predict()
+    if weights is None or warm.forms is None:
+        start, scores = first_kernel(problem)
+        warm.forms = scores
+        if weights is None:
+            weights = np.zeros(problem.n_kernels)
+            weights[start] = 1.0
+    level = float(weights @ warm.forms)
+    working = _working_set(problem, weights, warm.forms, level)
+
+    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
+    status, gap, rounding = Status.MAX_ITER, math.inf, 0.0
+    # what the gap must reach so that it stays within tol with its rounding
+    aim = tol
+    best: _Iterate | None = None
+    previous: tuple[_Iterate, Array] | None = None  # iterate and curvature that led to the current weights
+    excluded = np.zeros(problem.n_kernels, dtype=bool)
+    halvings = stalled = 0
+    n_iter = 0
+    it: _Iterate | None = None
+    best_gap = math.inf
+    while n_iter < max_iter:
+        n_iter += 1
+        try:
+            it = _evaluate(problem, alpha, weights, working, warm.work)
+        except NotPositiveDefinite:
+            status = Status.STALLED
+            break
+        gap = it.gap(alpha, float(it.forms.max()))
+        slack = 1e-13 * abs(it.primal)
+        if previous is not None and it.primal > previous[0].primal + slack and gap > aim * it.primal:
+            # the step was too long: shorten it, then fall back to the plain Newton model
+            halvings += 1
+            old, B = previous
+            if halvings == 3:
+                weights = _newton_weights(old, B, plain=True)
+            elif halvings > 40:
+                status = Status.STALLED
+                break
+            else:
+                weights = 0.5 * (old.weights + weights)
+            continue
+        halvings = 0
+        # a lone working kernel leaves nothing to improve, however far rounding keeps its gap from tol
+        settled = it.gap(alpha, it.held) <= aim * it.primal
+        if settled or len(working) == 1 or stalled == 3:
+            forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
+            warm.forms = forms
+            gap = it.gap(alpha, largest)
+            if gap <= aim * it.primal and excluded.any():
+                # the gap of the kernels left certifies the solution; the one reported looks at every kernel
+                forms, largest = _all_forms(problem, it, warm, screen=screen)
+                warm.forms, gap = forms, it.gap(alpha, largest)
+            if gap <= aim * it.primal:
+                rounding = it.rounding(problem, alpha, forms)
+                aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
+                settled = gap <= aim * it.primal
+            else:
+                if screen:
+                    excluded |= gap_safe(problem, alpha, forms, gap)
+                grown = np.union1d(_working_set(problem, it.weights, forms, it.level), it.working)
+                if len(grown) > len(it.working):
+                    working, settled = grown, False
+                    it.working = working
+                    it.V = problem.products(it.C, working)
+                    it.forms = forms[working]
+                    # gaps so far were over fewer kernels
+                    best_gap, stalled = math.inf, 0
+        history["objective"].append(it.primal)
+        history["rel_gap"].append(relative_gap(it.primal, gap))
+        history["n_active"].append(float(np.count_nonzero(it.weights)))
+        if settled and gap <= aim * it.primal:
+            status = Status.CONVERGED
+            best, best_gap = it, gap
+            break
+        if settled:
+            status = Status.TRUNCATED
+            best, best_gap = it, gap
+            break
+        if gap < best_gap * 0.999:
+            best, best_gap, stalled = it, gap, 0
+        else:
+            stalled += 1
+            if stalled > (15 if aim == tol else 3):
+                status = Status.STALLED
+                break
+        if callback is not None and callback(n_iter, it.primal, relative_gap(it.primal, gap)):
+            status = Status.INTERRUPTED
+            break
+        B = _curvature(it)
+        previous = (it, B)
+        weights = _newton_weights(it, B, plain=False)
+    if best is None:
+        if it is None:
+            raise problem.too_small(alpha)
+        best = it
+    if status is not Status.CONVERGED:
+        forms, largest = _all_forms(problem, best, warm, screen=False)
+        warm.forms = forms
+        best_gap = best.gap(alpha, largest)
+        rounding = best.rounding(problem, alpha, forms)
+    warm.before, warm.weights = warm.weights, best.weights
+    certificate = Certificate.of("joint", best.primal, best_gap, rounding, status, tol=tol)
+    return best, certificate, n_iter, history
+
+
+def newton_result(
+    problem: RidgeProblem,
+    alpha: float,
+    *,
+    tol: float,
+    max_iter: int,
+    warm: WarmStart,
+    callback: Callback | None = None,
+) -> Solution:
+    """Run `solve_newton` (or take the limit for infinite alpha) and wrap it up; dual_coef is (n, n_outputs)."""
+    if math.isinf(alpha) or not problem.targets.any():
+        weights, C = infinite_alpha(problem)
+        return null_result(problem, alpha, weights, C, tol)
+    it, certificate, n_iter, history = solve_newton(
+        problem, alpha, tol=tol, max_iter=max_iter, warm=warm, callback=callback
+    )
+    return Solution(
+        weights=it.weights,
+        dual_coef=it.C.T,
+        intercept=0.0,
+        certificate=certificate,
+        n_iter=n_iter,
+        alpha=alpha,
+        trace={k: np.asarray(v) for k, v in history.items()},
+    )
