@@ -14,7 +14,7 @@ from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.mkl.rls2 import make_problem as rls2_problem
+from kernelweave.mkl.ridge_problem import make_problem as rls2_problem
 from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Certificate, Status
 

@@ -1,31 +1,25 @@
 """Certificates computed again from the numbers of a solution, with nothing from the solver that found them.
 
 Any weights in the set and any feasible coefficients bound the optimum from both sides. These functions evaluate both
-bounds; `kernelweave.results.Solution.verify` compares them with what was reported.
+bounds; `kernelweave.results.Solution.verify` compares them with what was reported. Other
+problems have theirs in a method (`RidgeProblem.certify`, `Problem.certify`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
-from kernelweave.mkl.ridge_rounding import rounding_bound
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
-
-if TYPE_CHECKING:
-    from kernelweave.mkl.problem import Problem
-    from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 
@@ -35,68 +29,6 @@ OUTSIDE = 1e-9
 BALL_TOL = 1e-11
 #: Shares of the variances among which the bound of RKL takes the best.
 SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
-
-
-def certify_ridge(problem: RidgeProblem, solution: Solution) -> Certificate:
-    """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with weights of their own."""
-    if isinstance(solution, RelaxedSolution):
-        raise InputError(
-            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
-            "without `relax`."
-        )
-    C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
-    if problem.rows is not None:
-        C = C[problem.rows]
-    rows = np.ascontiguousarray(C.T)
-    if solution.weights.ndim == 1:
-        return _ridge(problem, solution.alpha, solution.weights, rows)
-    parts = zip(problem.parts(), solution.weights, rows, strict=True)
-    return Certificate.total([_ridge(part, solution.alpha, w, c[None]) for part, w, c in parts])
-
-
-def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Certificate:
-    if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
-        return _outside("joint")
-    if math.isinf(alpha):
-        value = problem.null_value()
-        left = math.inf if C.any() else 0.0
-        return Certificate.of("joint", value, left, 16.0 * np.finfo(float).eps * value, Status.CONVERGED)
-    with blas_threads_for(problem.gram.n_samples):
-        active = np.flatnonzero(weights)
-        V = problem.products(C, active)
-        fitted = np.tensordot(weights[active], V, 1)
-        forms = problem.quad(C)
-    r = problem.targets - fitted - alpha * problem.inverse_weights * C
-    level = float(np.vdot(fitted, C))
-    residual = 0.5 * float(np.sum(np.square(r) / problem.inverse_weights))
-    primal = (
-        0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.inverse_weights))
-        + 0.5 * alpha * level
-    )
-    gap = max(0.0, residual + 0.5 * alpha * (float(forms.max()) - level))
-    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=primal, residual=residual)
-    return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)
-
-
-def certify_margins(problem: Problem, solution: Solution) -> Certificate:
-    """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
-    gram, weight_set = problem.gram, problem.weight_set
-    weights, b = solution.weights, solution.dual_coef
-    away = float(np.abs(weight_set.project(weights) - weights).max())
-    if not away <= OUTSIDE * float(np.abs(weights).max()):
-        return _outside("joint")
-    with blas_threads_for(gram.n_samples):
-        terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
-        found = problem.machine_at(weights).certify(
-            problem.combine(weights), b, float(solution.intercept), noise=2.0 * noise(terms)
-        )
-        q = problem.quad(b)
-    level = float(weights @ q) - problem.left_out(weights, b)
-    error = problem.quad_error(b, q)
-    highest = weight_set.support(q)
-    own = found.own_gap + 0.5 * max(0.0, highest - level)
-    shift = weight_set.support(q + error) - highest + float(weights @ error)
-    return Certificate.of("joint", found.primal, own, found.rounding + 0.5 * shift, Status.CONVERGED)
 
 
 @dataclass(frozen=True)
@@ -116,7 +48,7 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
     """RKL: the machine on the kernel divided by the radius of a ball that is found anew, and the bound of both."""
     weights = solution.weights
     if not (weights >= 0).all() or not weights.any():
-        return _outside("joint")
+        return outside("joint")
     n = gram.n_samples
     with blas_threads_for(n):
         K = gram.combine_upper(weights * scale)
@@ -158,6 +90,6 @@ def _form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
     return noise(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
 
 
-def _outside(kind: str) -> Certificate:
+def outside(kind: str) -> Certificate:
     """What is not feasible bounds nothing."""
     return Certificate.of(kind, math.inf, math.inf, 0.0, Status.REFUTED)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._loops import core
-from kernelweave._threads import threads_for
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
-from kernelweave.mkl.certify import certify_margins
+from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
@@ -96,7 +96,28 @@ class Problem:
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, whatever was reported with them."""
-        return certify_margins(self, solution)
+        return _certify(self, solution)
+
+
+def _certify(problem: Problem, solution: Solution) -> Certificate:
+    """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
+    gram, weight_set = problem.gram, problem.weight_set
+    weights, b = solution.weights, solution.dual_coef
+    away = float(np.abs(weight_set.project(weights) - weights).max())
+    if not away <= OUTSIDE * float(np.abs(weights).max()):
+        return outside("joint")
+    with blas_threads_for(gram.n_samples):
+        terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
+        found = problem.machine_at(weights).certify(
+            problem.combine(weights), b, float(solution.intercept), noise=2.0 * noise(terms)
+        )
+        q = problem.quad(b)
+    level = float(weights @ q) - problem.left_out(weights, b)
+    error = problem.quad_error(b, q)
+    highest = weight_set.support(q)
+    own = found.own_gap + 0.5 * max(0.0, highest - level)
+    shift = weight_set.support(q + error) - highest + float(weights @ error)
+    return Certificate.of("joint", found.primal, own, found.rounding + 0.5 * shift, Status.CONVERGED)
 
 
 @dataclass

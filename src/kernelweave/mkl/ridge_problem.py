@@ -16,10 +16,12 @@ from kernelweave._checks import (
     check_scale,
     check_targets,
 )
+from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
-from kernelweave.mkl.certify import certify_ridge
-from kernelweave.results import Certificate, Solution, Status
+from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.ridge_rounding import rounding_bound
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -106,7 +108,7 @@ class RidgeProblem:
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights and coefficients, whatever was reported with them."""
-        return certify_ridge(self, solution)
+        return _certify(self, solution)
 
     def null_value(self) -> float:
         """The objective of f = 0."""
@@ -150,3 +152,44 @@ def null_result(problem: RidgeProblem, alpha: float, weights: Array, C: Array, t
     rounding = np.finfo(np.float64).eps * math.sqrt(problem.targets.size + 8) * value
     certificate = Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=tol)
     return Solution(weights, C.T, 0.0, certificate, 1, alpha=alpha)
+
+
+def _certify(problem: RidgeProblem, solution: Solution) -> Certificate:
+    """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with weights of their own."""
+    if isinstance(solution, RelaxedSolution):
+        raise InputError(
+            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
+            "without `relax`."
+        )
+    C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
+    if problem.rows is not None:
+        C = C[problem.rows]
+    rows = np.ascontiguousarray(C.T)
+    if solution.weights.ndim == 1:
+        return _ridge(problem, solution.alpha, solution.weights, rows)
+    parts = zip(problem.parts(), solution.weights, rows, strict=True)
+    return Certificate.total([_ridge(part, solution.alpha, w, c[None]) for part, w, c in parts])
+
+
+def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Certificate:
+    if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
+        return outside("joint")
+    if math.isinf(alpha):
+        value = problem.null_value()
+        left = math.inf if C.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * np.finfo(float).eps * value, Status.CONVERGED)
+    with blas_threads_for(problem.gram.n_samples):
+        active = np.flatnonzero(weights)
+        V = problem.products(C, active)
+        fitted = np.tensordot(weights[active], V, 1)
+        forms = problem.quad(C)
+    r = problem.targets - fitted - alpha * problem.inverse_weights * C
+    level = float(np.vdot(fitted, C))
+    residual = 0.5 * float(np.sum(np.square(r) / problem.inverse_weights))
+    primal = (
+        0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.inverse_weights))
+        + 0.5 * alpha * level
+    )
+    gap = max(0.0, residual + 0.5 * alpha * (float(forms.max()) - level))
+    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=primal, residual=residual)
+    return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)

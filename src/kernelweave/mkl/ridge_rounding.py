@@ -14,13 +14,12 @@ paths whose solutions have ten correct digits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.gram import Gram
 
 Array = NDArray[np.float64]
 
@@ -30,8 +29,27 @@ SAFETY = 4.0
 CHUNK = 256
 
 
+class LeastSquares(Protocol):
+    """What is asked of the problem, a `kernelweave.mkl.ridge_problem.RidgeProblem`."""
+
+    @property
+    def gram(self) -> Gram:
+        """The kernels."""
+
+    @property
+    def inverse_weights(self) -> Array:
+        """Diagonal of N."""
+
+    @property
+    def traces(self) -> Array:
+        """Traces of all kernels, with their factors."""
+
+    def roots(self, kernels: NDArray[np.int64]) -> Array:
+        """Square roots of diagonals."""
+
+
 def rounding_bound(
-    problem: RidgeProblem,
+    problem: LeastSquares,
     alpha: float,
     weights: Array,
     C: Array,
@@ -87,7 +105,7 @@ def rounding_bound(
 
 
 def _form_errors(
-    problem: RidgeProblem, kernels: NDArray[np.int64], C: Array, forms: Array, unit: float
+    problem: LeastSquares, kernels: NDArray[np.int64], C: Array, forms: Array, unit: float
 ) -> tuple[Array, Array]:
     """Bounds of the errors in the forms of some kernels, and their ``a``, shape (len(kernels), n_outputs)."""
     roots = problem.roots(kernels)
