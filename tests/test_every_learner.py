@@ -17,7 +17,7 @@ from kernelweave import functions, learners
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic
@@ -139,7 +139,7 @@ class Case:
 
     @property
     def loss(self) -> str:
-        return "squared" if self.name == "rls2" else self.learner._losses(self.classification)
+        return "squared" if self.name == "rls2" else self.learner.losses(self.classification).name
 
     @property
     def local(self) -> bool:
@@ -150,11 +150,11 @@ class Case:
         learner = clone(self.learner).set_params(**settings)
         learner.check()
         # as estimators do: learners with folds are told which rows are equal
-        more = {"content": problem.content} if learner.validates else {}
-        found = learner.solve(
-            as_gram(problem.gram), problem.y[:, None], learner.requested(), scale=problem.scale,
-            sample_weight=problem.weight, classification=self.classification, **more,
+        info = Info(
+            as_gram(problem.gram), problem.y[:, None], problem.scale, problem.weight, self.classification,
+            content=problem.content if learner.validates else None,
         )  # fmt: skip
+        found = learner.solve(info, learner.requested())
         return Solution(self, problem, found)
 
 

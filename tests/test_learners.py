@@ -472,3 +472,23 @@ def test_the_former_name_of_the_ard_gaussian():
     assert former is learners.ARDGaussian
     assert type(learners.resolve("gaussian")) is former
     assert not hasattr(learners, "GaussianWidth")
+
+
+@pytest.mark.parametrize("name", sorted(set(learners.LEARNERS) - {"rls2"}))
+def test_a_learner_is_a_row(name):
+    """A learner with a C says its method; solving and paths stand once, and are typed."""
+    from kernelweave.gram import as_gram
+    from kernelweave.learners.base import Info, Learner
+    from kernelweave.learners.margin import MarginLearner, Method
+
+    cls = learners.LEARNERS[name]
+    own = {known for parent in cls.__mro__ if parent not in MarginLearner.__mro__ for known in vars(parent)}
+    assert own.isdisjoint({"solve", "path"})
+    info = Info(
+        as_gram(np.eye(4)[:, :, None]), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(1), None, True
+    )
+    method = cls().method(info)
+    assert isinstance(method, Method)
+    assert method.loss.classifies
+    for function in (Learner.solve, Learner.path, MarginLearner.solve, MarginLearner.path):
+        assert "Any" not in str(function.__annotations__)

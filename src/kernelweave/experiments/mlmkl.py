@@ -23,6 +23,7 @@ from kernelweave.experiments.base import Cell, Experiment, Result
 from kernelweave.experiments.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMKLOptions, belongs, best, parts
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
+from kernelweave.learners.base import Info
 from kernelweave.learners.margin import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
@@ -197,11 +198,11 @@ def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[Margi
     if isinstance(learner, NOT_CONVEX) and len(Cs) > 1:
         # these are not convex: what a weak machine likes may be a trap for a stronger one
         return [found for C in Cs for found in fit(learner, part, (C,))]
-    path = learner.path(
-        part.gram, part.y[:, None], 1.0 / np.array(Cs), n_alphas=len(Cs), scale=np.ones(part.gram.n_kernels),
-        sample_weight=None, classification=True, content=_content(part) if learner.validates else None,
-    )  # fmt: skip
-    return list(path.solutions)
+    content = _content(part) if learner.validates else None
+    info = Info(
+        part.gram, part.y[:, None], np.ones(part.gram.n_kernels), classification=True, content=content
+    )
+    return list(learner.path(info, 1.0 / np.array(Cs)).solutions)
 
 
 def _content(part: Part) -> NDArray[np.intp]:

@@ -17,6 +17,7 @@ from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Res
 from kernelweave.experiments.ranks import signed_rank
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
+from kernelweave.learners.base import Info
 from kernelweave.learners.margin import MarginLearner, MarginSolution
 from kernelweave.views import as_table
 
@@ -159,10 +160,7 @@ def scores(
     """Accuracy on test rows for every C, and the solutions; kernels normalised by their training trace."""
     own = gram.restrict(train)
     scale = factor * (1.0 if unit else len(train)) / own.trace()
-    path = learner.path(
-        own, y[train][:, None], 1.0 / np.array(Cs), n_alphas=len(Cs), scale=scale, sample_weight=None,
-        classification=True,
-    )  # fmt: skip
+    path = learner.path(Info(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
     right = np.empty(len(Cs))
     full = np.zeros(len(y))
     for k, result in enumerate(path.solutions):

@@ -15,6 +15,7 @@ from kernelweave._errors import check_known
 from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Result
 from kernelweave.experiments.rkl import GRIDS, INNER, LABELS, PRINTED, make_folds, problem
 from kernelweave.gram import Gram
+from kernelweave.learners.base import Info
 from kernelweave.learners.margin import MarginLearner
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def values(
     """Decision values on test rows for every C, and the solutions; kernels have mean diagonals `factor`."""
     own = gram.restrict(train)
     scale = factor * len(train) / own.trace()
-    path = learner.path(
-        own, y[train][:, None], 1.0 / np.array(Cs), n_alphas=len(Cs), scale=scale, sample_weight=None,
-        classification=True,
-    )  # fmt: skip
+    path = learner.path(Info(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
     out = np.empty((len(Cs), len(test)))
     full = np.zeros(len(y))
     for k, result in enumerate(path.solutions):

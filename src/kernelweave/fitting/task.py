@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.prediction import kernel_actions
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, identities_and_constants
-from kernelweave.learners import Learner
+from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import FittedNormalizer, Normalizer
@@ -114,6 +114,11 @@ class Task:
     def n_outputs(self) -> int:
         """Number of outputs over all problems."""
         return sum(target.shape[1] for target in self.targets)
+
+    @cached_property
+    def content(self) -> Rows:
+        """Place of every row among the distinct ones."""
+        return self.source.content()
 
     @property
     def codes(self) -> Rows:
@@ -213,24 +218,20 @@ def solve_task(
     task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
 ) -> list[Solved]:
     """Solve every problem at one strength; learners that take many steps report each."""
-    more: dict[str, Any] = {"report": report} if learner.iterates else {}
-    if learner.validates:
-        more["content"] = task.source.content()
-    return [
-        Solved(
-            setup,
-            learner.solve(
-                setup.gram,
-                setup.y,
-                alpha,
-                scale=setup.normalizer.scale,
-                sample_weight=task.sample_weight,
-                classification=task.classification,
-                **more,
-            ),
-        )
-        for setup in setups
-    ]
+    return [Solved(setup, learner.solve(info_of(task, setup, learner, report), alpha)) for setup in setups]
+
+
+def info_of(task: Task, setup: Setup, learner: Learner, report: Report | None = None) -> Info:
+    """A problem as learners see it."""
+    return Info(
+        gram=setup.gram,
+        y=setup.y,
+        scale=setup.normalizer.scale,
+        sample_weight=task.sample_weight,
+        classification=task.classification,
+        content=task.content if learner.validates else None,
+        report=report,
+    )
 
 
 def path_task(
@@ -245,7 +246,6 @@ def path_task(
 ) -> list[Path]:
     """Solve every problem along a path; after an interruption the problems to come go only as far."""
     paths: list[Path] = []
-    more = {"content": task.source.content()} if learner.validates else {}
     for k, setup in enumerate(setups):
         reached = min((len(path) for path in paths), default=len(alphas))
 
@@ -253,20 +253,8 @@ def path_task(
             # who has asked to stop is not asked again while the other problems catch up
             return bool(report(Step.of(label, k, len(setups), result))) and reached == len(alphas)
 
-        paths.append(
-            learner.path(
-                setup.gram,
-                setup.y,
-                alphas[:reached],
-                n_alphas=reached,
-                scale=setup.normalizer.scale,
-                sample_weight=task.sample_weight,
-                tol=tol,
-                callback=tell,
-                classification=task.classification,
-                **more,
-            )
-        )
+        info = info_of(task, setup, learner)
+        paths.append(learner.path(info, alphas[:reached], tol=tol, callback=tell))
     return paths
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
-from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.learners.margin import MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.results import Solution, Status
@@ -20,7 +20,7 @@ def _machine_at(found: Solution, problem: MarginProblem, warm: WarmStart) -> Sol
     return result
 
 
-class Align(MarginLearner):
+class Align(RuleLearner):
     """Weights proportional to each kernel's centred alignment with the target, then one support vector machine.
 
     Parameters
@@ -91,7 +91,7 @@ class AlignF(Align):
         return _machine_at(found, problem, warm)
 
 
-class EasyMKL(MarginLearner):
+class EasyMKL(RuleLearner):
     """EasyMKL: weights by the margin that each kernel gives on the row weights of their sum, then one machine.
 
     Parameters

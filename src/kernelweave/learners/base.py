@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from kernelweave._declarations import Declared, declared
 from kernelweave._docstrings import plain, read_docstring
 from kernelweave._parameters import check_values
 from kernelweave.gram import Gram
+from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Info:
+    """Kernels and targets as learners are given them.
+
+    Attributes
+    ----------
+    gram : Gram
+    y : array of shape (n_samples, n_outputs)
+        Of classification -1 and 1.
+    scale : array of shape (n_kernels,)
+        Factors s_m of the kernels.
+    sample_weight : array of shape (n_samples,) or None
+    classification : bool
+    content : array of int, shape (n_samples,), or None
+        Place of every row among the distinct ones, for learners that validate inside a fit. Without it all rows count
+        as different, in their order.
+    report : callable or None
+        Is told of the steps within a fit, by learners that iterate.
+    """
+
+    gram: Gram
+    y: Array
+    scale: Array
+    sample_weight: Array | None = None
+    classification: bool = False
+    content: NDArray[np.intp] | None = None
+    report: Callable[[str], bool] | None = None
 
 
 class Learner(BaseEstimator):
@@ -78,31 +109,27 @@ class Learner(BaseEstimator):
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
         return []
 
-    def solve(
-        self,
-        gram: Gram,
-        y: Array,
-        alpha: float,
-        *,
-        scale: Array,
-        sample_weight: Array | None,
-        classification: bool = False,
-    ) -> Any:
-        """Solve at one strength; y is (n_samples, n_outputs)."""
+    def solve(self, info: Info, alpha: float) -> Solution:
+        """Solve at one strength."""
         raise NotImplementedError
 
     def path(
         self,
-        gram: Gram,
-        y: Array,
-        alphas: ArrayLike | None,
+        info: Info,
+        alphas: Array,
         *,
-        n_alphas: int,
-        scale: Array,
-        sample_weight: Array | None,
         tol: float | None = None,
-        callback: Callable[[int, Any], object] | None = None,
-        classification: bool = False,
-    ) -> Any:
-        """Solve along descending strengths with warm starts."""
+        callback: Callable[[int, Solution], object] | None = None,
+    ) -> Path[Solution]:
+        """Solve along descending strengths with warm starts.
+
+        Parameters
+        ----------
+        info : Info
+        alphas : array of shape (n_alphas,)
+        tol : float, optional
+            Coarser than the learner's own, for solutions that are only scored.
+        callback : callable, optional
+            ``callback(position, solution)``; a true value ends the path.
+        """
         raise NotImplementedError

@@ -25,7 +25,7 @@ from kernelweave._parameters import (
 )
 from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
-from kernelweave.learners.margin import CriterionFolds, MarginLearner, MarginProblem
+from kernelweave.learners.margin import CriterionFolds, MarginProblem, RuleLearner
 from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
@@ -113,7 +113,7 @@ class _DeepWarmStart(WarmStart):
     layers: tuple[np.ndarray, ...] | None = None
 
 
-class _DeepLearner(MarginLearner):
+class _DeepLearner(RuleLearner):
     """What learners of several layers share."""
 
     n_layers: int
@@ -341,7 +341,7 @@ class MLMKL(_DeepLearner):
         if self.literal and self.device is not None:
             raise InputError("`literal=True` is computed here only. Use device=None.")
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         kernel, machine = self._kernel(problem), problem.machine
         n = problem.gram.n_samples
         validation = self._validation(problem)
@@ -460,7 +460,7 @@ class DMKL(_DeepLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         rows = np.arange(problem.gram.n_samples)
         criterion = SpanBound(problem.machine, rows, smoothing=float(self.smoothing))
         descent = Descent(
@@ -548,7 +548,7 @@ class TwoLayerMKL(_DeepLearner):
         """The exponential."""
         return [["exp"]]
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         machine = problem.machine
         criterion = DualValue(machine, np.arange(problem.gram.n_samples))
         descent = Descent(
@@ -609,5 +609,5 @@ class DeepUniform(_DeepLearner):
         self.device = device
         self.tol = tol
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         return solve_deep(self._kernel(problem), problem.machine, None, Descent(), _orthant)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown, Tol, Whole
 from kernelweave.gram import Gram
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Info, Learner
 from kernelweave.learners.folds import deal
 from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Loss
 from kernelweave.machines.machine import Machine
@@ -116,8 +116,8 @@ class MarginLearner(Learner):
     def default_alphas(self, n_alphas: int) -> Array:  # noqa: D102
         return 1.0 / np.geomspace(*C_RANGE, n_alphas)
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        """Learn the weights of one problem; `warm` is a start, and is left as one for the next."""
+    def method(self, info: Info) -> Method:
+        """How the problems are solved."""
         raise NotImplementedError
 
     def start(self) -> WarmStart:
@@ -132,37 +132,28 @@ class MarginLearner(Learner):
         """The loss of the machine."""
         return LOSSES[self.loss]() if classification else EpsilonInsensitive(float(self.epsilon))
 
-    def solve(  # noqa: D102
-        self, gram, y, alpha, *, scale, sample_weight, classification=False, report=None, content=None
-    ):
-        return self._solve_at(gram, y, alpha, scale, sample_weight, classification, None, [], report, content)
+    def solve(self, info: Info, alpha: float) -> MarginSolution:  # noqa: D102
+        return self._solve_at(info, alpha, self.tol, [])
 
     def path(  # noqa: D102
         self,
-        gram,
-        y,
-        alphas,
+        info: Info,
+        alphas: Array,
         *,
-        n_alphas,
-        scale,
-        sample_weight,
-        tol=None,
-        callback=None,
-        classification=False,
-        content=None,
-    ):
-        values = self.default_alphas(n_alphas) if alphas is None else np.asarray(alphas, dtype=np.float64)
+        tol: float | None = None,
+        callback: Callable[[int, Solution], object] | None = None,
+    ) -> Path[MarginSolution]:
+        # steps within a fit are those of one strength alone
+        info = replace(info, report=None)
         warm: list[WarmStart] = []
         done: list[MarginSolution] = []
         interrupted = False
         try:
-            for index, alpha in enumerate(values):
+            for index, alpha in enumerate(alphas):
                 done.append(
-                    self._solve_at(
-                        gram, y, alpha, scale, sample_weight, classification, tol, warm, content=content
-                    )
+                    self._solve_at(info, alpha, self.tol if tol is None else max(tol, self.tol), warm)
                 )
-                if callback is not None and callback(index, done[-1]) and index + 1 < len(values):
+                if callback is not None and callback(index, done[-1]) and index + 1 < len(alphas):
                     interrupted = True
                     break
         except KeyboardInterrupt:
@@ -171,38 +162,26 @@ class MarginLearner(Learner):
             interrupted = True
         return Path.of(done, interrupted=interrupted)
 
-    def _solve_at(
-        self,
-        gram: Gram,
-        y: Array,
-        alpha: float,
-        scale: Array,
-        sample_weight: Array | None,
-        classification: bool,
-        tol: float | None,
-        warm: list[WarmStart],
-        report: Callable[[str], bool] | None = None,
-        content: NDArray[np.intp] | None = None,
-    ) -> MarginSolution:
+    def _solve_at(self, info: Info, alpha: float, tol: float, warm: list[WarmStart]) -> MarginSolution:
+        """All outputs at one strength; `warm` holds their starts, and is left with those for the next one."""
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
                 f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
             )
-        while len(warm) < y.shape[1]:
+        method = self.method(info)
+        while len(warm) < info.y.shape[1]:
             warm.append(self.start())
         found: list[Solution] = []
-        for column, start in zip(y.T, warm, strict=True):
-            machine = Machine(
-                np.ascontiguousarray(column), 1.0 / float(alpha), self.losses(classification), sample_weight,
-            )  # fmt: skip
-            if classification and (column == column[0]).all():
+        for column, start in zip(info.y.T, warm, strict=True):
+            if info.classification and (column == column[0]).all():
                 # a fold without one of the classes: every row is right without any kernel
-                found.append(_constant(column, gram.n_kernels))
+                found.append(_constant(column, info.gram.n_kernels))
                 continue
-            problem = MarginProblem(
-                gram, machine, scale, self.tol if tol is None else max(tol, self.tol), report, content
+            machine = Machine(
+                np.ascontiguousarray(column), 1.0 / float(alpha), method.loss, info.sample_weight
             )
-            result = self.learn(problem, start)
+            problem = MarginProblem(info.gram, machine, info.scale, tol, info.report, info.content)
+            result = method.solve(problem, start)
             self.remember(start, result)
             found.append(result)
         return _join(found, float(alpha))
@@ -225,12 +204,6 @@ class MarginProblem:
         content = np.arange(len(y)) if self.content is None else self.content
         return deal(content, y, n_folds, stratify=bool((np.abs(y) == 1.0).all()))
 
-    def learn(self, weight_set: WeightSet, method: str, max_iter: int | None, warm: WarmStart) -> Solution:
-        """Minimise the optimal value of the machine over a set of weights."""
-        problem = Problem(self.gram, self.machine, self.scale, as_weight_set(weight_set, self.gram.n_kernels))
-        start = warm if warm.weights is not None else None
-        return solve_problem(problem, method, tol=self.tol, max_iter=max_iter, warm=start)
-
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
         from kernelweave._threads import blas_threads_for
@@ -239,6 +212,47 @@ class MarginProblem:
         with blas_threads_for(self.gram.n_samples):
             found = session.solve(weights, self.tol, warm.dual_coef).machine
         return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
+
+
+#: Finds weights, and the machine at them, from the start that an earlier solution left.
+Rule = Callable[[MarginProblem, WarmStart], Solution]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a learner solves a problem: the loss of the machine, and where weights come from.
+
+    Attributes
+    ----------
+    loss : Loss
+    weight_set : "simplex" or WeightSet
+        The optimal value of the machine is minimised over it, unless there is a rule.
+    step : str
+        See `kernelweave.solve_svm_mkl`.
+    max_iter : int or None
+        Outer iterations.
+    rule : callable or None
+        Weights by other means: folds, alignment, or the descent of another criterion.
+    """
+
+    loss: Loss
+    weight_set: str | WeightSet = "simplex"
+    step: str = "auto"
+    max_iter: int | None = None
+    rule: Rule | None = None
+
+    def solve(self, problem: MarginProblem, warm: WarmStart) -> Solution:
+        """Solve one output."""
+        if self.rule is not None:
+            return self.rule(problem, warm)
+        joint = Problem(
+            problem.gram,
+            problem.machine,
+            problem.scale,
+            as_weight_set(self.weight_set, problem.gram.n_kernels),
+        )
+        start = warm if warm.weights is not None else None
+        return solve_problem(joint, self.step, tol=problem.tol, max_iter=self.max_iter, warm=start)
 
 
 def _constant(y: Array, n_kernels: int) -> Solution:
@@ -262,6 +276,17 @@ def _join(found: list[Solution], alpha: float) -> MarginSolution:
 
 
 # ---- the rows -------------------------------------------------------------------------------------
+
+
+class RuleLearner(MarginLearner):
+    """Base of the learners whose weights come by a rule of their own."""
+
+    def method(self, info: Info) -> Method:  # noqa: D102
+        return Method(self.losses(info.classification), rule=self.learn)
+
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
+        """Learn the weights of one output, and the machine at them."""
+        raise NotImplementedError
 
 
 class SimpleMKL(MarginLearner):
@@ -311,8 +336,8 @@ class SimpleMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
-        return problem.learn(Simplex(), self.solver, self.max_iter, warm)
+    def method(self, info: Info) -> Method:  # noqa: D102
+        return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
 
 
 class SILP(MarginLearner):
@@ -348,8 +373,8 @@ class SILP(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
-        return problem.learn(Simplex(), "cutting-plane", self.max_iter, warm)
+    def method(self, info: Info) -> Method:  # noqa: D102
+        return Method(self.losses(info.classification), Simplex(), "cutting-plane", self.max_iter)
 
 
 class LpMKL(MarginLearner):
@@ -394,9 +419,9 @@ class LpMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
+    def method(self, info: Info) -> Method:  # noqa: D102
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
-        return problem.learn(weight_set, "auto", self.max_iter, warm)
+        return Method(self.losses(info.classification), weight_set, max_iter=self.max_iter)
 
 
 class SoftMarginMKL(MarginLearner):
@@ -445,12 +470,12 @@ class SoftMarginMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
-        cap = max(float(self.theta), 1.0 / problem.gram.n_kernels)
-        return problem.learn(CappedSimplex(cap), self.solver, self.max_iter, warm)
+    def method(self, info: Info) -> Method:  # noqa: D102
+        cap = max(float(self.theta), 1.0 / info.gram.n_kernels)
+        return Method(self.losses(info.classification), CappedSimplex(cap), self.solver, self.max_iter)
 
 
-class Uniform(MarginLearner):
+class Uniform(RuleLearner):
     """The average kernel: equal weights, one support vector machine. The baseline that every method must beat.
 
     Parameters
@@ -476,11 +501,11 @@ class Uniform(MarginLearner):
         self.epsilon = epsilon
         self.tol = tol
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         return problem.at(np.full(problem.gram.n_kernels, 1.0 / problem.gram.n_kernels), warm)
 
 
-class BestKernel(MarginLearner):
+class BestKernel(RuleLearner):
     """The best single kernel by cross-validation, with a support vector machine.
 
     Parameters
@@ -521,7 +546,7 @@ class BestKernel(MarginLearner):
         self.n_folds = n_folds
         self.tol = tol
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         losses = self._losses_of_kernels(problem)
         weights = np.zeros(problem.gram.n_kernels)
         # sums of the same losses in another order differ in their last digits

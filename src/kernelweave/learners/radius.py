@@ -9,7 +9,7 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
-from kernelweave.learners.margin import MarginLearner, MarginProblem
+from kernelweave.learners.margin import MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
@@ -26,7 +26,7 @@ LOCAL = (
 STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class _RadiusLearner(MarginLearner):
+class _RadiusLearner(RuleLearner):
     """A criterion of `solve_radius`."""
 
     step: str
@@ -92,7 +92,7 @@ class RKL(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         return self._run(problem, warm, "rkl", self.norm)
 
 
@@ -149,7 +149,7 @@ class ChapelleRadius(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         return self._run(problem, warm, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
 
 
@@ -195,7 +195,7 @@ class DoRadius(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         return self._run(problem, warm, "do", 1)
 
 
@@ -266,7 +266,7 @@ class ARDGaussian(_RadiusLearner):
         """The Gaussian."""
         return [["Gaussian"]]
 
-    def learn(self, problem, warm):  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
         m = problem.machine
         if not m.loss.classifies and self.kind.startswith("kl-c"):
             raise InputError(

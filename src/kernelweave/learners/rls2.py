@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
 from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Tol, Whole
-from kernelweave.learners.base import Learner
+from kernelweave.learners.base import Array, Info, Learner
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
+from kernelweave.results import Path, Solution
 
 #: Strengths of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades down.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
@@ -98,59 +100,49 @@ class RLS2(Learner):
         self.n_alphas = n_alphas
         self.n_folds = n_folds
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "solver": self.solver,
-            "max_iter": self.max_iter,
-            "delta": self.delta,
-            "shared_weights": self.shared_weights,
-        }
-
     def requested(self) -> float | None:  # noqa: D102
         return None if "auto" in (self.alpha, self.relax) else float(self.alpha)
 
-    def given_alphas(self):  # noqa: D102
+    def given_alphas(self) -> Array | None:  # noqa: D102
         return None if self.alpha == "auto" else np.array([float(self.alpha)])
 
-    def relax_grid(self, alphas):  # noqa: D102
+    def relax_grid(self, alphas: Array) -> Array | None:  # noqa: D102
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
-    def solve(self, gram, y, alpha, *, scale, sample_weight, classification=False):  # noqa: D102
+    def solve(self, info: Info, alpha: float) -> Solution:  # noqa: D102
         return solve_rls2(
-            gram,
-            y,
+            info.gram,
+            info.y,
             alpha,
             tol=self.tol,
-            scale=scale,
-            sample_weight=sample_weight,
+            solver=self.solver,
+            sample_weight=info.sample_weight,
+            scale=info.scale,
+            shared_weights=self.shared_weights,
+            max_iter=self.max_iter,
+            delta=self.delta,
             relax=None if self.relax is None else float(self.relax),
-            **self._options(),
         )
 
     def path(  # noqa: D102
         self,
-        gram,
-        y,
-        alphas,
+        info: Info,
+        alphas: Array,
         *,
-        n_alphas,
-        scale,
-        sample_weight,
-        tol=None,
-        callback=None,
-        classification=False,
-    ):
+        tol: float | None = None,
+        callback: Callable[[int, Solution], object] | None = None,
+    ) -> Path[Solution]:
         return rls2_path(
-            gram,
-            y,
+            info.gram,
+            info.y,
             alphas,
-            n_alphas=n_alphas,
             tol=self.tol if tol is None else tol,
-            scale=scale,
-            sample_weight=sample_weight,
-            relax=self.relax
-            if self.relax != "auto"
-            else self.relax_grid(np.asarray(alphas, dtype=np.float64)),
+            solver=self.solver,
+            sample_weight=info.sample_weight,
+            scale=info.scale,
+            shared_weights=self.shared_weights,
+            max_iter=self.max_iter,
+            delta=self.delta,
+            relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
             callback=callback,
-            **self._options(),
         )
