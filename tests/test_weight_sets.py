@@ -295,3 +295,28 @@ def test_a_cap_of_the_average_is_no_rounding_error_too_small():
 def test_a_set_needs_a_projection_and_a_maximiser():
     with pytest.raises(TypeError):
         WeightSet()
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_minima_that_steps_ask_for_are_below_all_samples(known, rng):
+    for n in (2, 7):
+        try:
+            known.weight_set.check(n)
+        except kw.InputError:
+            continue
+        samples = [known.weight_set.start(n), *(known.sample(rng, n) for _ in range(20))]
+        if "closed-form" in known.weight_set.steps:
+            norms = rng.uniform(0.1, 2.0, n)
+            found = known.weight_set.fixed_point(norms)
+            assert known.outside(found) < 1e-12
+            for d in samples:
+                with np.errstate(divide="ignore"):
+                    assert np.sum(norms**2 / found) <= np.sum(norms**2 / d) * (1 + 1e-12)
+        if "newton" in known.weight_set.steps:
+            F, linear = rng.normal(size=(n, n)), rng.normal(size=n)
+            H = F @ F.T + np.eye(n)
+            found = known.weight_set.newton(H, linear, known.weight_set.start(n), 1.0)
+            assert known.outside(found) < 1e-10
+            for d in samples:
+                # measured: 1e-13
+                assert 0.5 * found @ H @ found + linear @ found <= 0.5 * d @ H @ d + linear @ d + 1e-10
