@@ -82,6 +82,7 @@ def _solvers() -> list[Call]:
     return [
         Call("solve_svc", kw.solve_svc, machine),
         Call("solve_l2svc", kw.solve_l2svc, machine),
+        Call("solve_klr", kw.solve_klr, machine),
         Call("solve_svr", kw.solve_svr, {**machine, "y": TARGETS, "epsilon": 0.1}),
         Call("solve_meb", kw.solve_meb, {**ball, "ridge": 0.0}),
         Call(

@@ -38,8 +38,8 @@ SECTIONS = [
     ),
     (
         "Machines on one kernel",
-        "Support vector machines and the minimum enclosing ball of one Gram matrix, shape (n, n).",
-        ["solve_svc", "solve_svr", "solve_l2svc", "solve_meb"],
+        "Support vector machines, logistic regression and the minimum enclosing ball of one Gram matrix, shape (n, n).",
+        ["solve_svc", "solve_svr", "solve_l2svc", "solve_klr", "solve_meb"],
     ),
     (
         "Margin multiple kernel learning",

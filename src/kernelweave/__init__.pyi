@@ -21,6 +21,7 @@ from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
 from kernelweave.fitting.stacks import KernelBank as KernelBank
 from kernelweave.gram.repair import repair_gram as repair_gram
 from kernelweave.machines.ball import solve_meb as solve_meb
+from kernelweave.machines.svm import solve_klr as solve_klr
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc
 from kernelweave.machines.svm import solve_svc as solve_svc
 from kernelweave.machines.svm import solve_svr as solve_svr

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import check_row_weights
 from kernelweave.machines.box import kernel_product
-from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.losses import Hinge, Loss
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
@@ -108,15 +107,7 @@ class Machine:
         that sum to zero; V (n_kernels, n_samples) holds the K_m b. It describes J as long as the free rows stay the
         same.
         """
-        where = self.free(b)
-        if len(where) < 2:
-            return np.zeros((len(V), len(V)))
-        block = K[np.ix_(where, where)]
-        block.flat[:: len(where) + 1] += self.loss.stiffness(self.y, self.costs, b)[where]
-        if not float(block.diagonal().mean()) > 0.0:
-            # a kernel of zeros, which no multiple of the identity would make positive
-            return np.zeros((len(V), len(V)))
-        return Bordered(block).forms(V[:, where])
+        return self.loss.curvature(K, self.y, self.costs, b, V)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
 from kernelweave._parameters import Cost, MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave.machines.box import OnIndefinite, as_kernel
-from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Loss, SquaredHinge
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, Loss, SquaredHinge
 from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
@@ -253,6 +253,86 @@ def solve_svr(
     """
     matrix = as_kernel(K, on_indefinite, check=check)
     return _solve(EpsilonInsensitive(epsilon), matrix, y, C, sample_weight, tol, max_iter, warm_start)
+
+
+@checked
+def solve_klr(
+    K: ArrayLike,
+    y: Labels,
+    C: Cost,
+    *,
+    sample_weight: RowWeights = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    warm_start: Start = None,
+    on_indefinite: OnIndefinite = "raise",
+    check: Switch = True,
+) -> MachineSolution:
+    """Solve kernel logistic regression with an intercept, and certify the solution.
+
+    Minimises over f = <w, phi(x)> + intercept
+
+        1/2 ||w||^2 + sum_i C_i log(1 + exp(-y_i f_i)) ,     C_i = C * sample_weight_i ,
+
+    whose dual is, with shares ``a_i = y_i b_i / C_i`` and the entropy H(a) = -a log a - (1 - a) log(1 - a),
+
+        max_b  sum_i C_i H(a_i) - 1/2 b'K b     s.t.  0 <= y_i b_i <= C_i,  sum(b) = 0 .
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite. Not modified, and not copied when it is C-contiguous float64.
+    y : array of shape (n_samples,)
+        Labels -1 and +1, both present.
+    C : float
+        Weight of the loss > 0, a sum over samples; in units of 1 / K.
+    sample_weight : array of shape (n_samples,), optional
+        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``.
+    max_iter : int, optional
+        Largest number of Newton systems. Default: 200.
+    warm_start : array of shape (n_samples,), optional
+        `dual_coef` of a similar problem.
+    on_indefinite : {"raise", "clip", "shift"}, default="raise"
+        See `solve_svc`.
+    check : bool, default=True
+        Look at every entry of K for NaN and asymmetry.
+
+    Returns
+    -------
+    MachineSolution
+        ``f = K @ dual_coef + intercept``; the probability of label +1 is ``1 / (1 + exp(-f))``.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels other than -1 and +1, a single class.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    Notes
+    -----
+    Newton's method on the decision values with a line search; every system costs n^3 / 3, and 5 to 10 are usual. No
+    coefficient vanishes: every row is a support vector. The gap is the sum of C_i times the divergence of a_i from the
+    probability that f_i gives to the other label.
+
+    References
+    ----------
+    J. Zhu, T. Hastie, Kernel logistic regression and the import vector machine, Journal of Computational and Graphical
+    Statistics 14 (2005). T. Jaakkola, D. Haussler, Probabilistic kernel regression models, AISTATS 1999: the dual.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_klr
+    >>> x = np.array([-2.0, -1.0, 1.0, 3.0])
+    >>> machine = solve_klr(np.outer(x, x), [-1, 1, -1, 1], C=1.0)
+    >>> machine.rel_gap <= 1e-6
+    True
+    """
+    matrix = as_kernel(K, on_indefinite, check=check)
+    return _solve(Logistic(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
 
 
 def _solve(

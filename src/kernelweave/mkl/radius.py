@@ -115,7 +115,7 @@ def solve_radius(
     norm : {1, 2, None}, default=1
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
-    loss : {"hinge", "epsilon-insensitive"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
         Of "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
     sample_weight : array of shape (n_samples,), optional

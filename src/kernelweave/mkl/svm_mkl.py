@@ -43,7 +43,7 @@ from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Solution
 
 METHODS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form")
-LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
+LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 #: Outer iterations.
 MOST = 500
 
@@ -82,7 +82,8 @@ def solve_svm_mkl(
         Weight of the loss > 0, a sum over samples.
     weight_set : "simplex" or WeightSet, default="simplex"
         ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+        With the logistic loss ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1
         Width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -173,6 +174,11 @@ def steps_of(method: str, problem: Problem) -> list[Step]:
     if method != "auto" and method not in weight_set.steps:
         known = ", ".join(weight_set.steps)
         raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {known}.")
+    if method == "interior-point" and not problem.machine.loss.quadratic:
+        raise InputError(
+            f"`method`='interior-point' needs a loss whose dual is a quadratic program, got "
+            f"loss={problem.machine.loss.name!r}. Use 'auto'."
+        )
     # the last turn of Newton only polishes
     turns: list[Step] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
     if not has_interior(problem):

@@ -138,7 +138,7 @@ def coinciding(n_samples: int) -> InputError:
     """The error of rows between which no kernel sees a distance."""
     return InputError(
         f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
-        "radius. Drop constant kernels, or centre or rescale them."
+        "radius. Drop constant kernels, and `distances` that are all zero; centre or rescale the others."
     )
 
 

@@ -1,0 +1,169 @@
+"""Kernel logistic regression by Newton's method on decision values (iteratively reweighted least squares).
+
+At decision values f the step solves, with p_i the probability of the other label and ``W_i = C_i p_i (1 - p_i)``,
+
+    (K + W^-1) b + t 1 = f + W^-1 (y C p) ,     1'b = 0 ,
+
+scaled by the roots of W, so that rows that are sure of their label cost no digits. Any decision values with the best
+intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.special import expit
+
+from kernelweave._checks import NotPSDError
+from kernelweave.machines.smo import Values
+
+Array = NDArray[np.float64]
+
+#: Systems of one solution.
+MOST_STEPS = 200
+#: Share of the decrease that the derivative promises which a step must bring, and the shortest step.
+SUFFICIENT, SHORTEST = 1e-4, 1e-12
+#: Steps without a smaller gap after which rounding is blamed.
+PATIENCE = 3
+
+
+class Weighted:
+    """``(K + W^-1)^-1`` on coefficients that sum to zero, for weights W > 0."""
+
+    def __init__(self, K: Array, W: Array) -> None:
+        self.root = np.sqrt(W)
+        B = K * self.root[:, None] * self.root
+        B.flat[:: len(B) + 1] += 1.0
+        self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPSDError(
+                "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
+                "mend it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
+            )
+        self._ones = self._inverse(self.root)
+        self._total = float(self.root @ self._ones)
+
+    def _inverse(self, g: Array) -> Array:
+        return lapack.dpotrs(self._factor, g, lower=1)[0]
+
+    def solve(self, scaled: Array) -> tuple[Array, float]:
+        """B and t for the right-hand side ``scaled / root(W)``."""
+        x = self._inverse(scaled)
+        t = float(self.root @ x) / self._total
+        return self.root * (x - t * self._ones), t
+
+    def forms(self, U: Array) -> Array:
+        """``U P U'`` for U of shape (k, n), P the inverse."""
+        scaled = U * self.root
+        inner = scaled @ self._inverse(np.ascontiguousarray(scaled.T))
+        cross = scaled @ self._ones
+        return inner - np.outer(cross, cross) / self._total
+
+
+def best_intercept(y: Array, costs: Array, product: Array) -> float:
+    """Minimiser t of ``sum_i C_i log(1 + exp(-y_i (product_i + t)))``, by Newton inside of a bracket."""
+    # at its ends every row of one class has a smaller slope than the balance of the classes asks for
+    odds = np.log(float(costs[y > 0].sum())) - np.log(float(costs[y < 0].sum()))
+    used = costs > 0
+    low, high = odds - float(product[used].max()), odds - float(product[used].min())
+    t = min(max(0.0, low), high)
+    for _ in range(100):
+        p = expit(-y * (product + t))
+        slope = -float((costs * y) @ p)
+        if slope > 0.0:
+            high = t
+        else:
+            low = t
+        bend = float(costs @ (p * (1.0 - p)))
+        new = t - slope / bend if bend > 0.0 else low
+        if not low < new < high:
+            new = 0.5 * (low + high)
+        if abs(new - t) <= 4e-16 * max(abs(t), 1e-3):
+            return new
+        t = new
+    return t
+
+
+def solve_logistic(
+    K: Array,
+    y: Array,
+    costs: Array,
+    b: Array,
+    values: Callable[[Array, Array], Values],
+    tol: float,
+    most: int | None,
+) -> tuple[Array, Values, int, bool]:
+    """Descend from coefficients until the gap of the best coefficients met is at most tol, or grows no smaller.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        On rows with positive costs only, as all that follows.
+    y, costs, b : arrays of shape (n,)
+    values : callable
+        From coefficients and their product with K to primal value and gap.
+    tol : float
+    most : int or None
+        Systems.
+
+    Returns
+    -------
+    dual_coef : array of shape (n,)
+    at : Values
+    n_iter : int
+    used_up : bool
+        Whether `most` ended it.
+    """
+
+    def balanced(b: Array) -> Array:
+        # what is left of the sum is taken off the heavier side
+        total = float(b.sum())
+        side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
+        return b - side * (total / float(side.sum()))
+
+    best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
+    product = K @ b
+    f = product + best_intercept(y, costs, product)
+    form = float(b @ product)
+    level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
+    constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
+    if not level <= (least := float(costs @ np.logaddexp(0.0, -y * constant))):
+        # a start that is worse than none
+        b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
+    limit = MOST_STEPS if most is None else most
+    n = idle = 0
+    while True:
+        before = at.gap
+        p = expit(-y * f)
+        inside = (y * b > 0.0) & (y * b < costs)
+        # coefficients that belong to f, and those of the step where they are feasible: the first are better once steps
+        # are short beside the kernel, the second before
+        for own in (balanced(y * costs * p), balanced(np.where(inside, b, y * costs * p))):
+            here = values(own, K @ own)
+            if here.gap < at.gap:
+                best, at = own, here
+        if at.gap <= tol * abs(at.primal) or n >= limit or idle >= PATIENCE:
+            return best, at, n, n >= limit
+        n += 1
+        W = np.maximum(costs * p * (1.0 - p), 1e-300)
+        root = np.sqrt(W)
+        aim, _ = Weighted(K, W).solve(root * f + y * costs * p / root)
+        moved = K @ aim
+        new = moved + best_intercept(y, costs, moved)
+        # along the segment from b to aim its form is quadratic, and the losses are convex
+        forms = form, float(b @ moved), float(aim @ moved)
+        slope = forms[1] - form - float((costs * y * p) @ (new - f))
+        step = 1.0
+        while True:
+            trial = f + step * (new - f)
+            half = 0.5 * ((1 - step) ** 2 * form + 2 * step * (1 - step) * forms[1] + step**2 * forms[2])
+            value = half + float(costs @ np.logaddexp(0.0, -y * trial))
+            if value <= level + SUFFICIENT * step * slope + 1e-15 * abs(level) or step < SHORTEST:
+                break
+            step *= 0.5
+        idle = 0 if value < level * (1.0 - 1e-12) or at.gap < 0.5 * before else idle + 1
+        b, product = b + step * (aim - b), product + step * (moved - product)
+        form, f, level = float(b @ product), trial, value

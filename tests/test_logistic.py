@@ -1,0 +1,120 @@
+"""Kernel logistic regression: against scikit-learn on explicit features, and with learnt kernel weights."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import kernelweave as kw
+from kernelweave.gram import as_gram
+from kernelweave.machines.losses import Logistic
+from kernelweave.machines.machine import Machine, OnKernel
+from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.svm_mkl import make_problem
+from kernelweave.results import Status
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(60, 4))
+    y = np.where(X[:, 0] + 0.8 * rng.normal(size=60) > 0.3, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("C", [1e-4, 0.1, 10.0, 1e4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_are_those_of_scikit_learn(data, rng, C, weighted):
+    X, y = data
+    weight = np.r_[np.zeros(3), rng.uniform(0.2, 2.0, 57)] if weighted else np.ones(60)
+    found = kw.solve_klr(X @ X.T, y, C, sample_weight=weight, tol=1e-10)
+    known = LogisticRegression(C=C, tol=1e-12, max_iter=1000, solver="newton-cholesky")
+    known.fit(X, y, sample_weight=weight)
+    w, t = known.coef_[0], known.intercept_[0]
+    primal = 0.5 * w @ w + C * weight @ np.logaddexp(0.0, -y * (X @ w + t))
+    assert found.status.ok
+    assert found.rel_gap <= 1e-10
+    assert found.primal == pytest.approx(primal, rel=1e-10)  # measured 2e-12
+    # the objective grows with half the square of the distance: measured 1e-7
+    np.testing.assert_allclose(X.T @ found.dual_coef, w, atol=3e-5 * np.sqrt(primal))
+    problem = OnKernel(X @ X.T, Machine(y, C, Logistic(), weight))
+    assert found.verify(problem).status is found.status
+    assert (found.dual_coef[weight == 0] == 0).all()
+
+
+def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
+    X, y = data
+    times = rng.integers(0, 4, 60)
+    rows = np.repeat(np.arange(60), times)
+    K = X @ X.T
+    weighted = kw.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12)
+    repeated = kw.solve_klr(K[np.ix_(rows, rows)], y[rows], 2.0, tol=1e-12)
+    assert weighted.primal == pytest.approx(repeated.primal, rel=1e-11)
+    assert weighted.intercept == pytest.approx(repeated.intercept, abs=1e-7)
+    for start in (1e6 * rng.normal(size=60), weighted.dual_coef, 1e-3 * weighted.dual_coef):
+        warm = kw.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12, warm_start=start)
+        assert warm.primal == pytest.approx(weighted.primal, rel=1e-11)
+        assert warm.status.ok
+
+
+@pytest.mark.parametrize(
+    ("weight_set", "method"),
+    [
+        ("simplex", "auto"),
+        ("simplex", "reduced-gradient"),
+        ("simplex", "cutting-plane"),
+        (kw.CappedSimplex(0.4), "auto"),
+        (kw.CappedSimplex(0.4), "closed-form"),
+        (kw.LpBall(2.0), "auto"),
+    ],
+)
+def test_weights_over_every_set(data, weight_set, method):
+    X, y = data
+    gram = X[:, None, :] * X[None, :, :]
+    # cutting planes converge slowly: 4e-6 after 500 machines
+    tol = {"reduced-gradient": 1e-5, "cutting-plane": 1e-4}.get(method, 1e-8)
+    found = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", method=method, tol=tol)
+    assert found.status is Status.CONVERGED
+    again = found.verify(make_problem(gram, y, 3.0, weight_set, loss="logistic"))
+    assert again.status is found.status
+    known = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", tol=1e-9)
+    assert abs(found.primal - known.primal) <= found.gap + known.gap
+
+
+def test_the_interior_point_needs_a_quadratic_dual(data):
+    X, y = data
+    gram = X[:, None, :] * X[None, :, :]
+    with pytest.raises(kw.InputError, match="quadratic program"):
+        kw.solve_svm_mkl(gram, y, 3.0, loss="logistic", method="interior-point")
+
+
+def test_the_optimal_value_has_the_derivatives_that_newton_takes(data, rng):
+    X, y = data
+    gram = X[:, None, :] * X[None, :, :]
+    machine = Machine(y, 3.0, Logistic(), rng.uniform(0.5, 2.0, 60))
+    d, step = np.array([0.4, 0.3, 0.2, 0.1]), 1e-4
+
+    def at(d):
+        b = machine.solve(gram @ d, tol=1e-14).dual_coef
+        return b, -0.5 * np.einsum("i,ijm,j->m", b, gram, b)
+
+    b, _ = at(d)
+    V = np.einsum("ijm,j->mi", gram, b)
+    H = machine.curvature(gram @ d, b, V)
+    for m in range(4):
+        e = step * (np.arange(4) == m)
+        slope = (at(d + e)[1] - at(d - e)[1]) / (2 * step)
+        np.testing.assert_allclose(H[m], slope, atol=1e-5 * np.abs(H).max())  # measured 1e-7
+
+
+def test_rkl_is_defined_through_the_value_of_any_machine(data):
+    X, y = data
+    gram = X[:, None, :] * X[None, :, :]
+    found = kw.solve_rkl(gram, y, 3.0, loss="logistic", tol=1e-6)
+    assert found.status is Status.CONVERGED
+    problem = RadiusProblem(as_gram(gram), Machine(y, 3.0, Logistic()), np.ones(4))
+    assert found.verify(problem).status is found.status
+
+
+def test_a_matrix_that_is_no_kernel_is_refused():
+    K = np.array([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(kw.NotPSDError):
+        kw.solve_klr(-10.0 * np.eye(2) + K, [-1.0, 1.0], 100.0)
