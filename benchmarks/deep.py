@@ -18,7 +18,7 @@ from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import PackedGram
 from kernelweave.gram import packed as packed_module
 from kernelweave.learners import MLMKL
-from kernelweave.learners.margin import MarginProblem
+from kernelweave.learners.method import MarginProblem
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl import layers as layers_module
 from kernelweave.mkl.deep import DeepKernel

@@ -447,7 +447,7 @@ def test_dealt_folds_share_out_rows(rng, stratify):
 
 def test_losses_of_single_kernels_weigh_rows(rng):
     from kernelweave.gram import as_gram
-    from kernelweave.learners.margin import MarginProblem
+    from kernelweave.learners.method import MarginProblem
     from kernelweave.machines.machine import Machine
 
     X = rng.normal(size=(30, 2))
@@ -479,7 +479,7 @@ def test_a_learner_is_a_row(name):
     """A learner with a C says its method; solving and paths stand once, and are typed."""
     from kernelweave.gram import as_gram
     from kernelweave.learners.base import Info, Learner
-    from kernelweave.learners.margin import MarginLearner, Method
+    from kernelweave.learners.method import MarginLearner, Method
 
     cls = learners.LEARNERS[name]
     own = {known for parent in cls.__mro__ if parent not in MarginLearner.__mro__ for known in vars(parent)}

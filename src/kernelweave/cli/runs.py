@@ -142,7 +142,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
-    from kernelweave.learners.margin import C_RANGE
+    from kernelweave.learners.method import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.plots.path import CRITERIA
     from kernelweave.reports import close, svg

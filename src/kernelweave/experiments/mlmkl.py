@@ -24,7 +24,7 @@ from kernelweave.experiments.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMK
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info
-from kernelweave.learners.margin import MarginLearner, MarginSolution
+from kernelweave.learners.method import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
 

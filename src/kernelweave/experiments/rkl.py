@@ -18,7 +18,7 @@ from kernelweave.experiments.ranks import signed_rank
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info
-from kernelweave.learners.margin import MarginLearner, MarginSolution
+from kernelweave.learners.method import MarginLearner, MarginSolution
 from kernelweave.views import as_table
 
 if TYPE_CHECKING:

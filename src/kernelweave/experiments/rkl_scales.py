@@ -16,7 +16,7 @@ from kernelweave.experiments.base import Cell, Choices, Experiment, Options, Res
 from kernelweave.experiments.rkl import GRIDS, INNER, LABELS, PRINTED, make_folds, problem
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info
-from kernelweave.learners.margin import MarginLearner
+from kernelweave.learners.method import MarginLearner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

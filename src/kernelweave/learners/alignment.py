@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
-from kernelweave.learners.margin import MarginProblem, RuleLearner
+from kernelweave.learners.method import MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.results import Solution, Status

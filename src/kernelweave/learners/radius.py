@@ -9,7 +9,7 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
-from kernelweave.learners.margin import MarginProblem, RuleLearner
+from kernelweave.learners.method import MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers

@@ -1,0 +1,278 @@
+"""How learners with a C solve: their method, outputs one by one, and paths with warm starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave.gram import Gram
+from kernelweave.learners.base import Info, Learner
+from kernelweave.learners.folds import deal
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Loss
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.deep import DeepSolution
+from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.problem import Problem, Session, WarmStart
+from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
+from kernelweave.results import Certificate, Path, Solution
+
+Array = NDArray[np.float64]
+
+#: C of an automatic path: from the smallest to the largest.
+C_RANGE = (1e-2, 1e3)
+
+
+@dataclass(frozen=True)
+class MarginSolution(Solution):
+    """Solutions of all outputs at one strength; certificates add up, and `trace` is that of the first output.
+
+    Attributes
+    ----------
+    outputs : tuple of Solution
+    """
+
+    intercept: Array
+    outputs: tuple[Solution, ...] = field(default=(), repr=False)
+
+    @property
+    def histories(self) -> tuple[Mapping[str, Array], ...]:
+        """The traces of all outputs."""
+        return tuple(one.trace for one in self.outputs)
+
+    @property
+    def radius2(self) -> Array | None:
+        """Squared radii of the learnt kernels, where all have one."""
+        found = [getattr(one, "radius2", None) for one in self.outputs]
+        return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
+
+    @cached_property
+    def stationarity(self) -> Array | None:
+        """How nearly the weights of each output are stationary, where the criterion is not convex."""
+        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
+        found = [one.stationarity for one in self.outputs]
+        if not deep and any(value is None for value in found):
+            return None
+        # an output without any machine has nothing to learn
+        values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
+        return None if deep and np.isnan(values).any() else values
+
+    @property
+    def uppers(self) -> tuple[TrainedLayers | None, ...]:
+        """Layers above the sum of kernels, for every output; empty where there are none."""
+        deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
+        if not deep or deep[0].upper is None:
+            return ()
+        return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
+
+    @cached_property
+    def layer_weights(self) -> Array | None:
+        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN where a layer is short; None without."""
+        deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
+        if not deep:
+            return None
+        width = max(len(w) for w in deep)
+        out = np.full((len(self.outputs), len(deep), width), np.nan)
+        for block, one in zip(out, self.outputs, strict=True):
+            # an output without any machine has no layers: equal weights stand for it
+            own = one.layer_weights if isinstance(one, DeepSolution) else ()
+            for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in deep], strict=True):
+                row[: len(w)] = w
+        return out[0] if len(out) == 1 else out
+
+
+class MarginLearner(Learner):
+    """Base of the learners with a C.
+
+    Classification uses the hinge (or squared hinge), regression the epsilon-insensitive loss; every output is a problem
+    of its own.
+    """
+
+    strength = "C"
+    own_intercept = True
+    loss = "hinge"
+
+    C: float
+    epsilon: float
+    tol: float
+    max_iter: int | None
+
+    def requested(self) -> float | None:  # noqa: D102
+        return 1.0 / float(self.C)
+
+    def default_alphas(self, n_alphas: int) -> Array:  # noqa: D102
+        return 1.0 / np.geomspace(*C_RANGE, n_alphas)
+
+    def method(self, info: Info) -> Method:
+        """How the problems are solved."""
+        raise NotImplementedError
+
+    def start(self) -> WarmStart:
+        """An empty start."""
+        return WarmStart()
+
+    def remember(self, warm: WarmStart, result: Solution) -> None:
+        """Leave a solution as the start of the next one."""
+        warm.weights, warm.dual_coef = result.weights, result.dual_coef
+
+    def losses(self, classification: bool) -> Loss:
+        """The loss of the machine."""
+        return LOSSES[self.loss]() if classification else EpsilonInsensitive(float(self.epsilon))
+
+    def solve(self, info: Info, alpha: float) -> MarginSolution:  # noqa: D102
+        return self._solve_at(info, alpha, self.tol, [])
+
+    def path(  # noqa: D102
+        self,
+        info: Info,
+        alphas: Array,
+        *,
+        tol: float | None = None,
+        callback: Callable[[int, Solution], object] | None = None,
+    ) -> Path[MarginSolution]:
+        # steps within a fit are those of one strength alone
+        info = replace(info, report=None)
+        warm: list[WarmStart] = []
+        done: list[MarginSolution] = []
+        interrupted = False
+        try:
+            for index, alpha in enumerate(alphas):
+                done.append(
+                    self._solve_at(info, alpha, self.tol if tol is None else max(tol, self.tol), warm)
+                )
+                if callback is not None and callback(index, done[-1]) and index + 1 < len(alphas):
+                    interrupted = True
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            interrupted = True
+        return Path.of(done, interrupted=interrupted)
+
+    def _solve_at(self, info: Info, alpha: float, tol: float, warm: list[WarmStart]) -> MarginSolution:
+        """All outputs at one strength; `warm` holds their starts, and is left with those for the next one."""
+        if not np.isfinite(alpha) or alpha <= 0:
+            raise InputError(
+                f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
+            )
+        method = self.method(info)
+        while len(warm) < info.y.shape[1]:
+            warm.append(self.start())
+        found: list[Solution] = []
+        for column, start in zip(info.y.T, warm, strict=True):
+            if info.classification and (column == column[0]).all():
+                # a fold without one of the classes: every row is right without any kernel
+                found.append(_constant(column, info.gram.n_kernels))
+                continue
+            machine = Machine(
+                np.ascontiguousarray(column), 1.0 / float(alpha), method.loss, info.sample_weight
+            )
+            problem = MarginProblem(info.gram, machine, info.scale, tol, info.report, info.content)
+            result = method.solve(problem, start)
+            self.remember(start, result)
+            found.append(result)
+        return _join(found, float(alpha))
+
+
+@dataclass(frozen=True)
+class MarginProblem:
+    """A stack with a machine, the tolerance asked for, who is told of steps within a fit, and what rows are equal."""
+
+    gram: Gram
+    machine: Machine
+    scale: Array
+    tol: float
+    report: Callable[[str], bool] | None = None
+    content: NDArray[np.intp] | None = None
+
+    def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
+        """Test rows of folds by the content of the rows; without it all rows count as different, in their order."""
+        y = self.machine.y
+        content = np.arange(len(y)) if self.content is None else self.content
+        return deal(content, y, n_folds, stratify=bool((np.abs(y) == 1.0).all()))
+
+    def at(self, weights: Array, warm: WarmStart) -> Solution:
+        """The machine at given weights; the gap is that of the machine."""
+        from kernelweave._threads import blas_threads_for
+
+        session = Session(Problem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
+        with blas_threads_for(self.gram.n_samples):
+            found = session.solve(weights, self.tol, warm.dual_coef).machine
+        return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
+
+
+#: Finds weights, and the machine at them, from the start that an earlier solution left.
+Rule = Callable[[MarginProblem, WarmStart], Solution]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a learner solves a problem: the loss of the machine, and where weights come from.
+
+    Attributes
+    ----------
+    loss : Loss
+    weight_set : "simplex" or WeightSet
+        The optimal value of the machine is minimised over it, unless there is a rule.
+    step : str
+        See `kernelweave.solve_svm_mkl`.
+    max_iter : int or None
+        Outer iterations.
+    rule : callable or None
+        Weights by other means: folds, alignment, or the descent of another criterion.
+    """
+
+    loss: Loss
+    weight_set: str | WeightSet = "simplex"
+    step: str = "auto"
+    max_iter: int | None = None
+    rule: Rule | None = None
+
+    def solve(self, problem: MarginProblem, warm: WarmStart) -> Solution:
+        """Solve one output."""
+        if self.rule is not None:
+            return self.rule(problem, warm)
+        joint = Problem(
+            problem.gram,
+            problem.machine,
+            problem.scale,
+            as_weight_set(self.weight_set, problem.gram.n_kernels),
+        )
+        start = warm if warm.weights is not None else None
+        return solve_problem(joint, self.step, tol=problem.tol, max_iter=self.max_iter, warm=start)
+
+
+def _constant(y: Array, n_kernels: int) -> Solution:
+    exact = Certificate("machine", 0.0, 0.0, 0.0)
+    return Solution(np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(y), float(y[0]), exact, 1)
+
+
+def _join(found: list[Solution], alpha: float) -> MarginSolution:
+    weights = np.array([r.weights for r in found])
+    return MarginSolution(
+        weights=weights[0] if len(found) == 1 else weights,
+        dual_coef=np.column_stack([r.dual_coef for r in found]),
+        intercept=np.array([r.intercept for r in found]),
+        certificate=Certificate.total([r.certificate for r in found]),
+        n_iter=max(r.n_iter for r in found),
+        trace=found[0].trace,
+        alpha=alpha,
+        n_machines=sum(r.n_machines for r in found),
+        outputs=tuple(found),
+    )
+
+
+class RuleLearner(MarginLearner):
+    """Base of the learners whose weights come by a rule of their own."""
+
+    def method(self, info: Info) -> Method:  # noqa: D102
+        return Method(self.losses(info.classification), rule=self.learn)
+
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
+        """Learn the weights of one output, and the machine at them."""
+        raise NotImplementedError
