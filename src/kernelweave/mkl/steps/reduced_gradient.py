@@ -94,7 +94,11 @@ class ReducedGradient(Step):
 
 def _step(at: _Trial, look: _Search) -> _Trial | None:
     gradient = -0.5 * at.q
-    gradient = gradient / np.linalg.norm(gradient)
+    size = float(np.linalg.norm(gradient))
+    if size == 0.0:
+        # coefficients of zero: no kernel adds anything
+        return None
+    gradient = gradient / size
     base = int(np.argmax(at.weights))
     reduced = gradient - gradient[base]
     D = np.where((at.weights > 0) | (reduced < 0), -reduced, 0.0)
