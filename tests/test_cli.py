@@ -349,7 +349,8 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     out = tmp_path / "run"
     fit = ["fit", str(diabetes), "--target", "target", "--group", "clinic", "--method", method]
     # 2 folds of 6 strengths, then the path on all rows
-    more = ["--alphas", "0.01:100:6", "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
+    strengths = ["--alphas" if method == "rls2" else "--cs", "0.01:100:6"]
+    more = [*strengths, "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
     assert main([*fit, *more]) == 0
     assert len(calls) >= step
     model = kw.load(out / "model.skops")
@@ -617,13 +618,69 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--method", "simple", "--alphas", "1,0.1"], "has a C, which is 1 / alpha. Write --cs 1,10."),
+        (["--method", "simple", "--alphas", "0.1"], "Write --cs 10.0."),
+        (["--method", "simple", "--alphas", "0.01:10:7"], "Write --cs 0.1:100:7."),
+        (["--method", "simple", "--alphas", "12"], "Write --cs 12."),
+        (["--cs", "1,10"], "rls2 has an alpha. Write --alphas, such as --alphas 0.1,1,10."),
+        (["--method", "simple", "--cs", "1,0"], "`Cs` must be"),
+        (["--method", "simple", "--cs", "1,ten"], "`Cs` must be"),
+    ],
+)
+def test_strengths_of_another_parameter_are_refused(given, said, wine, tmp_path, capsys):
+    assert main(["fit", str(wine), "--target", "target", *given, "--out", str(tmp_path / "run")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
+    out = tmp_path / "path"
+    given = ["--target", "target", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
+    assert main(["path", str(wine), *given, "--method", "uniform", "--cs", "4,1"]) == 0
+    table = pd.read_csv(out / "path.csv")
+    assert list(table.columns[:3]) == ["class", "C", "alpha"]
+    np.testing.assert_allclose(table["C"], [1.0, 4.0] * 3)
+    np.testing.assert_allclose(table["alpha"], 1.0 / table["C"])
+    assert "C from 1 to 4" in capsys.readouterr().out
+
+
+def test_settings_of_older_runs_mean_what_they_meant(tmp_path):
+    from kernelweave.cli.options import final_spec
+    from kernelweave.runs.fitting import parse_path, unused_settings
+    from kernelweave.runs.spec import FitSpec
+
+    for text, values, number in (
+        ("1,0.1,4", [0.25, 1.0, 10.0], 3),
+        ("0.01:100:3", [0.01, 1.0, 100.0], 3),
+        ("0.5", [2.0], 1),
+        ("8", None, 8),
+    ):
+        file = tmp_path / "spec.toml"
+        file.write_text(f'target = "y"\nmethod = "simple"\nalphas = "{text}"\n')
+        spec = final_spec(None, file)
+        path, n = parse_path(spec)
+        assert n == number
+        assert list(path) == ["Cs"]
+        if values is None:
+            assert path["Cs"] is None
+        else:
+            np.testing.assert_allclose(path["Cs"], values, rtol=1e-12)
+        assert unused_settings(spec) == []
+    both = FitSpec(method="simple", alphas="1,2", Cs="5")
+    assert (both.alphas, both.Cs) == ("1,2", "5")
+    assert unused_settings(both) == ["alphas"]
+    assert unused_settings(FitSpec(Cs="1,2")) == ["Cs"]
+
+
 def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
     fit = [
         "fit",
         str(wine),
         "--target",
         "target",
-        "--alphas",
+        "--cs",
         "2",
         "--cv",
         "2",
@@ -649,7 +706,7 @@ def test_probabilities(wine, tmp_path, capsys, method):
         "target",
         "--kernels",
         "linear; rbf(gamma=0.1)",
-        "--alphas",
+        "--cs",
         "3",
         "--cv",
         "3",

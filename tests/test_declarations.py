@@ -93,7 +93,7 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 
     # model files hold classes of this package only
     monkeypatch.setattr(persistence, "save", lambda model, path: path.write_bytes(b""))
-    fit = ["fit", table, "--target", "y", "--kernels", "linear", "--alphas", "2", "--cv", "2"]
+    fit = ["fit", table, "--target", "y", "--kernels", "linear", "--cs", "2", "--cv", "2"]
     asked = ["--learner", "tilted", "--tilt", "0.75"]
     assert main([*fit, "--learner", "tilted", "--tilt", "7", "--out", str(tmp_path / "no")]) == 2
     assert "`tilt` must be a number >= 0 and <= 3, got 7.0." in capsys.readouterr().err

@@ -244,6 +244,26 @@ def test_coefficients_along_the_path(normalize):
     assert np.abs(chosen).max() > 0.1
 
 
+def test_learners_with_a_C_are_drawn_against_C():
+    model = kw.MKLClassifierCV(KERNELS[:2], "uniform", Cs=[4.0, 1.0], cv=2).fit(X, Y > 0)
+    path = kw.inspection.regularization_path(model, Cs=[10.0, 1.0, 4.0])
+    np.testing.assert_allclose(path.Cs, [1.0, 4.0, 10.0])
+    np.testing.assert_allclose(path.alphas, 1.0 / path.Cs)
+    lines = plots.RegularizationPathDisplay.from_estimator(model, Cs=[10.0, 1.0, 4.0])
+    curve = plots.CVCurveDisplay.from_estimator(model)
+    for display, line, where in ((lines, lines.lines_[0], path.Cs), (curve, curve.line_, [1.0, 4.0])):
+        np.testing.assert_allclose(line.get_xdata(), where)
+        np.testing.assert_allclose(display.chosen_line_.get_xdata(), model.C_)
+        assert display.ax_.get_xlabel() == "C"
+        assert display.ax_.get_xscale() == "log"
+        assert not display.ax_.xaxis_inverted()
+    assert plots.RegularizationPathDisplay.from_estimator(model, x="alpha").ax_.get_xlabel() == "alpha"
+    with pytest.warns(FutureWarning, match=r"Write Cs=\[10, 0\.5\]"):
+        kw.inspection.regularization_path(model, alphas=[0.1, 2.0])
+    with pytest.raises(kw.InputError, match="Use alphas="):
+        kw.inspection.regularization_path(kw.MKLRegressor(KERNELS[:2]).fit(X, Y), Cs=[1.0])
+
+
 def test_unlabelled_lines_are_thin_and_grey(regression):
     display = plots.RegularizationPathDisplay.from_estimator(regression, most=1)
     assert display.lines_[0].get_label() == regression.kernel_names_[np.argmax(display.values.max(axis=0))]

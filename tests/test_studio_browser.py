@@ -437,8 +437,8 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
         expect(page.get_by_text(why)).to_have_count(0)
         expect(start).to_be_enabled()
     page.get_by_role("button", name="Range", exact=True).click()
-    expect(page.get_by_role("spinbutton", name="Weakest", exact=True)).to_be_visible()
-    for name, bad, why, good in (("How many", "2.5", "got 2.5", "5"), ("Weakest", "-1", "alphas", "0.1")):
+    expect(page.get_by_role("spinbutton", name="Smallest C", exact=True)).to_be_visible()
+    for name, bad, why, good in (("How many", "2.5", "got 2.5", "5"), ("Smallest C", "-1", "Cs", "0.1")):
         field = page.get_by_role("spinbutton", name=name, exact=True)
         field.fill(bad)
         expect(page.locator(".q-field__messages").get_by_text(why)).to_be_visible()
@@ -447,16 +447,16 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
         expect(start).to_be_enabled()
         expect(page.locator(".q-field__messages").get_by_text(why)).to_have_count(0)
     page.get_by_role("button", name="List", exact=True).click()
-    field = page.get_by_label("Strengths, separated by commas")
+    field = page.get_by_label("Values of C, separated by commas")
     field.fill("few")
     expect(page.get_by_text("must be a number of strengths").first).to_be_visible()
     expect(start).to_be_disabled()
     field.fill("10")
     expect(start).to_be_enabled()
     here.open("/method")
-    expect(page.get_by_label("Strengths, separated by commas")).to_have_value("10.0")
+    expect(page.get_by_label("Values of C, separated by commas")).to_have_value("10.0")
     spec = page.evaluate("async () => (await (await fetch('/api/draft')).json()).spec")
-    assert (spec["alphas"], spec["cv"], spec["test_size"]) == ("10.0", 3, 0.25)
+    assert (spec["Cs"], spec["cv"], spec["test_size"]) == ("10.0", 3, 0.25)
     assert spec["learner_params"] == {"theta": 0.25}
     # what a setting means can be read without a pointer that hovers
     page.get_by_role("button", name="About Choose").press("Enter")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_diabetes, load_wine
 
 pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
@@ -47,6 +47,15 @@ def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernel
         total = np.sum(found.values[k], axis=1) + found.intercepts[k]
         given = [row[results.held.columns.index(f"decision {name}")] for row in results.held.rows]
         np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+
+
+def test_regression_has_residuals():
+    table = load_diabetes(as_frame=True).frame
+    _, results = described(table, alphas="5", cv=3, kernels="linear-features")
+    held = results.held
+    assert held.confusion == held.receivers == []
+    assert {"truth", "prediction"} <= set(held.columns)
+    assert held.scores["R^2"] > 0.2
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._checks import InputError, Strengths, check_known
+from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, InstanceOf, OneOf, Text, Whole, checked
 from kernelweave.estimators import MKLClassifier, MKLRegressor
+from kernelweave.estimators.cv import check_strengths
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, set_up, shared_alphas
 from kernelweave.mkl.layers import Layers
@@ -182,7 +183,7 @@ class Path:
     Attributes
     ----------
     alphas : array of shape (n_alphas,)
-        Descending.
+        Descending; for learners with a C they are 1 / C.
     df : array of shape (n_alphas,)
         Degrees of freedom, P1 (15).
     names : array of str, shape (n_kernels,)
@@ -198,6 +199,8 @@ class Path:
     criteria : dict of str to array of shape (n_alphas,)
         Selection criteria of RLS2, see `kernelweave.Path`; empty for other learners. Summed over outputs that
         were solved together.
+    Cs : array of shape (n_alphas,) or None
+        Of learners with a C, ascending.
     """
 
     alphas: Array
@@ -209,6 +212,7 @@ class Path:
     output: str
     upper_weights: tuple[Array, ...] = ()
     criteria: Mapping[str, Array] = field(default_factory=dict)
+    Cs: Array | None = None
 
 
 @checked
@@ -216,6 +220,7 @@ def regularization_path(
     estimator: Model,
     *,
     alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    Cs: Annotated[ArrayLike | None, Costs() | None] = None,
     n_alphas: Annotated[int, Whole(1)] = 30,
     output: Output = None,
     report: Callable[[str], bool] | None = None,
@@ -226,7 +231,9 @@ def regularization_path(
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
     alphas : array-like, optional
-        Default: the strengths the estimator tried, else an automatic path.
+        For RLS2. Default: the strengths the estimator tried, else an automatic path.
+    Cs : array-like, optional
+        The same for learners with a C.
     n_alphas : int, default=30
         Length of the automatic path.
     output : str or int, optional
@@ -244,6 +251,9 @@ def regularization_path(
     task = estimator.model_.task
     setups = set_up(task)
     learner = estimator.model_.learner
+    check_strengths(learner, alphas, Cs, stacklevel=4)
+    if Cs is not None:
+        alphas = 1.0 / np.atleast_1d(np.asarray(Cs, dtype=np.float64))
     if alphas is None:
         found = getattr(estimator, "alphas_", None)
         alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
@@ -277,6 +287,7 @@ def regularization_path(
             map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
         ),
         criteria=criteria,
+        Cs=1.0 / path.alphas if learner.strength == "C" else None,
     )
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
+from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS
 from kernelweave.runs.settings import learner_settings
-from kernelweave.runs.spec import FitSpec, check_spec, read_spec
+from kernelweave.runs.spec import FitSpec, check_spec, inverted, parameter_of, read_spec
 
 KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")
@@ -52,5 +53,20 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
     """Settings of a file, overridden by those given on the command line."""
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
     values = {} if file is None else read_spec(file)
+    _check_path(given, str(given.get("method", values.get("method", FitSpec.model_fields["method"].default))))
     own = {name: given.pop(name) for name in learner_settings() if name in given}
     return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
+
+
+def _check_path(given: dict[str, Any], method: str) -> None:
+    """Raise for strengths in another parameter than the learner's own."""
+    own = parameter_of(method)
+    if own == "C" and "alphas" in given:
+        raise InputError(
+            f"--alphas is for learners with an alpha, and {method} has a C, which is 1 / alpha. "
+            f"Write --cs {inverted(given['alphas'])}."
+        )
+    if own == "alpha" and "Cs" in given:
+        raise InputError(
+            f"--cs is for learners with a C, and {method} has an alpha. Write --alphas, such as --alphas 0.1,1,10."
+        )

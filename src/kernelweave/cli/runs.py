@@ -17,7 +17,7 @@ from kernelweave.runs.fitting import (
     make_learner,
     make_model,
     make_normalizer,
-    parse_alphas,
+    parse_path,
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
@@ -168,19 +168,19 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         model = MKLRegressor(bank, learner, **options)
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
-    alphas, n_alphas = parse_alphas(spec.alphas)
+    strengths, n_alphas = parse_path(spec)
     outputs = [None] if model.model_.weights.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:
         found = regularization_path(
-            model, alphas=alphas, n_alphas=n_alphas, output=output, report=steps.advance
+            model, **strengths, n_alphas=n_alphas, output=output, report=steps.advance
         )
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
         columns = {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
         columns |= {name: found.criteria[name] for name in CRITERIA if name in found.criteria}
-        head = pd.DataFrame(columns)
+        head = pd.DataFrame({**({} if found.Cs is None else {"C": found.Cs}), **columns})
         if output is not None:
             head.insert(0, "class", output)
         layers = [
@@ -192,7 +192,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         frames.append(pd.concat([head, weights, *layers], axis=1))
         wanted, done = wanted + n_alphas, done + len(found.alphas)
         display = RegularizationPathDisplay(
-            found.alphas, found.df, found.weights, found.names, None, "kernel weight"
+            found.alphas, found.df, found.weights, found.names, None, "kernel weight", learner.strength
         ).plot()
         name = "path.svg" if output is None else f"path-{_plain(output)}.svg"
         with writing():
@@ -203,9 +203,9 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     steps.close()
     with writing():
         write_text(folder / "path.csv", csv_text(pd.concat(frames)))
-    first, last = frames[0]["alpha"].iloc[0], frames[-1]["alpha"].iloc[-1]
+    first, last = frames[0][learner.strength].iloc[0], frames[-1][learner.strength].iloc[-1]
     most = int(max(frame["n_kernels"].max() for frame in frames))
-    console.print(f"alpha from {first:.3g} to {last:.3g}: up to {most} kernels.")
+    console.print(f"{learner.strength} from {first:.3g} to {last:.3g}: up to {most} kernels.")
     if done < wanted:
         console.print(f"Interrupted: {done} of {wanted} strengths are done and written.")
     return len(outputs)

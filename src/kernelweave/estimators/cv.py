@@ -96,31 +96,13 @@ class _CVMixin(BaseMKL):
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
-        self._check_strengths(learners.resolve(self.learner))
+        check_strengths(learners.resolve(self.learner), self.alphas, self.Cs, stacklevel=9)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
         return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
-
-    def _check_strengths(self, learner: learners.Learner) -> None:
-        """Raise for strengths in another parameter than the learner's own; say so where they can be meant."""
-        name = type(learner).__name__
-        if learner.strength == "alpha" and self.Cs is not None:
-            raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
-        if learner.strength != "C" or self.alphas is None:
-            return
-        if self.Cs is not None:
-            raise InputError("`Cs` and `alphas` say the same in two ways. Give `Cs` alone.")
-        alphas = np.atleast_1d(self.alphas)
-        given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
-        warnings.warn(
-            f"alphas=[{given}] means C = 1 / alpha for {name}, which has a C, and will be refused in version 0.3. "
-            f"Write Cs=[{meant}].",
-            FutureWarning,
-            stacklevel=9,
-        )
 
     def _strengths(self) -> Array | None:
         """The alphas that were asked for, descending; None for an automatic path."""
@@ -189,6 +171,25 @@ class _CVMixin(BaseMKL):
             method_mapping=MethodMapping().add(caller="fit", callee="split"),
         )
         return router
+
+
+def check_strengths(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklevel: int) -> None:
+    """Raise for strengths in another parameter than the learner's own; say so where they can be meant."""
+    name = type(learner).__name__
+    if learner.strength == "alpha" and Cs is not None:
+        raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
+    if learner.strength != "C" or alphas is None:
+        return
+    if Cs is not None:
+        raise InputError("`Cs` and `alphas` say the same in two ways. Give `Cs` alone.")
+    alphas = np.atleast_1d(alphas)
+    given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
+    warnings.warn(
+        f"alphas=[{given}] means C = 1 / alpha for {name}, which has a C, and will be refused in version 0.3. "
+        f"Write Cs=[{meant}].",
+        FutureWarning,
+        stacklevel=stacklevel,
+    )
 
 
 class MKLRegressorCV(_CVMixin, MKLRegressor):

@@ -193,11 +193,17 @@ def line_style(rank: int) -> dict[str, Any]:
     return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
 
 
-def falling_alphas(ax: Any, alphas: Array) -> None:
+def strengths(alphas: Array, parameter: str) -> Array:
+    """Where strengths are drawn: at alpha, or at C = 1 / alpha."""
+    return 1.0 / alphas if parameter == "C" else alphas
+
+
+def falling_strength(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
     """An axis of strengths on which the strongest is on the left; an infinite one has no place on it."""
     if np.isfinite(alphas).any():
         ax.set_xscale("log")
-    ax.invert_xaxis()
+    if parameter == "alpha":
+        ax.invert_xaxis()
 
 
 def legend(ax: Any, **options: Any) -> None:

@@ -27,15 +27,19 @@ from kernelweave.plots.drawing import (
     Title,
     axes,
     check_place,
-    falling_alphas,
+    falling_strength,
     grid,
     legend,
     line_style,
     plain,
     same_length,
     short,
+    strengths,
     titled,
 )
+
+#: The parameter that sets a learner's strength.
+Strength = Annotated[str, OneOf("alpha", "C")]
 
 
 class RegularizationPathDisplay:
@@ -49,6 +53,8 @@ class RegularizationPathDisplay:
     chosen : int or None
         Position of the chosen strength, if one was chosen.
     ylabel : str
+    strength : {"alpha", "C"}, default="alpha"
+        The learner's parameter, which is drawn; C is 1 / alpha.
 
     Attributes
     ----------
@@ -66,6 +72,7 @@ class RegularizationPathDisplay:
         names: Names,
         chosen: Place,
         ylabel: Annotated[str, Text()],
+        strength: Strength = "alpha",
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.df = np.asarray(df)
@@ -73,6 +80,7 @@ class RegularizationPathDisplay:
         self.names = np.array(names, dtype=object)
         self.chosen = chosen
         self.ylabel = ylabel
+        self.strength = strength
         same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
         same_length({"columns of `values`": self.values.T, "names": self.names})
         check_place(chosen, "chosen", len(self.alphas))
@@ -82,7 +90,7 @@ class RegularizationPathDisplay:
         self,
         ax: Any = None,
         *,
-        x: Annotated[str, OneOf("alpha", "df")] = "alpha",
+        x: Annotated[str | None, OneOf("alpha", "C", "df", None)] = None,
         most: Most = 8,
         name: Title = None,
         **style: Any,
@@ -93,8 +101,9 @@ class RegularizationPathDisplay:
         ----------
         ax : matplotlib Axes, optional
             Default: a new figure.
-        x : {"alpha", "df"}, default="alpha"
-            Strength of regularisation (falling to the right) or degrees of freedom.
+        x : {"alpha", "C", "df"}, optional
+            Strength of regularisation (falling to the right) or degrees of freedom. Default: the strength in the
+            learner's own parameter.
         most : int, default=8
             Lines with a label: those that grow largest. The others are thin and grey.
         name : str, optional
@@ -107,7 +116,8 @@ class RegularizationPathDisplay:
         self
         """
         self.figure_, self.ax_ = axes(ax, (7.5, 4.2))
-        where = self.alphas if x == "alpha" else self.df
+        x = x or self.strength
+        where = self.df if x == "df" else strengths(self.alphas, x)
         used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
         order = used[np.argsort(-np.abs(self.values[:, used]).max(axis=0), kind="stable")]
         self.lines_ = []
@@ -118,9 +128,9 @@ class RegularizationPathDisplay:
             self.lines_ += self.ax_.plot(where, self.values[:, m], **{**own, **style})
         if self.chosen is not None:
             self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
-        if x == "alpha":
-            falling_alphas(self.ax_, self.alphas)
-        self.ax_.set_xlabel("alpha" if x == "alpha" else "degrees of freedom")
+        if x != "df":
+            falling_strength(self.ax_, self.alphas, x)
+        self.ax_.set_xlabel("degrees of freedom" if x == "df" else x)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name or "")
         legend(self.ax_, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -135,6 +145,7 @@ class RegularizationPathDisplay:
         *,
         what: Annotated[str, OneOf("weights", "coef")] = "weights",
         alphas: ArrayLike | None = None,
+        Cs: ArrayLike | None = None,
         output: Output = None,
         ax: Any = None,
         **plot_kwargs: Any,
@@ -147,7 +158,9 @@ class RegularizationPathDisplay:
         what : {"weights", "coef"}, default="weights"
             "coef" needs linear kernels.
         alphas : array-like, optional
-            Default: the strengths the estimator tried, else an automatic path.
+            For RLS2. Default: the strengths the estimator tried, else an automatic path.
+        Cs : array-like, optional
+            The same for learners with a C, which are drawn against C.
         output : str or int, optional
             Class or output of a model with several.
         ax : matplotlib Axes, optional
@@ -158,7 +171,8 @@ class RegularizationPathDisplay:
         -------
         RegularizationPathDisplay
         """
-        path = inspection.regularization_path(estimator, alphas=alphas, output=output)
+        path = inspection.regularization_path(estimator, alphas=alphas, Cs=Cs, output=output)
+        strength = "alpha" if path.Cs is None else "C"
         if what == "coef":
             if path.coef is None:
                 raise InputError(
@@ -167,12 +181,12 @@ class RegularizationPathDisplay:
             names = getattr(estimator, "feature_names_in_", None)
             if names is None:
                 names = [f"x{j}" for j in range(path.coef.shape[1])]
-            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient").plot(
+            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient", strength).plot(
                 ax, **plot_kwargs
             )
-        return cls(path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight").plot(
-            ax, **plot_kwargs
-        )
+        return cls(
+            path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight", strength
+        ).plot(ax, **plot_kwargs)
 
 
 class CVCurveDisplay(Display):
@@ -184,6 +198,8 @@ class CVCurveDisplay(Display):
     chosen : int
         Position of the chosen strength.
     ylabel : str, default="score"
+    strength : {"alpha", "C"}, default="alpha"
+        The learner's parameter, which is drawn; C is 1 / alpha.
 
     Attributes
     ----------
@@ -199,30 +215,33 @@ class CVCurveDisplay(Display):
         error: Line,
         chosen: Annotated[int, Whole(0)],
         ylabel: Annotated[str, Text()] = "score",
+        strength: Strength = "alpha",
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.mean = np.asarray(mean)
         self.error = np.asarray(error)
         self.chosen = chosen
         self.ylabel = ylabel
+        self.strength = strength
         same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
         check_place(chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
         self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
+        where = strengths(self.alphas, self.strength)
         own = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
-        (self.line_,) = self.ax_.plot(self.alphas, self.mean, **{**own, **style})
+        (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
-            self.alphas,
+            where,
             self.mean - self.error,
             self.mean + self.error,
             color=COLORS[0],
             alpha=0.2,
             label="± 1 standard error",
         )
-        self.chosen_line_ = self.ax_.axvline(self.alphas[self.chosen], **CHOSEN)
-        falling_alphas(self.ax_, self.alphas)
-        self.ax_.set_xlabel("alpha")
+        self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
+        falling_strength(self.ax_, self.alphas, self.strength)
+        self.ax_.set_xlabel(self.strength)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name)
         self.ax_.legend(frameon=False, fontsize="small", loc="lower center")
@@ -257,6 +276,7 @@ class CVCurveDisplay(Display):
             results["std_error_test_score"],
             estimator.best_index_,
             results.get("score_name", "score"),
+            "C" if hasattr(estimator, "C_") else "alpha",
         ).plot(ax, **plot_kwargs)
 
 
@@ -325,7 +345,7 @@ class SelectionCriteriaDisplay(Display):
                 )
             if self.chosen is not None:
                 panel.axvline(self.alphas[self.chosen], **{**CHOSEN, "zorder": 0})
-            falling_alphas(panel, self.alphas)
+            falling_strength(panel, self.alphas)
             if k >= 2:
                 panel.set_xlabel("alpha")
             titled(panel, CRITERIA[key])

@@ -106,8 +106,9 @@ def draw_pictures(
         figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
         drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
     elif with_path:
-        axes = [("alpha", "path", "Regularisation path")]
-        if not hasattr(model, "C_"):
+        strength = "C" if hasattr(model, "C_") else "alpha"
+        axes = [(strength, "path", "Regularisation path")]
+        if strength == "alpha":
             axes.append(("df", "path-df", "Path against degrees of freedom"))
         path = inspection.regularization_path(model) if path is None else path
         for x, name, title in axes:

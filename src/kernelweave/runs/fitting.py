@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kernelweave import banks, kernels, normalizers
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import Costs, InputError, check_known
+from kernelweave._parameters import check_value
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
@@ -90,41 +91,50 @@ def default_views(views: dict[str, list[str]]) -> list[Any]:
     return bank
 
 
-def parse_alphas(text: str) -> tuple[Any, int]:
-    """Return (explicit strengths or None, number of automatic ones)."""
-    alphas, number = _read_alphas(text.strip())
-    return None if alphas is None else check_alphas(alphas), number
+def path_setting(method: str) -> str:
+    """The setting that holds the path of a learner: `Cs` if it has a C, else `alphas`."""
+    return "Cs" if learner_of(method).strength == "C" else "alphas"
 
 
-def strengths_of(learner: Any, alphas: Any) -> dict[str, Any]:
-    """The parameter of a CV estimator that holds these alphas: the learner's own."""
-    if learner.strength == "C" and alphas is not None:
-        return {"Cs": 1.0 / alphas}
-    return {"alphas": alphas}
+def parse_path(spec: FitSpec) -> tuple[dict[str, Any], int]:
+    """The strengths of a spec, as an argument of CV estimators and paths (None: automatic), and their number."""
+    name = path_setting(spec.method)
+    values, number = parse_strengths(name, getattr(spec, name))
+    return {name: values}, number
 
 
-def _read_alphas(text: str) -> tuple[Any, int]:
+def parse_strengths(name: str, text: str) -> tuple[Any, int]:
+    """Values of the setting `alphas` or `Cs`, strong to weak, or None, and their number or that of automatic ones."""
+    values, number = _read_strengths(name, text.strip())
+    if values is None:
+        return None, number
+    if name == "alphas":
+        return check_alphas(values), number
+    return np.unique(check_value(Costs(), name, values)), number
+
+
+def _read_strengths(name: str, text: str) -> tuple[Any, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")
-            return np.geomspace(float(high), float(low), _count(number)), int(number)
+            return np.geomspace(float(high), float(low), _count(name, number)), int(number)
         if "," in text or "." in text or "e" in text.lower():
             values = np.array([float(part) for part in text.split(",") if part.strip()])
-            _count(len(values))
+            _count(name, len(values))
             return values, len(values)
-        return None, _count(text)
+        return None, _count(name, text)
     except InputError:
         raise
     except ValueError:
         raise InputError(
-            f"`alphas` must be a number of strengths, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
+            f"`{name}` must be a number of strengths, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
         ) from None
 
 
-def _count(number: str | int) -> int:
+def _count(name: str, number: str | int) -> int:
     count = int(number)
     if not 1 <= count <= MOST_ALPHAS:
-        raise InputError(f"`alphas` must ask for 1 to {MOST_ALPHAS} strengths, got {number!s:.20}.")
+        raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} strengths, got {number!s:.20}.")
     return count
 
 
@@ -137,9 +147,11 @@ def make_learner(spec: FitSpec) -> Any:
 
 
 def unused_settings(spec: FitSpec) -> list[str]:
-    """Parameters that were given for other learners than the chosen one."""
+    """Settings that were given for other learners than the chosen one."""
     known = learner_of(spec.method).settings()
-    return [name for name in learner_settings() if name in spec.learner_params and name not in known]
+    other = "alphas" if path_setting(spec.method) == "Cs" else "Cs"
+    unused = [other] if getattr(spec, other) != FitSpec.model_fields[other].default else []
+    return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
 def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
@@ -202,10 +214,11 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
     """
     from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
-    alphas, n_alphas = parse_alphas(spec.alphas)
+    path, n_alphas = parse_path(spec)
     if spec.jobs == 0:
         raise InputError("Setting `jobs`: 0 folds at once are none. Use 1, or -1 for one on each core.")
     options: dict[str, Any] = {
+        **path,
         "n_alphas": n_alphas,
         "cv": make_cv(spec, prepared.task),
         "scoring": spec.scoring or None,
@@ -218,7 +231,6 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
         "rank_tol": spec.rank_tol,
     }
     bank, learner = make_kernels(spec, prepared), make_learner(spec)
-    options |= strengths_of(learner, alphas)
     if prepared.task == "classification":
         return MKLClassifierCV(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):

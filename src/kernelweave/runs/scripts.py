@@ -15,9 +15,8 @@ from kernelweave.runs.fitting import (
     describe_cv,
     kernels_by_view,
     make_learner,
-    parse_alphas,
     parse_kernels,
-    strengths_of,
+    parse_path,
 )
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
@@ -96,13 +95,13 @@ def script(
         body.append("train, test = np.sort(train), np.sort(test)")
     body.append("")
     body += _kernel_lines(spec, prepared)
-    alphas, n_alphas = parse_alphas(spec.alphas)
+    path, n_alphas = parse_path(spec)
     body.append(f"learner = kw.learners.{_learner(spec, alpha)}")
     cv = f"{splitter}({_arguments(arguments)})"
     choice = {
         **{
             name: "None" if values is None else repr([float(v) for v in values])
-            for name, values in strengths_of(make_learner(spec), alphas).items()
+            for name, values in path.items()
         },
         "n_alphas": repr(n_alphas),
         "cv": cv,

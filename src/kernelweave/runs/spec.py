@@ -121,8 +121,15 @@ class FitSpec(BaseModel):
         "30",
         "Strengths",
         "Path",
-        'Strengths: a number of automatic ones, "low:high:number", or a list "0.1,1,10". For '
-        "learners with a C, alpha is 1 / C.",
+        "Strengths for RLS2, whose parameter is alpha: a number of automatic ones, "
+        '"low:high:number", or a list "0.1,1,10".',
+    )
+    Cs: Text = setting(
+        "30",
+        "Values of C",
+        "Path",
+        "The same for learners with a C: a number of automatic values, "
+        '"low:high:number", or a list "0.1,1,10".',
     )
     cv: int = setting(
         5,
@@ -296,6 +303,18 @@ class FitSpec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
+    def _read_alphas_of_C(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "Cs" in values or not isinstance(values.get("alphas"), str):
+            return values
+        if parameter_of(values.get("method", cls.model_fields["method"].default)) != "C":
+            return values
+        # settings of version 0.1 give every learner's strengths as alphas
+        return {name: value for name, value in values.items() if name != "alphas"} | {
+            "Cs": inverted(values["alphas"])
+        }
+
+    @model_validator(mode="before")
+    @classmethod
     def _gather(cls, values: Any) -> Any:
         if not isinstance(values, Mapping) or not values.keys() - cls.model_fields.keys():
             return values
@@ -335,6 +354,30 @@ class FitSpec(BaseModel):
     def with_params(self, **values: Any) -> FitSpec:
         """These settings with some parameters of the learner changed, without a check."""
         return self.model_copy(update={"learner_params": {**self.learner_params, **values}})
+
+
+def parameter_of(method: object) -> str:
+    """The parameter of a learner that sets the strength, "alpha" or "C"; empty for a name that no learner has."""
+    from kernelweave.learners import LEARNERS
+
+    return LEARNERS[method].strength if isinstance(method, str) and method in LEARNERS else ""
+
+
+def inverted(text: str) -> str:
+    """C = 1 / alpha, or alpha = 1 / C, as people write them; a text that is none comes back as it is."""
+    separator = ":" if ":" in text else ","
+    *values, last = [part.strip() for part in text.split(separator)]
+    if not values and last.isdigit():
+        return text  # so many automatic ones
+    try:
+        numbers = [
+            f"{1.0 / float(part):.15g}" for part in (values if ":" in text else [*values, last]) if part
+        ]
+    except (ValueError, ZeroDivisionError):
+        return text
+    if ":" in text:
+        return ":".join([*reversed(numbers), last])
+    return ",".join(numbers) if len(numbers) > 1 else f"{float(numbers[0])!r}" if numbers else text
 
 
 def read_spec(path: Path) -> dict[str, Any]:

@@ -242,6 +242,8 @@ class _Run:
         (self.folder / "figures").mkdir(exist_ok=True)
         for picture in pictures:
             (self.folder / "figures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf8")
+            # the places of axes and labels are found: finding them again is a third of the time
+            picture.figure.set_layout_engine("none")
             picture.figure.savefig(
                 self.folder / "figures" / f"{picture.name}.pdf", metadata={"CreationDate": None}
             )
@@ -271,9 +273,9 @@ class _Run:
 
 def count_steps(spec: Any, n_outputs: int) -> int:
     """Steps of a whole run: every strength on every fold, on all rows, once more for the path, and nested."""
-    from kernelweave.runs.fitting import parse_alphas
+    from kernelweave.runs.fitting import parse_path
 
-    n_alphas = parse_alphas(spec.alphas)[1]
+    n_alphas = parse_path(spec)[1]
     one = n_outputs * n_alphas * (spec.cv * spec.repeats + 1)
     return one * (1 + spec.nested) + n_alphas * min(n_outputs, MOST_PATHS)
 

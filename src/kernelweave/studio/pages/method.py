@@ -10,7 +10,8 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
-from kernelweave.runs.fitting import MOST_ALPHAS, parse_alphas
+from kernelweave.learners import LEARNERS
+from kernelweave.runs.fitting import MOST_ALPHAS, parse_strengths, path_setting
 from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.studio.methods import called, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
@@ -113,8 +114,8 @@ class _MethodPage:
         keep = keep or (lambda value: self.desk.set(**{name: value}))
         try:
             value = read()
-            if name == "alphas":
-                parse_alphas(value)
+            if name in ("alphas", "Cs"):
+                parse_strengths(name, value)
             keep(value)
         except InputError as error:
             self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
@@ -159,6 +160,7 @@ class _MethodPage:
                 method=method.name, learner_params=kept(spec.learner_params, spec.method, method.name)
             ):
                 self.learners.refresh()
+                self.path.refresh()
 
         option.on("click", choose)
 
@@ -179,7 +181,7 @@ class _MethodPage:
                 rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
             strength = (
-                "C, the weight of the loss; on the path alpha is 1 / C"
+                "C, the weight of the loss; in pictures of the path alpha is 1 / C"
                 if method.strength == "C"
                 else "alpha, the weight of the penalty"
             )
@@ -253,16 +255,21 @@ class _MethodPage:
     @ui.refreshable_method
     def path(self) -> None:
         spec = self.desk.spec
-        automatic = spec.alphas.strip().isdigit()
-        self.wrong.pop("alphas", None)
-        parts = spec.alphas.split(":") if spec.alphas.count(":") == 2 else []
+        name = path_setting(spec.method) if spec.method in LEARNERS else "alphas"
+        given = getattr(spec, name)
+        automatic = given.strip().isdigit()
+        for setting in ("alphas", "Cs"):
+            self.wrong.pop(setting, None)
+        parts = given.split(":") if given.count(":") == 2 else []
         kind = "automatic" if automatic else ("range" if parts else "list")
         with card("Path", "Strengths of regularisation, from strong to weak."):
             kinds = {"automatic": "Automatic", "range": "Range", "list": "List"}
             defaults = {"automatic": "30", "range": "0.001:1000:30", "list": "0.1,1,10"}
+            ends = ("Smallest C", "Largest C") if name == "Cs" else ("Weakest", "Strongest")
+            values = "Values of C" if name == "Cs" else "Strengths"
 
             def turn(event: Any) -> None:
-                if self.set(alphas=defaults[event.value]):
+                if self.set(**{name: defaults[event.value]}):
                     self.path.refresh()
 
             toggle = ui.toggle(kinds, value=kind, on_change=turn).props(
@@ -273,12 +280,10 @@ class _MethodPage:
                 with explained("How many", ABOUT_NUMBER):
                     ui.number(
                         "How many",
-                        value=int(spec.alphas),
+                        value=int(given),
                         min=1,
                         max=MOST_ALPHAS,
-                        validation=lambda given: self.take(
-                            "alphas", lambda: f"{a_number(given, whole=True)}"
-                        ),
+                        validation=lambda given: self.take(name, lambda: f"{a_number(given, whole=True)}"),
                     ).props("outlined dense hide-bottom-space debounce=400 step=1")
             elif kind == "range":
                 fields: list[Any] = []
@@ -289,21 +294,21 @@ class _MethodPage:
 
                 def check(_: Any) -> str | None:
                     # the three are one setting: what is wrong is told where it was changed last
-                    found = self.take("alphas", join)
+                    found = self.take(name, join)
                     for field in fields:
                         field.error = None
                     return found
 
-                for label, value in zip(("Weakest", "Strongest", "How many"), parts, strict=True):
+                for label, value in zip((*ends, "How many"), parts, strict=True):
                     field = ui.number(label, value=float(value), validation=check)
                     fields.append(field.props("outlined dense hide-bottom-space debounce=500 step=any"))
                 text("So many between the two, each the same multiple of the next.").classes("kw-hint")
             else:
-                with explained("Strengths", ABOUT_LIST):
+                with explained(values, ABOUT_LIST):
                     ui.input(
-                        "Strengths, separated by commas",
-                        value=spec.alphas,
-                        validation=lambda given: self.take("alphas", lambda: a_list(given)),
+                        f"{values}, separated by commas",
+                        value=given,
+                        validation=lambda given: self.take(name, lambda: a_list(given)),
                     ).props("outlined dense hide-bottom-space debounce=600")
             rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
             with explained("Choose", self.known["rule"].about):
