@@ -592,7 +592,7 @@ def test_the_report_says_what_is_certified(two, three):
 
 # ---- the command line ------------------------------------------------------------------------------
 
-DEEP = ["--kernels", "linear; rbf(gamma=0.1)", "--alphas", "1,0.1", "--cv", "2", "--max-iter", "3"]
+DEEP = ["--kernels", "linear; rbf(gamma=0.1)", "--cs", "1,10", "--cv", "2", "--max-iter", "3"]
 
 
 @pytest.fixture
@@ -683,8 +683,8 @@ def test_predict_evaluate_and_path(table, tmp_path, capsys):
 BAD = {
     "unknown criterion": (["--criterion", "error"], "criterion"),
     "no layers": (["--n-layers", "0"], "n_layers"),
-    "unknown layer kernel": (["--layer-kernels", "rbff"], "`layer_kernels`: Unknown kernel 'rbff'"),
-    "empty layer kernel": (["--layer-kernels", ";"], "`layer_kernels`: No kernel is named"),
+    "unknown layer kernel": (["--layer-kernels", "rbff"], "Unknown kernel 'rbff'. Did you mean 'rbf'?"),
+    "empty layer kernel": (["--layer-kernels", ";"], "No kernel is named."),
     "not a layer": (["--layer-kernels", "laplacian"], "cannot be a layer"),
     "number of layers": (["--layer-kernels", "linear | linear"], "one list for each of the 1 layers"),
     "share": (["--validation-fraction", "0.7"], "<= 0.5"),

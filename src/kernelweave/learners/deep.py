@@ -69,6 +69,8 @@ class _LayerKernels(Rule):
             layers = [[parse(part) for part in layer.split(";") if part.strip()] for layer in text.split("|")]
         except InputError as error:
             raise Unfit(str(error)) from None
+        if not all(layers):
+            raise Unfit("No kernel is named.")
         return self.read(layers if len(layers) > 1 else layers[0])
 
     def words(self) -> str:
