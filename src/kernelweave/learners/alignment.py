@@ -50,7 +50,7 @@ class Align(RuleLearner):
         self.epsilon = epsilon
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         m = problem.machine
         found = solve_align(problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight)
         return problem.at(found.weights, warm)
@@ -83,7 +83,7 @@ class AlignF(Align):
     AlignF(C=10.0)
     """
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         m = problem.machine
         found = solve_alignf(
             problem.gram, m.y, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol
@@ -133,7 +133,7 @@ class EasyMKL(RuleLearner):
         self.lam = lam
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         m = problem.machine
         found = solve_easy_mkl(
             problem.gram, m.y, self.lam, scale=problem.scale, sample_weight=m.sample_weight, tol=self.tol

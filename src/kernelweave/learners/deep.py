@@ -339,12 +339,12 @@ class MLMKL(_DeepLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def check(self) -> None:  # noqa: D102
+    def check(self) -> None:
         super().check()
         if self.literal and self.device is not None:
             raise InputError("`literal=True` is computed here only. Use device=None.")
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         kernel, machine = self._kernel(problem), problem.machine
         n = problem.gram.n_samples
         validation = self._validation(problem)
@@ -463,7 +463,7 @@ class DMKL(_DeepLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         rows = np.arange(problem.gram.n_samples)
         criterion = SpanBound(problem.machine, rows, smoothing=float(self.smoothing))
         descent = Descent(
@@ -543,7 +543,7 @@ class TwoLayerMKL(_DeepLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def layers(self) -> Layers:  # noqa: D102
+    def layers(self) -> Layers:
         # the normalised exponential is a Gaussian: no difference of large numbers
         return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
@@ -551,7 +551,7 @@ class TwoLayerMKL(_DeepLearner):
         """The exponential."""
         return [["exp"]]
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         machine = problem.machine
         criterion = DualValue(machine, np.arange(problem.gram.n_samples))
         descent = Descent(
@@ -612,5 +612,5 @@ class DeepUniform(_DeepLearner):
         self.device = device
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return solve_deep(self._kernel(problem), problem.machine, None, Descent(), _orthant)

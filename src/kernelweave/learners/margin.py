@@ -71,7 +71,7 @@ class SimpleMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def method(self, info: Info) -> Method:  # noqa: D102
+    def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
 
 
@@ -108,7 +108,7 @@ class SILP(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def method(self, info: Info) -> Method:  # noqa: D102
+    def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), Simplex(), "cutting-plane", self.max_iter)
 
 
@@ -154,7 +154,7 @@ class LpMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def method(self, info: Info) -> Method:  # noqa: D102
+    def method(self, info: Info) -> Method:
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
         return Method(self.losses(info.classification), weight_set, max_iter=self.max_iter)
 
@@ -205,7 +205,7 @@ class SoftMarginMKL(MarginLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def method(self, info: Info) -> Method:  # noqa: D102
+    def method(self, info: Info) -> Method:
         cap = max(float(self.theta), 1.0 / info.gram.n_kernels)
         return Method(self.losses(info.classification), CappedSimplex(cap), self.solver, self.max_iter)
 
@@ -236,7 +236,7 @@ class Uniform(RuleLearner):
         self.epsilon = epsilon
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return problem.at(np.full(problem.gram.n_kernels, 1.0 / problem.gram.n_kernels), warm)
 
 
@@ -281,7 +281,7 @@ class BestKernel(RuleLearner):
         self.n_folds = n_folds
         self.tol = tol
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         losses = self._losses_of_kernels(problem)
         weights = np.zeros(problem.gram.n_kernels)
         # sums of the same losses in another order differ in their last digits

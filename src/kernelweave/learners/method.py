@@ -102,10 +102,10 @@ class MarginLearner(Learner):
     tol: float
     max_iter: int | None
 
-    def requested(self) -> float | None:  # noqa: D102
+    def requested(self) -> float | None:
         return 1.0 / float(self.C)
 
-    def default_alphas(self, n_alphas: int) -> Array:  # noqa: D102
+    def default_alphas(self, n_alphas: int) -> Array:
         return 1.0 / np.geomspace(*C_RANGE, n_alphas)
 
     def method(self, info: Info) -> Method:
@@ -124,10 +124,10 @@ class MarginLearner(Learner):
         """The loss of the machine."""
         return LOSSES[self.loss]() if classification else EpsilonInsensitive(float(self.epsilon))
 
-    def solve(self, info: Info, alpha: float) -> MarginSolution:  # noqa: D102
+    def solve(self, info: Info, alpha: float) -> MarginSolution:
         return self._solve_at(info, alpha, self.tol, [])
 
-    def path(  # noqa: D102
+    def path(
         self,
         info: Info,
         alphas: Array,
@@ -270,7 +270,7 @@ def _join(found: list[Solution], alpha: float) -> MarginSolution:
 class RuleLearner(MarginLearner):
     """Base of the learners whose weights come by a rule of their own."""
 
-    def method(self, info: Info) -> Method:  # noqa: D102
+    def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), rule=self.learn)
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:

@@ -92,7 +92,7 @@ class RKL(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "rkl", self.norm)
 
 
@@ -149,7 +149,7 @@ class ChapelleRadius(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
 
 
@@ -195,7 +195,7 @@ class DoRadius(_RadiusLearner):
         self.tol = tol
         self.max_iter = max_iter
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "do", 1)
 
 
@@ -266,7 +266,7 @@ class ARDGaussian(_RadiusLearner):
         """The Gaussian."""
         return [["Gaussian"]]
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:  # noqa: D102
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         m = problem.machine
         if not m.loss.classifies and self.kind.startswith("kl-c"):
             raise InputError(

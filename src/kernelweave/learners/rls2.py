@@ -100,16 +100,16 @@ class RLS2(Learner):
         self.n_alphas = n_alphas
         self.n_folds = n_folds
 
-    def requested(self) -> float | None:  # noqa: D102
+    def requested(self) -> float | None:
         return None if "auto" in (self.alpha, self.relax) else float(self.alpha)
 
-    def given_alphas(self) -> Array | None:  # noqa: D102
+    def given_alphas(self) -> Array | None:
         return None if self.alpha == "auto" else np.array([float(self.alpha)])
 
-    def relax_grid(self, alphas: Array) -> Array | None:  # noqa: D102
+    def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
-    def solve(self, info: Info, alpha: float) -> Solution:  # noqa: D102
+    def solve(self, info: Info, alpha: float) -> Solution:
         return solve_rls2(
             info.gram,
             info.y,
@@ -124,7 +124,7 @@ class RLS2(Learner):
             relax=None if self.relax is None else float(self.relax),
         )
 
-    def path(  # noqa: D102
+    def path(
         self,
         info: Info,
         alphas: Array,

@@ -205,7 +205,7 @@ class BoxLoss(Loss):
 
     quadratic: ClassVar[bool] = True
 
-    def solve(  # noqa: D102
+    def solve(
         self,
         K: Array,
         y: ArrayLike,
@@ -244,13 +244,13 @@ class Hinge(BoxLoss):
     name: ClassVar[str] = "hinge"
     classifies: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:  # noqa: D102
+    def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_labels(y, costs)
 
-    def losses(self, y: Array, f: Array) -> Array:  # noqa: D102
+    def losses(self, y: Array, f: Array) -> Array:
         return np.maximum(1.0 - y * f, 0.0)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:  # noqa: D102
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
         return np.where(y * f <= 1.0, -y * costs, 0.0)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
@@ -258,21 +258,21 @@ class Hinge(BoxLoss):
         used = costs > 0
         return _quantile((y - product)[used], costs[used], float(costs[y > 0].sum()))
 
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:  # noqa: D102
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         margin = 1.0 - y * f
         multipliers = y * b
         return float((costs - multipliers) @ np.maximum(margin, 0.0) + multipliers @ np.maximum(-margin, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:  # noqa: D102
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         return float(y @ b)
 
-    def pull(self, y: Array, costs: Array, b: Array) -> Array:  # noqa: D102
+    def pull(self, y: Array, costs: Array, b: Array) -> Array:
         return y
 
-    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:  # noqa: D102
+    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
-    def sides(self, y: Array, costs: Array) -> Sides:  # noqa: D102
+    def sides(self, y: Array, costs: Array) -> Sides:
         return Sides(y[None], np.ones((1, len(y))), costs, np.zeros(len(y)), _balanced(y, costs))
 
 
@@ -283,13 +283,13 @@ class SquaredHinge(BoxLoss):
     name: ClassVar[str] = "squared-hinge"
     classifies: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:  # noqa: D102
+    def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_labels(y, costs)
 
-    def losses(self, y: Array, f: Array) -> Array:  # noqa: D102
+    def losses(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(np.maximum(1.0 - y * f, 0.0))
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:  # noqa: D102
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
         return -y * costs * np.maximum(1.0 - y * f, 0.0)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
@@ -308,29 +308,29 @@ class SquaredHinge(BoxLoss):
         total = float(active.sum())
         return float(active @ points) / total if total > 0 else float(points[min(first, len(points) - 1)])
 
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:  # noqa: D102
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         margin = 1.0 - y * f
         multipliers = y * b
         rest = np.maximum(margin, 0.0) - self.ridge(costs) * multipliers
         return float(0.5 * costs @ np.square(rest) + multipliers @ np.maximum(-margin, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:  # noqa: D102
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         return float(y @ b) - 0.5 * float(self.ridge(costs) @ np.square(b))
 
-    def pull(self, y: Array, costs: Array, b: Array) -> Array:  # noqa: D102
+    def pull(self, y: Array, costs: Array, b: Array) -> Array:
         return y - self.ridge(costs) * b
 
-    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:  # noqa: D102
+    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, UNBOUNDED, 0.0)
         return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
 
-    def ridge(self, costs: Array) -> Array:  # noqa: D102
+    def ridge(self, costs: Array) -> Array:
         return _inverse(costs)
 
-    def free(self, costs: Array, b: Array) -> Index:  # noqa: D102
+    def free(self, costs: Array, b: Array) -> Index:
         return np.flatnonzero(b)
 
-    def sides(self, y: Array, costs: Array) -> Sides:  # noqa: D102
+    def sides(self, y: Array, costs: Array) -> Sides:
         unbounded = np.full(len(y), np.inf)
         return Sides(y[None], np.ones((1, len(y))), unbounded, 1.0 / costs, _balanced(y, costs))
 
@@ -353,42 +353,42 @@ class EpsilonInsensitive(BoxLoss):
         check_fields(self)
 
     @property
-    def tube(self) -> float:  # noqa: D102
+    def tube(self) -> float:
         return self.epsilon
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:  # noqa: D102
+    def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_vector(y, "y", len(costs))
 
-    def losses(self, y: Array, f: Array) -> Array:  # noqa: D102
+    def losses(self, y: Array, f: Array) -> Array:
         return np.maximum(np.abs(y - f) - self.epsilon, 0.0)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:  # noqa: D102
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
         rest = f - y
         return np.where(np.abs(rest) >= self.epsilon, costs * np.sign(rest), 0.0)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:  # noqa: D102
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
         rest = y - product
         return _quantile(
             np.concatenate([rest - self.epsilon, rest + self.epsilon]), np.tile(costs, 2), float(costs.sum())
         )
 
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:  # noqa: D102
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         rest = y - f
         loss = np.maximum(np.abs(rest) - self.epsilon, 0.0)
         size = np.abs(b)
         # the second bracket is nonnegative but for rounding
         return float((costs - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:  # noqa: D102
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         return float(y @ b) - self.epsilon * float(np.abs(b).sum())
 
-    def pull(self, y: Array, costs: Array, b: Array) -> Array:  # noqa: D102
+    def pull(self, y: Array, costs: Array, b: Array) -> Array:
         return y - self.epsilon * np.sign(b)
 
-    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:  # noqa: D102
+    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -costs, costs
 
-    def sides(self, y: Array, costs: Array) -> Sides:  # noqa: D102
+    def sides(self, y: Array, costs: Array) -> Sides:
         ones = np.ones(len(y))
         sign = np.stack([ones, -ones])
         centred = y - np.average(y, weights=costs)
@@ -403,38 +403,38 @@ class Squared(Loss):
 
     name: ClassVar[str] = "squared"
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:  # noqa: D102
+    def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_vector(y, "y", len(costs))
 
-    def losses(self, y: Array, f: Array) -> Array:  # noqa: D102
+    def losses(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(y - f)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:  # noqa: D102
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
         return costs * (f - y)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:  # noqa: D102
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
         return float(costs @ (y - product)) / float(costs.sum())
 
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:  # noqa: D102
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         return 0.5 * float(costs @ np.square(y - f - self.ridge(costs) * b))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:  # noqa: D102
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         return float(y @ b) - 0.5 * float(self.ridge(costs) @ np.square(b))
 
-    def pull(self, y: Array, costs: Array, b: Array) -> Array:  # noqa: D102
+    def pull(self, y: Array, costs: Array, b: Array) -> Array:
         return y - self.ridge(costs) * b
 
-    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:  # noqa: D102
+    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, np.inf, 0.0)
         return -most, most
 
-    def ridge(self, costs: Array) -> Array:  # noqa: D102
+    def ridge(self, costs: Array) -> Array:
         return _inverse(costs)
 
-    def free(self, costs: Array, b: Array) -> Index:  # noqa: D102
+    def free(self, costs: Array, b: Array) -> Index:
         return np.flatnonzero(costs > 0)
 
-    def solve(  # noqa: D102
+    def solve(
         self,
         K: Array,
         y: ArrayLike,
@@ -475,36 +475,36 @@ class Logistic(Loss):
     name: ClassVar[str] = "logistic"
     classifies: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:  # noqa: D102
+    def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_labels(y, costs)
 
-    def losses(self, y: Array, f: Array) -> Array:  # noqa: D102
+    def losses(self, y: Array, f: Array) -> Array:
         return np.logaddexp(0.0, -y * f)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:  # noqa: D102
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
         return -y * costs * expit(-y * f)
 
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:  # noqa: D102
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
         return best_intercept(y, costs, product)
 
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:  # noqa: D102
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         a = self._shares(y, costs, b)
         p = expit(-y * f)
         # the linear terms of both logarithms cancel: what is left has no sign
         return float(costs @ (_beyond_linear(a, p - a, p) + _beyond_linear(1.0 - a, a - p, expit(y * f))))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:  # noqa: D102
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         a = self._shares(y, costs, b)
         return float(costs @ (entr(a) + entr(1.0 - a)))
 
-    def pull(self, y: Array, costs: Array, b: Array) -> Array:  # noqa: D102
+    def pull(self, y: Array, costs: Array, b: Array) -> Array:
         a = np.clip(self._shares(y, costs, b), np.finfo(float).tiny, 1.0 - 0.5 * EPS)
         return y * (np.log1p(-a) - np.log(a))
 
-    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:  # noqa: D102
+    def room(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
-    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:  # noqa: D102
+    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:
         a = self._shares(y, costs, b)
         W = costs * a * (1.0 - a)
         where = np.flatnonzero(W > 0.0)
@@ -513,7 +513,7 @@ class Logistic(Loss):
         with blas_threads_for(len(where)):
             return Weighted(K[np.ix_(where, where)], W[where]).forms(V[:, where])
 
-    def solve(  # noqa: D102
+    def solve(
         self,
         K: Array,
         y: ArrayLike,

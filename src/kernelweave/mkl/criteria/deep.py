@@ -110,7 +110,7 @@ class OutOfFold(Criterion):
         check_known(self.kind, MEASURES, "criterion")
         self._warm = [None] * len(self.folds)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
         machine, n = self.machine, len(K)
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
         covered = np.concatenate(list(self.folds))
@@ -169,7 +169,7 @@ class TrainingError(Criterion):
     literal: bool = False
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
         rows, n = self.rows, len(K)
         own = _restricted(self.machine, rows)
         weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
@@ -206,7 +206,7 @@ class DualValue(Criterion):
     tol: float = 1e-8
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
         own = _restricted(self.machine, self.rows)
         if own.one_class:
             return 0.0, np.zeros_like(K)
@@ -254,7 +254,7 @@ class SpanBound(Criterion):
     smoothing: float = 1.0
     _warm: Array | None = field(default=None, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:  # noqa: D102
+    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
         rows, n = self.rows, len(K)
         own = _restricted(self.machine, rows)
         if own.one_class:
