@@ -37,7 +37,7 @@ def test_everything_is_in_it(report):
         "Dinuzzo",
     ):
         assert part in text
-    assert text.count("<svg") == 7
+    assert text.count("<svg") == 8
     assert "Selection criteria along the path (0 against the rest)" in text
     assert f"{model.objective_:.10g}" in text
     heaviest = str(model.kernel_names_[np.argmax(model.weights_.sum(axis=0))])

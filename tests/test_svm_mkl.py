@@ -986,7 +986,7 @@ REFUSALS = {
         lambda g, y: solve(g, y, 1.0, loss=TUBE, epsilon=-0.1),
         "`epsilon` must be .* >= 0, got -0.1",
     ),
-    "loss": (lambda g, y: solve(g, y, 1.0, loss="logistic"), "`loss` must be 'hinge'.*got 'logistic'"),
+    "loss": (lambda g, y: solve(g, y, 1.0, loss="exponential"), "`loss` must be 'hinge'.*got 'exponential'"),
     "method": (lambda g, y: solve(g, y, 1.0, method="silp"), "`method` must be.*'cutting-plane'.*got 'silp'"),
     "set": (lambda g, y: solve(g, y, 1.0, "l2"), "Unknown weight_set 'l2'.*'simplex'"),
     "sphere": (lambda g, y: solve(g, y, 1.0, Sphere()), "convex and bounded .* Use Simplex"),
