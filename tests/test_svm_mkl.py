@@ -1086,3 +1086,21 @@ def test_no_warnings_from_hard_problems(rng):
             for weight_set in ("simplex", CappedSimplex(0.4), LpBall(2.0)):
                 result = solve(gram, pick(loss, y, t), C, weight_set, loss=loss, tol=1e-4)
                 assert result.rel_gap < 1
+
+
+@pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.9)], ids=str)
+def test_the_closed_form_does_not_repeat_a_machine_that_can_do_no_better(weight_set, monkeypatch):
+    plain = Machine.solve
+
+    def stuck(machine, K, **options):
+        found = plain(machine, K, **options)
+        spoilt = dataclasses.replace(found.certificate, gap=found.primal, dual=0.0, status=kw.Status.STALLED)
+        return dataclasses.replace(found, certificate=spoilt)
+
+    monkeypatch.setattr(Machine, "solve", stuck)
+    rng = np.random.default_rng(0)
+    gram, y, _ = make_data("dense", rng)
+    found = solve(gram, y, 1.0, weight_set, method="closed-form")
+    # over the capped simplex other steps go on from there, and end alike
+    assert found.status is kw.Status.STALLED
+    assert found.n_machines <= 10

@@ -48,6 +48,9 @@ class ClosedForm(Step):
             yield Look(at, machine.primal, gap, at.n_active, arrived)
             inner = inner_tol(outer / abs(machine.primal), session.tol)
             if machine.own_gap > outer:
+                # the machine is what is left, and where it can do no better nothing will change that
+                if machine.status in (Status.STALLED, Status.ROUNDING):
+                    return machine.status
                 inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
             if first and session.warm.weights is not None and (weight_set.sparse or not weights.all()):
                 # a weight of zero, which only a warm start brings, would stay zero for ever, and a tiny one nearly so

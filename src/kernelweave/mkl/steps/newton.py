@@ -119,7 +119,7 @@ class Newton(Step):
             if machine.own_gap > outer:
                 # the machine is what is left
                 inner = min(inner, 0.1 * relative_gap(primal, machine.own_gap))
-                if machine.status is Status.STALLED:
+                if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
             B = session.machine.curvature(session.kernel, b, V)
             accepted = (at, q, B)
