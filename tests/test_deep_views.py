@@ -377,7 +377,7 @@ def test_the_path_has_the_weights_of_every_layer():
         assert [w.shape for w in path.upper_weights] == [(3, 2)]
         np.testing.assert_array_equal(path.upper_weights[0][path.chosen], model.weights_[k, 1, :2])
     shallow = kw.MKLClassifier(BASE, "simple").fit(X, TWO)
-    assert inspection.regularization_path(shallow, alphas=[1.0, 0.1]).upper_weights == ()
+    assert inspection.regularization_path(shallow, Cs=[1.0, 10.0]).upper_weights == ()
 
 
 # ---- pictures --------------------------------------------------------------------------------------
@@ -542,7 +542,7 @@ def test_older_pictures_of_deep_models(two, three):
     np.testing.assert_array_equal(widths, np.sort(two.weights_[0][two.weights_[0] > 0])[::-1])
     shown = plots.KernelContributionsDisplay.from_estimator(three, X)
     assert [text.get_text() for text in shown.ax_.get_yticklabels()] == ["RBF(gamma=0.5)"]
-    path = plots.RegularizationPathDisplay.from_estimator(two, alphas=[1.0, 0.1])
+    path = plots.RegularizationPathDisplay.from_estimator(two, Cs=[1.0, 10.0])
     assert path.values.shape == (2, 4)
 
 
