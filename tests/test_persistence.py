@@ -378,7 +378,7 @@ OLDER_VALUES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*unknown categor")
+@pytest.mark.filterwarnings("ignore:.*unknown categories")
 @pytest.mark.parametrize("name", OLDER_VALUES)
 def test_kernels_and_layers_of_version_0_1_load(name):
     """Their classes have other modules now, and some have other names."""
