@@ -758,7 +758,7 @@ def test_what_was_fitted_does_not_follow_parameters_set_later(rng):
     np.testing.assert_array_equal(
         changed.calibrate().predict_proba(new), plain.calibrate().predict_proba(new)
     )
-    paths = [kw.inspection.regularization_path(model, alphas=[1.0, 0.1]) for model in (plain, changed)]
+    paths = [kw.inspection.regularization_path(model, Cs=[1.0, 10.0]) for model in (plain, changed)]
     np.testing.assert_array_equal(paths[0].weights, paths[1].weights)
     # a learner that is changed in place is another one as well
     plain.learner.C = 1e-3

@@ -189,7 +189,7 @@ def test_criteria_that_are_not_finite_are_left_out():
 def test_other_learners_have_no_criteria(regression):
     model = kw.MKLClassifier(KERNELS[:2], "uniform").fit(X, Y > 0)
     with pytest.raises(kw.InputError, match="`estimator` must have the learner RLS2"):
-        plots.SelectionCriteriaDisplay.from_estimator(model, alphas=[1.0])
+        plots.SelectionCriteriaDisplay.from_estimator(model, n_alphas=1)
 
 
 # ---- lines -----------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_what_cannot_be_drawn_is_said(regression, classes):
         path(regression, what="coef")
     with pytest.raises(kw.InputError, match=r"what. must be 'weights'.*mean 'weights'"):
         path(regression, what="weigths")
-    with pytest.raises(kw.InputError, match=r"must be 'alpha' or 'df', got 'time'"):
+    with pytest.raises(kw.InputError, match=r"must be 'alpha', 'C', 'df' or None, got 'time'"):
         path(regression, x="time")
     with pytest.raises(kw.InputError, match=r"Unknown output 'd'.*Known: 'a', 'b', 'c'"):
         path(classes, output="d")

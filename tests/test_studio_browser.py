@@ -213,6 +213,8 @@ def test_the_journey_on_wine(visit, tmp_path):
     page.get_by_role("button", name="Method").click()
     page.wait_for_url("**/method")
     page.get_by_role("radio", name=re.compile("^RLS2")).click()
+    # the fields of strengths are drawn anew for the learner
+    page.wait_for_timeout(2000)
     page.get_by_label("How many", exact=True).fill("12")
     page.get_by_label("Folds", exact=True).fill("5")
     expect(page.get_by_text("252", exact=True)).to_be_visible()
@@ -293,6 +295,8 @@ def test_the_journey_on_two_tables(visit, studio, tmp_path):
     expect(page.get_by_alt_text(re.compile("Gram matrix of odd")).first).to_be_visible()
     here.open("/method")
     page.get_by_role("radio", name=re.compile("^RLS2")).click()
+    # the fields of strengths are drawn anew for the learner
+    page.wait_for_timeout(2000)
     page.get_by_label("How many", exact=True).fill("10")
     page.get_by_label("Folds", exact=True).fill("5")
     expect(page.get_by_text("70", exact=True)).to_be_visible()
