@@ -327,6 +327,21 @@ class MachineSolution(Solution):
     support: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     infeasibility: float = 0.0
 
+    @classmethod
+    def of(
+        cls, b: Array, intercept: float, certificate: Certificate, *, n_iter: int, infeasibility: float
+    ) -> MachineSolution:
+        """The solution of these coefficients: the single weight is 1, and what is not zero is the support."""
+        return cls(
+            np.ones(1),
+            b,
+            intercept,
+            certificate,
+            n_iter,
+            support=np.flatnonzero(b),
+            infeasibility=infeasibility,
+        )
+
 
 @dataclass(frozen=True)
 class Ball(MachineSolution):

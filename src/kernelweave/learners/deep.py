@@ -27,7 +27,8 @@ from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.margin import CriterionFolds
 from kernelweave.learners.method import MarginProblem, RuleLearner
-from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, Loss
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (

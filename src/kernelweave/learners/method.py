@@ -13,7 +13,8 @@ from kernelweave._checks import InputError
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info, Learner
 from kernelweave.learners.folds import deal
-from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Loss
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers

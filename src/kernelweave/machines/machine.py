@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import check_row_weights
 from kernelweave.machines.box import kernel_product
-from kernelweave.machines.losses import Hinge, Loss
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import Hinge
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
@@ -89,7 +90,7 @@ class Machine:
         product, error = kernel_product(K, b, noise, long=noise == 0.0)
         at = self.loss.values(self.y, self.costs, b, product, intercept)
         rounding = self.loss.rounding(self.y, self.costs, b, product, at, error)
-        low, high = self.loss.room(self.y, self.costs)
+        low, high = self.loss.bounds(self.y, self.costs)
         size = float(np.abs(b).sum())
         outside = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
         feasible = max(outside, abs(math.fsum(b))) <= OUTSIDE * size

@@ -47,10 +47,10 @@ def of_machine(
     *,
     low: Array,
     high: Array,
-    pull: Array,
+    dual_slope: Array,
     loss: float,
     gap: float,
-    bend: float,
+    form: float,
 ) -> float:
     """Bound of the errors of `primal` and `dual` of a machine whose values are off by at most `error`.
 
@@ -62,13 +62,13 @@ def of_machine(
     b, f, error : arrays of shape (n,)
     low, high : arrays of shape (n,)
         ``C_i loss'`` at the ends ``f - error`` and ``f + error``: a convex loss is no steeper in between.
-    pull : array of shape (n,)
-        Derivative of the reward.
-    loss, gap, bend : float
+    dual_slope : array of shape (n,)
+        Derivative of the dual term.
+    loss, gap, form : float
         The sums that were computed: the loss, the gap, and ``sum_i abs(b_i (Kb)_i)``.
     """
     residual = np.maximum(np.abs(b + low), np.abs(b + high))
     share, side = imbalance(b)
     total = float(error @ (residual + 0.5 * np.abs(b)))
-    total += noise(len(b)) * (loss + gap + bend)
-    return total + share * float(side @ np.abs(pull - f))
+    total += noise(len(b)) * (loss + gap + form)
+    return total + share * float(side @ np.abs(dual_slope - f))

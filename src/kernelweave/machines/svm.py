@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
 from kernelweave._parameters import Cost, MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave.machines.box import OnIndefinite, as_kernel
-from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, Loss, SquaredHinge
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]

@@ -18,7 +18,8 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.machines.losses import Loss, SquaredHinge, as_loss
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (

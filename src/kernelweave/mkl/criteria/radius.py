@@ -258,7 +258,7 @@ def radii_of(kernel: Callable[[Array], Array], n_kernels: int, tol: float) -> Ar
 
 def _nothing(n: int) -> MachineSolution:
     nothing = Certificate("machine", math.inf, math.inf, 0.0, status=Status.STALLED)
-    return MachineSolution(np.ones(1), np.zeros(n), 0.0, nothing, 0)
+    return MachineSolution.of(np.zeros(n), 0.0, nothing, n_iter=0, infeasibility=0.0)
 
 
 #: How far a point is from stationary, as a share of the value; 0 means that no feasible direction descends.

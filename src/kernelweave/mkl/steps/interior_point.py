@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from kernelweave.machines.losses import Sides
+from kernelweave.machines.loss import Sides
 from kernelweave.mkl.loop import Look, Loop, Moves, Step
 from kernelweave.mkl.problem import Index, Point, Problem, Session
 from kernelweave.results import Solution, Status, relative_gap

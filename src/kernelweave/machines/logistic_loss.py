@@ -1,0 +1,131 @@
+"""The logistic loss: its conjugate is the entropy of a share of the cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr, expit
+
+from kernelweave._checks import check_kernel_matrix
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.box import check_start, kernel_product
+from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
+from kernelweave.machines.loss import Loss, check_labels
+from kernelweave.machines.rounding import EPS
+from kernelweave.results import Certificate, MachineSolution, Status
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``log(1 + exp(-y f))``: probabilities are those of f itself.
+
+    With ``a_i = y_i b_i / C_i`` the dual term is the entropy ``-sum_i C_i (a log a + (1 - a) log(1 - a))``, and the gap
+    ``sum_i C_i`` times the divergence of a_i from the probability of the other label.
+    """
+
+    name: ClassVar[str] = "logistic"
+    classifies: ClassVar[bool] = True
+
+    def check(self, y: ArrayLike, costs: Array) -> Array:
+        return check_labels(y, costs)
+
+    def losses(self, y: Array, f: Array) -> Array:
+        return np.logaddexp(0.0, -y * f)
+
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
+        return -y * costs * expit(-y * f)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        return best_intercept(y, costs, product)
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        a = self._shares(y, costs, b)
+        p = expit(-y * f)
+        # the linear terms of both logarithms cancel: what is left has no sign
+        return float(costs @ (_beyond_linear(a, p - a, p) + _beyond_linear(1.0 - a, a - p, expit(y * f))))
+
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        a = self._shares(y, costs, b)
+        return float(costs @ (entr(a) + entr(1.0 - a)))
+
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        a = np.clip(self._shares(y, costs, b), np.finfo(float).tiny, 1.0 - 0.5 * EPS)
+        return y * (np.log1p(-a) - np.log(a))
+
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
+
+    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:
+        a = self._shares(y, costs, b)
+        W = costs * a * (1.0 - a)
+        where = np.flatnonzero(W > 0.0)
+        if len(where) < 2:
+            return np.zeros((len(V), len(V)))
+        with blas_threads_for(len(where)):
+            return Weighted(K[np.ix_(where, where)], W[where]).forms(V[:, where])
+
+    def solve(
+        self,
+        K: Array,
+        y: ArrayLike,
+        costs: Array,
+        *,
+        tol: float,
+        warm_start: ArrayLike | None = None,
+        noise: float = 0.0,
+        max_iter: int | None = None,
+    ) -> MachineSolution:
+        K = check_kernel_matrix(K)
+        target = self.check(y, costs)
+        used = np.flatnonzero(costs > 0)
+        part = K if len(used) == len(K) else np.ascontiguousarray(K[np.ix_(used, used)])
+        own, weight = target[used], costs[used]
+        start = np.zeros(len(used)) if warm_start is None else check_start(warm_start, len(K))[used]
+        with blas_threads_for(len(used)):
+            found, _, n_iter, used_up = solve_logistic(
+                part,
+                own,
+                weight,
+                start,
+                lambda b, product: self.values(own, weight, b, product),
+                tol,
+                max_iter,
+            )
+        b = np.zeros(len(K))
+        b[used] = found
+        product, error = kernel_product(K, b, noise)
+        at = self.values(target, costs, b, product)
+        rounding = self.rounding(target, costs, b, product, at, error)
+        if at.gap + rounding > tol * abs(at.primal) and noise == 0.0:
+            product, error = kernel_product(K, b, long=True)
+            at = self.values(target, costs, b, product)
+            rounding = self.rounding(target, costs, b, product, at, error)
+        ended = Status.MAX_ITER if used_up and at.gap > tol * abs(at.primal) else Status.STALLED
+        low, high = self.bounds(target, costs)
+        return MachineSolution.of(
+            b,
+            at.intercept,
+            Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),
+            n_iter=n_iter,
+            infeasibility=max(float(np.maximum(low - b, b - high).max()), abs(float(b.sum())), 0.0),
+        )
+
+    @staticmethod
+    def _shares(y: Array, costs: Array, b: Array) -> Array:
+        """The multipliers as shares of the costs, between 0 and 1."""
+        return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
+
+
+def _beyond_linear(a: Array, d: Array, limit: Array) -> Array:
+    """``a (x - log(1 + x))`` for ``x = d / a``, and `limit` where a is 0."""
+    x = np.divide(d, a, out=np.zeros_like(a), where=a > 0)
+    x = np.maximum(x, -1.0 + EPS)
+    small = np.abs(x) < 1e-4
+    y = np.where(small, x, 0.0)
+    near = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
+    return np.where(a > 0, a * np.where(small, near, x - np.log1p(x)), limit)

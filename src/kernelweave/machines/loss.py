@@ -1,0 +1,260 @@
+"""What solvers ask of a machine: the methods of a loss, each answered in one place.
+
+With signed coefficients b, costs C_i >= 0 and f = K b + intercept the machine of a loss is
+
+    min  1/2 ||w||^2 + sum_i C_i loss(y_i, f_i)   =   max_b  dual term(b) - 1/2 b'K b     s.t.  sum(b) = 0 ,
+
+where the dual term is minus the sum of the conjugates of ``C_i loss(y_i, .)`` at ``-b_i``. At fixed intercept the gap
+between the two is a sum of one nonnegative number for each row, which is how it is computed: the difference of the two
+values would lose the digits that a tight tolerance asks for.
+
+Losses are values without data, see `kernelweave.machines.losses`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_kernel_matrix
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.box import BoxProblem, check_start, project
+from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.rounding import EPS, of_machine
+from kernelweave.machines.smo import Values, solve_box
+from kernelweave.results import MachineSolution
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The dual of a machine as an interior point takes it: one variable for a row of a class, two for a tube.
+
+    Attributes
+    ----------
+    sign, gain : arrays of shape (n_sides, n_rows)
+        ``b = sum(sign * a)``, ``0 <= a <= upper``; the dual term is ``sum(gain * a) - 1/2 sum(ridge * a^2)``.
+    upper, ridge : arrays of shape (n_rows,)
+        Infinite bounds go with a ridge.
+    start : array of shape (n_sides, n_rows)
+        Coefficients whose b sums to zero, up to their size.
+    """
+
+    sign: Array
+    gain: Array
+    upper: Array
+    ridge: Array
+    start: Array
+
+    def loss(self, f: Array) -> float:
+        """The sum of losses at f."""
+        excess = np.maximum(self.gain - self.sign * f, 0.0)
+        if np.isfinite(self.upper).all():
+            return float((self.upper * excess).sum())
+        return float((0.5 * np.square(excess) / self.ridge).sum())
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """What every loss answers. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
+
+    name: ClassVar[str]
+    #: Whether targets are the labels -1 and 1.
+    classifies: ClassVar[bool] = False
+    #: Whether `sides` gives the dual as a quadratic program.
+    quadratic: ClassVar[bool] = False
+
+    @property
+    def tube(self) -> float:
+        """Half width of a tube without loss."""
+        return 0.0
+
+    @abstractmethod
+    def check(self, y: ArrayLike, costs: Array) -> Array:
+        """The targets as an array; raises `InputError` for those that cannot be used."""
+
+    @abstractmethod
+    def losses(self, y: Array, f: Array) -> Array:
+        """The loss of every row."""
+
+    @abstractmethod
+    def slope(self, y: Array, costs: Array, f: Array) -> Array:
+        """``C_i`` times the derivative of the loss by f; at a kink the steeper side."""
+
+    @abstractmethod
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        """The best one for ``f = product + intercept``; the middle where it is not unique."""
+
+    @abstractmethod
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        """Sum of loss, conjugate and ``b f``, summed from nonnegative terms."""
+
+    @abstractmethod
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        """The dual objective without the kernel's part."""
+
+    @abstractmethod
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        """Derivative of the dual term."""
+
+    @abstractmethod
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        """Smallest and largest coefficients that the dual allows."""
+
+    def ridge(self, costs: Array) -> Array:
+        """What the loss adds to the diagonal of the kernel, whatever the coefficients."""
+        return np.zeros(len(costs))
+
+    def free(self, costs: Array, b: Array) -> Index:
+        """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
+        return np.flatnonzero((b != 0) & (np.abs(b) < costs))
+
+    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:
+        """Second derivative of J in kernel weights; see `Machine.curvature`."""
+        where = self.free(costs, b)
+        if len(where) < 2:
+            return np.zeros((len(V), len(V)))
+        block = K[np.ix_(where, where)]
+        block.flat[:: len(where) + 1] += self.ridge(costs)[where]
+        if not float(block.diagonal().mean()) > 0.0:
+            # a kernel of zeros, which no multiple of the identity would make positive
+            return np.zeros((len(V), len(V)))
+        return Bordered(block).forms(V[:, where])
+
+    def sides(self, y: Array, costs: Array) -> Sides | None:
+        """The dual for an interior point; None where it is no quadratic program."""
+        return None
+
+    @abstractmethod
+    def solve(
+        self,
+        K: Array,
+        y: ArrayLike,
+        costs: Array,
+        *,
+        tol: float,
+        warm_start: ArrayLike | None = None,
+        noise: float = 0.0,
+        max_iter: int | None = None,
+    ) -> MachineSolution:
+        """Solve on one kernel that is known to be symmetric and finite.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+        y : array of shape (n_samples,)
+        costs : array of shape (n_samples,)
+            C_i >= 0; rows with 0 take no part.
+        tol : float
+            Relative gap.
+        warm_start : array of shape (n_samples,), optional
+            `dual_coef` of a similar problem.
+        noise : float, default=0.0
+            Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
+        max_iter : int, optional
+        """
+
+    def values(
+        self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None = None
+    ) -> Values:
+        """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
+        if intercept is None:
+            intercept = self.intercept(y, costs, product)
+        f = product + intercept
+        primal = 0.5 * float(b @ product) + float(costs @ self.losses(y, f))
+        return Values(primal, self.gap(y, costs, b, f), intercept)
+
+    def rounding(self, y: Array, costs: Array, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
+        f = product + at.intercept
+        # sums with a product of zero are exact
+        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(y - f))
+        return of_machine(
+            b,
+            f,
+            error,
+            low=self.slope(y, costs, f - error),
+            high=self.slope(y, costs, f + error),
+            dual_slope=self.dual_slope(y, costs, b),
+            loss=at.primal,
+            gap=at.gap,
+            form=float(np.abs(b) @ np.abs(product)),
+        )
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """A loss with its data, as `solve_box` asks for it."""
+
+    loss: Loss
+    y: Array
+    costs: Array
+
+    def __call__(self, b: Array, product: Array, factor: float) -> Values:
+        return self.loss.values(self.y, factor * self.costs, b, product)
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        return self.loss.rounding(self.y, self.costs, b, product, at, error)
+
+
+@dataclass(frozen=True)
+class BoxLoss(Loss):
+    """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube."""
+
+    quadratic: ClassVar[bool] = True
+
+    def solve(
+        self,
+        K: Array,
+        y: ArrayLike,
+        costs: Array,
+        *,
+        tol: float,
+        warm_start: ArrayLike | None = None,
+        noise: float = 0.0,
+        max_iter: int | None = None,
+    ) -> MachineSolution:
+        K = check_kernel_matrix(K)
+        target = self.check(y, costs)
+        lower, upper = self.bounds(target, costs)
+        problem = BoxProblem(K, self.ridge(costs), -target, lower, upper, kink=self.tube, noise=noise)
+        start = None if warm_start is None else project(problem, check_start(warm_start, len(K)))
+        with blas_threads_for(len(K)):
+            found = solve_box(
+                problem, _Bounds(self, target, costs), tol=tol, max_iter=max_iter,
+                start=np.zeros(len(K)) if start is None else start,
+            )  # fmt: skip
+        return MachineSolution.of(
+            found.b,
+            found.intercept,
+            found.certificate,
+            n_iter=found.n_iter,
+            infeasibility=problem.infeasibility(found.b),
+        )
+
+
+def check_labels(y: ArrayLike, costs: Array) -> Array:
+    """Labels -1 and 1, both present among the rows with a cost."""
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        labels = np.full(len(costs), np.nan)
+    if labels.shape != costs.shape:
+        raise InputError(f"`y` must have one label per row of K, shape {costs.shape}, got {labels.shape}.")
+    if not (np.abs(labels) == 1.0).all():
+        found = sorted({str(label) for label in np.asarray(y).tolist()})[:4]
+        raise InputError(
+            f"`y` must hold the labels -1 and +1, got {found}. Encode them, for example "
+            "np.where(y == positive, 1, -1), or use MKLClassifier."
+        )
+    counted = labels[costs > 0]
+    if not (counted > 0).any() or not (counted < 0).any():
+        kind = "class" if costs.all() else "class among the rows with positive weight"
+        raise InputError(f"`y` must hold both labels, -1 and +1, got a single {kind}. Pass rows of both.")
+    return labels
