@@ -11,6 +11,7 @@ inner products, and the squared norms of the rows on the left and on the right, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-class KernelFunction:
+class KernelFunction(ABC):
     """A kernel as a function phi(K, left, right) of inner products K and squared norms.
 
     On tables K, `left` and `right` are arrays of any shapes that broadcast to that of K; layers of kernels pass K of
@@ -44,25 +45,25 @@ class KernelFunction:
         """Parameters of the compiled loop."""
         return (0.0, 0.0)
 
+    @abstractmethod
     def value(self, xp: Any, K: Any, left: Any, right: Any, out: Any = None) -> Any:
         """Values phi(K, left, right).
 
         `out` is for NumPy arrays: where to put the values; it may be K itself. Without it K stays as it is, and may be
         what is returned.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def partials(self, xp: Any, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
         """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used."""
-        raise NotImplementedError
 
+    @abstractmethod
     def diagonal(self, xp: Any, kappa: Any) -> Any:
         """``phi(kappa, kappa, kappa)``: the values of rows with themselves, from their squared norms."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slope(self, xp: Any, kappa: Any) -> Any:
         """Derivative of `diagonal`."""
-        raise NotImplementedError
 
 
 # ---- arithmetic that spares a copy where the arrays are NumPy's -----------------------------------

@@ -6,6 +6,7 @@ stored Gram representation, and a positive factor s_m for each kernel, which sol
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
@@ -122,7 +123,7 @@ def _inverse(values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Normalizer:
+class Normalizer(ABC):
     """Base class. Subclasses fill `fit`.
 
     Normalisers are immutable configurations; `fit` returns a `FittedNormalizer`.
@@ -133,6 +134,7 @@ class Normalizer:
     #: Whether `transductive` inputs are used.
     name = "none"
 
+    @abstractmethod
     def fit(
         self,
         gram: Gram,
@@ -158,7 +160,6 @@ class Normalizer:
             Returns ``K_m(x, X) p`` of the further inputs, shape (n_kernels, n_extra), for weights p (n_samples,) of
             the training rows; asked only by transductive centring.
         """
-        raise NotImplementedError
 
     @property
     def transductive(self) -> Any:

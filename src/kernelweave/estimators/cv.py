@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -75,7 +76,7 @@ class _ClassificationFold(ClassifierMixin, _Fold):
         return labels_of(self.values, self.classes)
 
 
-class _CVMixin(BaseMKL):
+class _CVMixin(BaseMKL, ABC):
     """Cross-validation over a path; the rest is inherited from the plain estimators."""
 
     alphas: ArrayLike | None
@@ -88,9 +89,9 @@ class _CVMixin(BaseMKL):
     n_jobs: int | None
     _default_score = "score"
 
+    @abstractmethod
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         """Score of decision values on some of the task's rows."""
-        raise NotImplementedError
 
     def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""

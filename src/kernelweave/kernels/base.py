@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -52,7 +53,7 @@ def composite(cls: type[Kind]) -> type[Kind]:
     return cls
 
 
-class Kernel:
+class Kernel(ABC):
     """Base class of all kernels; see the text of `kernelweave.kernels` for what an implementation offers.
 
     Notes
@@ -240,8 +241,8 @@ class Kernel:
         sq_right = sq_left if right is None else sq_norms(right.take())
         return self.from_statistic(S, sq_left[:, None], sq_right, out=S)
 
-    def _diag(self, table: Table) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def _diag(self, table: Table) -> FloatArray: ...
 
     def _features(self, table: Table) -> FloatArray | None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ class Info:
     report: Callable[[str], bool] | None = None
 
 
-class Learner(BaseEstimator):
+class Learner(BaseEstimator, ABC):
     """Base class of learners.
 
     A learner solves for one strength of regularisation or along a path; estimators do the rest. Inside, the strength
@@ -89,9 +90,9 @@ class Learner(BaseEstimator):
         """What to cite; empty for what needs no citation."""
         return plain(read_docstring(cls.__doc__).sections.get("References", ""))
 
+    @abstractmethod
     def requested(self) -> float | None:
         """The strength that the parameters ask for, as alpha; None when it is to be chosen."""
-        raise NotImplementedError
 
     def default_alphas(self, n_alphas: int) -> Array | None:
         """A descending grid that does not depend on the data, or None for one that does."""
@@ -109,10 +110,11 @@ class Learner(BaseEstimator):
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
         return []
 
+    @abstractmethod
     def solve(self, info: Info, alpha: float) -> Solution:
         """Solve at one strength."""
-        raise NotImplementedError
 
+    @abstractmethod
     def path(
         self,
         info: Info,
@@ -132,4 +134,3 @@ class Learner(BaseEstimator):
         callback : callable, optional
             ``callback(position, solution)``; a true value ends the path.
         """
-        raise NotImplementedError

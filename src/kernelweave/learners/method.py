@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -109,9 +110,9 @@ class MarginLearner(Learner):
     def default_alphas(self, n_alphas: int) -> Array:
         return 1.0 / np.geomspace(*C_RANGE, n_alphas)
 
+    @abstractmethod
     def method(self, info: Info) -> Method:
         """How the problems are solved."""
-        raise NotImplementedError
 
     def start(self) -> WarmStart:
         """An empty start."""
@@ -274,6 +275,6 @@ class RuleLearner(MarginLearner):
     def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), rule=self.learn)
 
+    @abstractmethod
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         """Learn the weights of one output, and the machine at them."""
-        raise NotImplementedError

@@ -6,6 +6,7 @@ The problem is not convex and the solution is local; what is certified is the ma
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -224,7 +225,7 @@ def stationarity(weights: Sequence[Array], gradient: Sequence[Array], value: flo
 @dataclass
 class _Search:
     kernel: DeepKernel
-    criterion: Criterion
+    criterion: Criterion | None
     penalty: Sequence[float]
     learnt: Sequence[bool]
     project: Project
@@ -235,6 +236,8 @@ class _Search:
         if not K.diagonal().any():
             # a step that leaves a layer without weights: no kernel, so worse than any other
             return _Point([w.copy() for w in weights], math.inf, [np.zeros_like(w) for w in weights])
+        if self.criterion is None:
+            raise RuntimeError("weights that are not learnt have no derivative")
         value, H = self.criterion.at(K)
         value += sum(p * float(w.sum()) for p, w in zip(self.penalty, weights, strict=True))
         if H is None:
@@ -302,7 +305,7 @@ def solve_deep(
     n_layers = len(kernel.sizes)
     search = _Search(
         kernel,
-        criterion or Criterion(),
+        criterion,
         [0.0] * n_layers if penalty is None else list(penalty),
         [True] * n_layers if learnt is None else list(learnt),
         project,
@@ -394,7 +397,7 @@ def _is_empty(weights: Sequence[Array]) -> bool:
     return any(not w.any() for w in weights)
 
 
-class _Moves:
+class _Moves(ABC):
     """How one point leads to the next; None when there is nowhere to go.
 
     Attributes
@@ -405,11 +408,11 @@ class _Moves:
 
     emptied = False
 
-    def __init__(self, descent: Descent) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def __init__(self, descent: Descent) -> None: ...
 
-    def next(self, search: _Search, here: _Point) -> _Point | None:
-        raise NotImplementedError
+    @abstractmethod
+    def next(self, search: _Search, here: _Point) -> _Point | None: ...
 
 
 class _Backtracking(_Moves):

@@ -11,6 +11,7 @@ so a solution with the right-hand side of the criterion's derivatives by b_F and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -68,14 +69,14 @@ def _outer_sum(left: Array, right: Array) -> Array:
     return done.T
 
 
-class Criterion:
+class Criterion(ABC):
     """A number to minimise, as a function of the kernel."""
 
     machine: Machine
 
+    @abstractmethod
     def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
         """The value, and the upper triangle of H (n, n); lower values are better. K is symmetric."""
-        raise NotImplementedError
 
 
 @dataclass

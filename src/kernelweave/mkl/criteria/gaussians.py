@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -27,7 +29,7 @@ DISTANCES = Floats((3,), least=0.0, what="squared distances")
 GAUSSIAN = Gaussian(1.0)
 
 
-class _GaussianFamily:
+class _GaussianFamily(ABC):
     """``K(t) = exp(-sum_p t_p D_p)`` of squared distances D_p, which those below hold in different forms."""
 
     n_parameters: int
@@ -38,17 +40,17 @@ class _GaussianFamily:
         self._at: Array | None = None
         self._matrix = np.empty((n_samples, n_samples))
 
+    @abstractmethod
     def _distances(self, t: Array, out: Array) -> None:
         """Put ``sum_p t_p D_p``, symmetric, into `out`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _sums(self, A: Array) -> Array:
         """``sum_ij A_ij D_pij`` for every parameter, with symmetric A."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Mean of every distance over pairs of rows with these shares, and where it is more than rounding."""
-        raise NotImplementedError
 
     def start(self, sample_weight: Array | None = None) -> Array:
         """Equal shares of a mean exponent of 1; 0 for parameters of distances that are all zero.
