@@ -13,7 +13,7 @@ import json, resource, sys, time
 import numpy as np
 import kernelweave as kw
 import kernelweave.estimators.base
-from kernelweave.fitting import task as training
+from kernelweave.fitting.task import set_up
 
 n, n_kernels, budget, normalize, what, whole = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -35,7 +35,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 found = {}
-assemble = training.set_up
+assemble = set_up
 
 def watched(task):
     found["before"] = peak()

@@ -445,7 +445,11 @@ def _meb(p: Problem, tol: float) -> Answers:
 
 
 def _mkl(p: Problem, tol: float) -> Answers:
-    sets = {"simplex": kw.Simplex, "capped": kw.CappedSimplex, "lp": kw.LpBall}
+    sets = {
+        "simplex": kw.weight_sets.Simplex,
+        "capped": kw.weight_sets.CappedSimplex,
+        "lp": kw.weight_sets.LpBall,
+    }
     value = p.options.get("value")
     weight_set = sets[p.options["set"]](*(() if value is None else (value,)))
     loss = p.options["loss"]

@@ -348,7 +348,7 @@ PEAK = """
 import resource, sys
 import numpy as np
 from kernelweave import banks
-from kernelweave.fitting import task as training
+from kernelweave.fitting.task import Task, set_up
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import RBF, Linear
 from kernelweave.normalizers import resolve
@@ -361,12 +361,12 @@ if what == "features":
     bank = [Linear().on(list(range(k, k + 100))) for k in range(60)]
 else:
     bank = [RBF(gamma=g) for g in np.geomspace(0.01, 1.0, 24)]
-task = training.Task(
+task = Task(
     TableSource(bank, Table(X), max_memory=budget), (X[:, :1],), None, resolve(normalize), None, fit_intercept=True
 )
 np.linalg.cholesky(X.T @ X + np.eye(X.shape[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-setups = training.set_up(task)
+setups = set_up(task)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, setups[0].gram.describe())
 """
 

@@ -1185,10 +1185,10 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
     from kernelweave import estimators
-    from kernelweave.estimators import cv as model_selection
+    from kernelweave.estimators import cv
 
     seen = []
-    owner, name = (estimators, "MKLRegressor") if command == "path" else (model_selection, "MKLRegressorCV")
+    owner, name = (estimators, "MKLRegressor") if command == "path" else (cv, "MKLRegressorCV")
     plain = getattr(owner, name)
     monkeypatch.setattr(owner, name, lambda *a, **more: seen.append(more["rank_tol"]) or plain(*a, **more))
     more = ["--out", str(tmp_path / "run"), "--rank-tol", "0.25"]

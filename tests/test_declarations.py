@@ -240,7 +240,7 @@ def test_docstrings_are_taken_apart():
         Parameters
         ----------
         a, b : int or "x", default=3
-            Of :class:`kernelweave.Simplex`, *both*.
+            Of :class:`kernelweave.weight_sets.Simplex`, *both*.
         c
             See [1]_.
 

@@ -61,9 +61,9 @@ def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
         ("simplex", "auto"),
         ("simplex", "reduced-gradient"),
         ("simplex", "cutting-plane"),
-        (kw.CappedSimplex(0.4), "auto"),
-        (kw.CappedSimplex(0.4), "closed-form"),
-        (kw.LpBall(2.0), "auto"),
+        (kw.weight_sets.CappedSimplex(0.4), "auto"),
+        (kw.weight_sets.CappedSimplex(0.4), "closed-form"),
+        (kw.weight_sets.LpBall(2.0), "auto"),
     ],
 )
 def test_weights_over_every_set(data, weight_set, method):

@@ -44,6 +44,10 @@ def test_names_of_the_first_version_are_aliases_that_warn(data):
             old = getattr(kw, name)
         assert isinstance(result, old), name
         assert name not in kw.__all__
+    for name in ("Simplex", "CappedSimplex", "LpBall"):
+        with pytest.warns(FutureWarning, match=f"kernelweave.{name} is now kernelweave.weight_sets.{name};"):
+            assert getattr(kw, name) is getattr(kw.weight_sets, name)
+        assert name not in kw.__all__
 
 
 #: Gap of the solver, its rounding errors and how it says that it ended, for a primal value of 1 and tol = 1e-6.
@@ -109,8 +113,8 @@ MARGINS = {
     "simplex": ("simplex", "hinge", "auto"),
     "squares": ("simplex", "squared-hinge", "auto"),
     "tube": ("simplex", "epsilon-insensitive", "auto"),
-    "capped": (kw.CappedSimplex(0.4), "hinge", "auto"),
-    "lp": (kw.LpBall(2.0), "hinge", "auto"),
+    "capped": (kw.weight_sets.CappedSimplex(0.4), "hinge", "auto"),
+    "lp": (kw.weight_sets.LpBall(2.0), "hinge", "auto"),
     "cuts": ("simplex", "hinge", "cutting-plane"),
 }
 KINDS = ["rls2", "rls2 outputs", "rls2 inf", *MARGINS, "rkl", "svc", "deep"]

@@ -128,8 +128,8 @@ def _solvers() -> list[Call]:
         Call("repair_gram", kw.repair_gram, {"gram": GRAM, "how": "clip"}),
         Call("KernelBank", kw.KernelBank, {"stack": GRAM, "names": ["a", "b"], "on_indefinite": "raise"}),
         Call("Gaussians", _family, {"distances": np.square(X.T[:, :, None] - X.T[:, None])}),
-        Call("LpBall", _with_set(kw.LpBall), {"p": 2.0}),
-        Call("CappedSimplex", _with_set(kw.CappedSimplex), {"cap": 0.75}),
+        Call("LpBall", _with_set(kw.weight_sets.LpBall), {"p": 2.0}),
+        Call("CappedSimplex", _with_set(kw.weight_sets.CappedSimplex), {"cap": 0.75}),
     ]
 
 

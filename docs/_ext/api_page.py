@@ -46,14 +46,16 @@ SECTIONS = [
         "Kernel weights with a support vector machine, over convex sets of weights or by margin and radius.",
         [
             "solve_svm_mkl",
-            "Simplex",
-            "CappedSimplex",
-            "LpBall",
             "solve_rkl",
             "solve_radius",
             "Gaussians",
             "KernelFamily",
         ],
+    ),
+    (
+        "Sets of weights",
+        "Over which `solve_svm_mkl` and its learners minimise.",
+        ["weight_sets"],
     ),
     (
         "Weights before the machine",

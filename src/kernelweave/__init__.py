@@ -18,17 +18,20 @@ _PLACES = {
         re.MULTILINE,
     )
 }
-#: What the classes of results were called in 0.1; to be dropped after one version.
+#: Names of 0.1 and where they are now; to be dropped after one version.
 _OLD = {
-    "AlignFResult": "AlignmentSolution",
-    "AlignResult": "AlignmentSolution",
-    "EasyMKLResult": "Solution",
-    "MEBResult": "Ball",
-    "MKLResult": "Solution",
-    "PathResult": "Path",
-    "RLS2Result": "Solution",
-    "RadiusResult": "RadiusSolution",
-    "SVMResult": "MachineSolution",
+    "AlignFResult": "results.AlignmentSolution",
+    "AlignResult": "results.AlignmentSolution",
+    "CappedSimplex": "weight_sets.CappedSimplex",
+    "EasyMKLResult": "results.Solution",
+    "LpBall": "weight_sets.LpBall",
+    "MEBResult": "results.Ball",
+    "MKLResult": "results.Solution",
+    "PathResult": "results.Path",
+    "RLS2Result": "results.Solution",
+    "RadiusResult": "results.RadiusSolution",
+    "SVMResult": "results.MachineSolution",
+    "Simplex": "weight_sets.Simplex",
 }
 
 __all__ = sorted(_PLACES)
@@ -37,21 +40,20 @@ __all__ = sorted(_PLACES)
 def __getattr__(name: str) -> Any:
     value: Any
     if name in _PLACES:
-        module = _PLACES[name]
-        value = (
-            getattr(import_module(f"kernelweave{module}"), name)
-            if module
-            else import_module(f"kernelweave.{name}")
-        )
+        module = f"kernelweave{_PLACES[name]}"
+        place = import_module(module)
+        # a name is that of something in a module, or of a module
+        value = vars(place)[name] if name in vars(place) else import_module(f"{module}.{name}")
     elif name in _OLD:
         import warnings
 
         warnings.warn(
-            f"kernelweave.{name} is now kernelweave.results.{_OLD[name]}; the old name goes with the next version.",
+            f"kernelweave.{name} is now kernelweave.{_OLD[name]}; the old name goes with the next version.",
             FutureWarning,
             stacklevel=2,
         )
-        return getattr(import_module("kernelweave.results"), _OLD[name])
+        module, _, new = _OLD[name].partition(".")
+        return getattr(__getattr__(module), new)
     elif name == "__version__":
         from importlib.metadata import version
 

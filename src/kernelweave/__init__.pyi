@@ -25,6 +25,7 @@ from kernelweave.machines.svm import solve_klr as solve_klr
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc
 from kernelweave.machines.svm import solve_svc as solve_svc
 from kernelweave.machines.svm import solve_svr as solve_svr
+from kernelweave.mkl import weight_sets as weight_sets
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
 from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl
@@ -35,9 +36,6 @@ from kernelweave.mkl.radius import solve_radius as solve_radius
 from kernelweave.mkl.radius import solve_rkl as solve_rkl
 from kernelweave.mkl.rls2 import solve_rls2 as solve_rls2
 from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
-from kernelweave.mkl.weight_sets import CappedSimplex as CappedSimplex
-from kernelweave.mkl.weight_sets import LpBall as LpBall
-from kernelweave.mkl.weight_sets import Simplex as Simplex
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save
 from kernelweave.results import Status as Status

@@ -19,6 +19,17 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
 from kernelweave._parameters import Number, check_fields
 
+__all__ = [
+    "CappedSimplex",
+    "LpBall",
+    "Orthant",
+    "Parameters",
+    "Simplex",
+    "Sphere",
+    "WeightSet",
+    "as_weight_set",
+]
+
 Array = NDArray[np.float64]
 #: What rounding leaves of a weight that is zero.
 ROUNDING_THRESHOLD = 1e-14

@@ -114,12 +114,11 @@ def _warm_up() -> None:
     import sklearn.metrics
     import sklearn.model_selection
 
-    from kernelweave.estimators import base as estimators
-    from kernelweave.estimators import cv as model_selection
+    from kernelweave.estimators import cv
     from kernelweave.studio import methods
 
     methods.settings()
-    del matplotlib, pandas, sklearn, estimators, model_selection
+    del matplotlib, pandas, sklearn, cv
 
 
 def _listen(host: str, port: int) -> socket.socket:
