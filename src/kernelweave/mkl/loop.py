@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -150,6 +150,8 @@ class Step(ABC):
     """
 
     most: float = math.inf
+    #: The class of the sets of weights that it fits.
+    fits: ClassVar[type]
     #: Iterations without progress after which it is stopped.
     patience = math.inf
 

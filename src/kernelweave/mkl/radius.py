@@ -41,7 +41,7 @@ from kernelweave.mkl.problem import Problem, WarmStart
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
 from kernelweave.mkl.svm_mkl import LOSSES
-from kernelweave.mkl.weight_sets import Orthant, Parameters, Simplex, Sphere, WeightSet
+from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
 from kernelweave.results import Certificate, RadiusSolution, relative_gap
 
 Array = NDArray[np.float64]
@@ -56,9 +56,9 @@ STEPS = ("auto", "newton", "spectral", "armijo")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where weights or parameters are sought: their set, how stationary they are, and whether each has its own unit."""
+    """Where weights or parameters are sought, how stationary they are, and whether each has its own unit."""
 
-    weight_set: WeightSet
+    region: Region
     stationarity: Stationarity
     units: bool = False
 
@@ -210,7 +210,7 @@ def solve_radius(
             return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter or MOST, callback=callback)
         criterion = RadiusMargin(family, machine, kind)
         here, status, history = descend(
-            criterion, first, place.weight_set.scaled, tol=tol, max_iter=max_iter or MOST, spectral=step != "armijo",
+            criterion, first, place.region.scaled, tol=tol, max_iter=max_iter or MOST, spectral=step != "armijo",
             stationarity=place.stationarity, scaled=place.units, callback=callback,
         )  # fmt: skip
     found = here.machine

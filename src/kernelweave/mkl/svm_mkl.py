@@ -42,7 +42,15 @@ from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Solution
 
-METHODS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form")
+#: Steps by name; of those that fit a set of weights the first is the default.
+STEPS: dict[str, type[Step]] = {
+    "newton": Newton,
+    "interior-point": InteriorPoint,
+    "reduced-gradient": ReducedGradient,
+    "cutting-plane": CuttingPlane,
+    "closed-form": ClosedForm,
+}
+METHODS = ("auto", *STEPS)
 LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 #: Outer iterations.
 MOST = 500
@@ -166,14 +174,9 @@ def solve_problem(
 def steps_of(method: str, problem: Problem) -> list[Step]:
     """The steps of a method, in their order; each goes on where the one before is slow."""
     weight_set = problem.weight_set
-    if not weight_set.steps:
-        raise InputError(
-            f"`weight_set` must be convex and bounded here, got {weight_set!r}. Use Simplex(), CappedSimplex(cap) "
-            "or LpBall(p)."
-        )
-    if method != "auto" and method not in weight_set.steps:
-        known = ", ".join(weight_set.steps)
-        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {known}.")
+    possible = [name for name, step in STEPS.items() if isinstance(weight_set, step.fits)]
+    if not possible or method not in ("auto", *possible):
+        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
     if method == "interior-point" and not problem.machine.loss.quadratic:
         raise InputError(
             f"`method`='interior-point' needs a loss whose dual is a quadratic program, got "
@@ -183,17 +186,11 @@ def steps_of(method: str, problem: Problem) -> list[Step]:
     turns: list[Step] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
     if not has_interior(problem):
         turns = [Newton()]
-    rows: dict[str, list[Step]] = {
-        "newton": [Newton()],
-        "interior-point": [InteriorPoint()],
-        "reduced-gradient": [ReducedGradient()],
-        "cutting-plane": [CuttingPlane()],
-        "closed-form": [ClosedForm(), *(turns if "newton" in weight_set.steps else [])],
-    }
-    first = weight_set.steps[0]
-    if method == "auto":
-        return turns if first == "newton" else rows[first]
-    return rows[method]
+    if method == "auto" and possible[0] == "newton":
+        return turns
+    method = possible[0] if method == "auto" else method
+    more = turns if method == "closed-form" and "newton" in possible else []
+    return [STEPS[method](), *more]
 
 
 def _check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> WarmStart:

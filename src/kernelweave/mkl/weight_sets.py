@@ -1,8 +1,8 @@
 """Sets in which kernel weights are sought: what solvers ask of them.
 
-A convex set is known by its support function ``sigma(q) = max <weights, q>``, which is what a certificate needs, and by
-its projection, which is what projected gradients need. Steps that need more ask for it by name: the minimum of a
-quadratic model (`newton`), or of ``sum_m norms_m^2 / d_m`` (`fixed_point`). Each set lists the steps that fit it.
+A `Region` has a projection, which is what projected gradients need. A `WeightSet` is convex and bounded, and known by
+its support function ``sigma(q) = max <weights, q>``, which is what a certificate needs. Steps that need more say so by
+the class of set that they fit: Newton and the interior point a `ShareSet`, the closed form an `AlternatingSet`.
 """
 
 from __future__ import annotations
@@ -35,41 +35,12 @@ Array = NDArray[np.float64]
 ROUNDING_THRESHOLD = 1e-14
 
 
-class WeightSet(ABC):
-    """Nonnegative weights with a constraint on their size."""
-
-    #: Whether a gap over this set is a certificate.
-    convex: ClassVar[bool] = True
-    #: Whether weights of its solutions vanish.
-    sparse: ClassVar[bool] = False
-    #: Names of the steps that fit it, see `solve_svm_mkl`; the first is the default.
-    steps: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def largest(self) -> float:
-        """The largest weight that it allows."""
-        return 1.0
-
-    @property
-    def fewest(self) -> int:
-        """The least number of kernels with a weight."""
-        return 1
-
-    def has_interior(self, n_kernels: int) -> bool:
-        """Whether it is more than a point, or a point because there is one kernel."""
-        return True
+class Region(ABC):
+    """Nonnegative weights, convex or not, bounded or not."""
 
     @abstractmethod
     def project(self, v: Array) -> Array:
-        """The nearest point of the set."""
-
-    @abstractmethod
-    def best(self, q: Array) -> Array:
-        """A maximiser of ``<weights, q>`` for q >= 0."""
-
-    def support(self, q: Array) -> float:
-        """``max <weights, q>`` over the set, for q >= 0."""
-        return float(self.best(q) @ q)
+        """The nearest point of the region."""
 
     def start(self, n_kernels: int) -> Array:
         """Equal weights."""
@@ -79,23 +50,22 @@ class WeightSet(ABC):
         """`project`, and of the multiples that mean the same kernel the one that is reported."""
         return self.project(v)
 
-    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
-        """Minimise ``1/2 d'H d + linear'd`` over the set, up to a common factor.
 
-        Parameters
-        ----------
-        H : array of shape (n, n)
-        linear, start : arrays of shape (n,)
-        level : float
-            Size of the gradient, for tolerances.
-        """
-        raise NotImplementedError
+class WeightSet(Region):
+    """A convex and bounded set: a gap over it is a certificate."""
 
-    def fixed_point(self, norms: Array) -> Array:
-        """``argmin sum_m norms_m^2 / d_m`` over the set."""
-        raise NotImplementedError
+    #: Whether weights of its solutions vanish.
+    sparse: ClassVar[bool] = False
 
-    def check(self, n_kernels: int) -> None:  # noqa: B027  most sets fit any number
+    @abstractmethod
+    def best(self, q: Array) -> Array:
+        """A maximiser of ``<weights, q>`` for q >= 0."""
+
+    def support(self, q: Array) -> float:
+        """``max <weights, q>`` over the set, for q >= 0."""
+        return float(self.best(q) @ q)
+
+    def check(self, n_kernels: int) -> None:
         """Raise when the set is empty for that many kernels."""
 
     def violation(self, weights: Array) -> float:
@@ -103,12 +73,81 @@ class WeightSet(ABC):
         return float(np.abs(weights - self.project(weights)).max())
 
 
-@dataclass(frozen=True)
-class Simplex(WeightSet):
-    """Nonnegative, sum 1: a few kernels."""
+class AlternatingSet(WeightSet):
+    """A set with a formula for the best weights of given norms: the closed form alternates it with a machine."""
+
+    @abstractmethod
+    def fixed_point(self, norms: Array) -> Array:
+        """``argmin sum_m norms_m^2 / d_m`` over the set."""
+
+
+class ShareSet(WeightSet):
+    """Weights ``d_m = phi(s_m)`` of shares s >= 0 that sum to 1, none above `largest`, and what lies below them.
+
+    phi is increasing and concave with phi(0) = 0, so that the optimal value of a machine is convex in the shares, too.
+    Newton and the interior point work on shares. Unless a set says otherwise, they are the weights.
+    """
 
     sparse: ClassVar[bool] = True
-    steps: ClassVar[tuple[str, ...]] = ("newton", "interior-point", "reduced-gradient", "cutting-plane")
+
+    @property
+    def largest(self) -> float:
+        """The largest share that it allows."""
+        return 1.0
+
+    @property
+    def fewest(self) -> int:
+        """The least number of kernels with a share."""
+        return math.ceil(1.0 / self.largest - 1e-12)
+
+    def has_interior(self, n_kernels: int) -> bool:
+        """Whether it is more than a point, or a point because there is one kernel."""
+        return n_kernels == 1 or self.largest * n_kernels > 1.0 + 1e-9
+
+    def start(self, n_kernels: int) -> Array:
+        """Equal shares."""
+        return self.of_shares(np.full(n_kernels, 1.0 / n_kernels))
+
+    def of_shares(self, shares: Array) -> Array:
+        """The weights phi(s)."""
+        return shares
+
+    def shares(self, weights: Array) -> Array:
+        """The shares of weights on the outer boundary, where they sum to 1; of others, a fraction of that."""
+        return weights
+
+    def slopes(self, shares: Array) -> tuple[Array, Array]:
+        """First and second derivative of phi."""
+        return np.ones_like(shares), np.zeros_like(shares)
+
+    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
+        """Minimise ``1/2 s'H s + linear's`` over the shares, up to a common factor.
+
+        Parameters
+        ----------
+        H : array of shape (n, n)
+        linear, start : arrays of shape (n,)
+            `start` are shares.
+        level : float
+            Size of the gradient, for tolerances.
+        """
+        if self.largest >= 1.0:
+            # an active-set method
+            x = start.copy()
+            core.simplex_qp(H, linear, x, 1e-13, 20 * len(x) + 100)
+            return x
+        # two-coordinate descent
+        x = np.clip(start / start.sum(), 0.0, self.largest)
+        x[np.argmin(x)] += 1.0 - x.sum()
+        gradient = H @ x + linear
+        zero, cap = np.zeros(len(x)), np.full(len(x), self.largest)
+        core.box_smo(H, zero, zero.copy(), cap, 0.0, x, gradient, 1e-12 * max(level, 1e-300), 100_000, False)
+        return x
+
+
+@dataclass(frozen=True)
+class Simplex(ShareSet):
+    """Nonnegative, sum 1: a few kernels."""
 
     def project(self, v: Array) -> Array:
         """Euclidean projection (Duchi et al. 2008), O(n log n)."""
@@ -124,15 +163,9 @@ class Simplex(WeightSet):
         """The largest entry."""
         return float(q.max())
 
-    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
-        """By an active-set method."""
-        x = start.copy()
-        core.simplex_qp(H, linear, x, 1e-13, 20 * len(x) + 100)
-        return x
-
 
 @dataclass(frozen=True)
-class CappedSimplex(WeightSet):
+class CappedSimplex(ShareSet, AlternatingSet):
     """Nonnegative, sum 1, none above `cap`: soft-margin MKL. At 1 / n_kernels the average, at 1 the simplex.
 
     Attributes
@@ -142,22 +175,10 @@ class CappedSimplex(WeightSet):
 
     cap: Annotated[float, Number(above=0, most=1)]
 
-    sparse: ClassVar[bool] = True
-    steps: ClassVar[tuple[str, ...]] = ("newton", "interior-point", "closed-form")
-
     @property
     def largest(self) -> float:
         """The cap."""
         return self.cap
-
-    @property
-    def fewest(self) -> int:
-        """The kernels that are needed to sum to 1."""
-        return math.ceil(1.0 / self.cap - 1e-12)
-
-    def has_interior(self, n_kernels: int) -> bool:
-        """Unless the cap leaves nothing but the average."""
-        return n_kernels == 1 or self.cap * n_kernels > 1.0 + 1e-9
 
     def check(self, n_kernels: int) -> None:
         """The cap must let the weights sum to 1."""
@@ -199,17 +220,6 @@ class CappedSimplex(WeightSet):
             out[order[full]] = max(0.0, 1.0 - full * self.cap)
         return out
 
-    def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
-        """By two-coordinate descent; at cap 1 that of the simplex."""
-        if self.cap >= 1.0:
-            return Simplex().newton(H, linear, start, level)
-        x = np.clip(start / start.sum(), 0.0, self.cap)
-        x[np.argmin(x)] += 1.0 - x.sum()
-        gradient = H @ x + linear
-        zero, cap = np.zeros(len(x)), np.full(len(x), self.cap)
-        core.box_smo(H, zero, zero.copy(), cap, 0.0, x, gradient, 1e-12 * max(level, 1e-300), 100_000, False)
-        return x
-
     def fixed_point(self, norms: Array) -> Array:
         """Proportional to the norms, the largest held at the cap."""
         order = np.argsort(-norms, kind="stable")
@@ -234,7 +244,7 @@ class CappedSimplex(WeightSet):
 
 
 @dataclass(frozen=True)
-class LpBall(WeightSet):
+class LpBall(AlternatingSet):
     """Nonnegative with p-norm at most 1, p > 1: all kernels, more evenly the larger p; at infinity their sum.
 
     Attributes
@@ -243,8 +253,6 @@ class LpBall(WeightSet):
     """
 
     p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]
-
-    steps: ClassVar[tuple[str, ...]] = ("closed-form",)
 
     def check(self, n_kernels: int) -> None:
         """Raise unless p > 1; at p = 1 the simplex is meant."""
@@ -287,10 +295,8 @@ class LpBall(WeightSet):
 
 
 @dataclass(frozen=True)
-class Sphere(WeightSet):
+class Sphere(Region):
     """Nonnegative with Euclidean norm 1. Not convex: used where the scale of the weights does not matter."""
-
-    convex: ClassVar[bool] = False
 
     def project(self, v: Array) -> Array:
         """Exact unless no coordinate is positive; then the largest is taken."""
@@ -300,16 +306,10 @@ class Sphere(WeightSet):
             w[int(np.argmax(v))] = size = 1.0
         return w / size
 
-    def best(self, q: Array) -> Array:
-        """Proportional to q."""
-        return self.project(q)
-
 
 @dataclass(frozen=True)
-class Orthant(WeightSet):
+class Orthant(Region):
     """Nonnegative; scaled to sum 1 after every step, which changes nothing where the scale does not matter."""
-
-    convex: ClassVar[bool] = False
 
     def project(self, v: Array) -> Array:
         """The nonnegative part."""
@@ -320,10 +320,6 @@ class Orthant(WeightSet):
         """With sum 1."""
         w = self.project(v)
         return w / w.sum()
-
-    def best(self, q: Array) -> Array:
-        """Unbounded: there is none."""
-        raise NotImplementedError
 
     def start(self, n_kernels: int) -> Array:
         """Equal weights."""
@@ -350,6 +346,10 @@ def as_weight_set(value: str | WeightSet, n_kernels: int) -> WeightSet:
     """Return a weight set from ``"simplex"`` or an object, after checking that it fits the number of kernels."""
     if isinstance(value, str):
         value = WEIGHT_SETS[check_known(value, WEIGHT_SETS, "weight_set")]
+    if isinstance(value, Region) and not isinstance(value, WeightSet):
+        raise InputError(
+            f"`weight_set` must be convex and bounded here, got {value!r}. Use Simplex() or LpBall(2)."
+        )
     if not isinstance(value, WeightSet):
         raise InputError(f"`weight_set` must be 'simplex' or a weight set such as LpBall(2), got {value!r}.")
     value.check(n_kernels)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave.mkl.loop import Look, Loop, Moves, Step
 from kernelweave.mkl.problem import Point, Session
+from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
@@ -59,6 +60,7 @@ class _Cuts:
 class CuttingPlane(Step):
     """Column generation: a linear program over all cuts so far gives the direction of the next weights."""
 
+    fits = Simplex
     #: The best bound of the optimum, and the same less its rounding errors.
     lower: float = -math.inf
     certain: float = -math.inf

@@ -5,11 +5,12 @@ q_m(b) = s_m b'K_m b, the dual of the joint problem over the (capped) simplex is
 
     min  1/2 (tau + cap sum_m zeta_m) - reward(b)     s.t.  q_m(b) <= tau + zeta_m,  zeta >= 0,  sum(b) = 0 ,
 
-and the multipliers of the first constraint are d_m / 2: the kernel weights. Newton on the perturbed conditions
-of optimality does not mind where the optimal value of the machine has kinks in the weights, as it has wherever fewer
-rows are free than kernels are active, and takes 15 to 40 steps nearly always. Every step costs a combination of all
-kernels, two products with each (three after a short step), and n^3 / 3. Weights come out positive: those without a
-share are then cut off.
+and the multipliers of the first constraint are d_m / 2: the kernel weights. Where these are functions of shares,
+``d_m = phi(s_m)``, the shares are the variables, and the constraint is ``phi'(s_m) q_m(b) <= tau + zeta_m``. Newton on
+the perturbed conditions of optimality does not mind where the optimal value of the machine has kinks in the weights, as
+it has wherever fewer rows are free than kernels are active, and takes 15 to 40 steps nearly always. Every step costs a
+combination of all kernels, two products with each (three after a short step), and n^3 / 3. Weights come out positive:
+those without a share are then cut off.
 
 References
 ----------
@@ -32,6 +33,7 @@ from scipy.linalg import blas, lapack
 from kernelweave.machines.loss import Sides
 from kernelweave.mkl.loop import Look, Loop, Moves, Step
 from kernelweave.mkl.problem import Index, Point, Problem, Session
+from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -65,7 +67,7 @@ NO_CURVATURE = 1e-14
 
 @dataclass
 class _State:
-    """Variables and multipliers; all but `tau` and `intercept` are positive."""
+    """Variables and multipliers; all but `tau` and `intercept` are positive, and d are shares."""
 
     a: Array
     tau: float
@@ -82,18 +84,30 @@ class _State:
 
 def has_interior(problem: Problem) -> bool:
     """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
-    return problem.machine.loss.quadratic and problem.weight_set.has_interior(problem.n_kernels)
+    weight_set = problem.weight_set
+    fits = isinstance(weight_set, ShareSet) and weight_set.has_interior(problem.n_kernels)
+    return fits and problem.machine.loss.quadratic
+
+
+def _set_of(problem: Problem) -> ShareSet:
+    assert isinstance(problem.weight_set, ShareSet)
+    return problem.weight_set
 
 
 class _System:
     """The linear system at a point, factorised once for predictor and corrector."""
 
-    def __init__(self, sides: Sides, at: _State, K: Array, V: Array, q: Array, cap: float) -> None:
-        self.sides, self.at, self.V, self.cap = sides, at, V, cap
+    def __init__(self, sides: Sides, at: _State, K: Array, V: Array, q: Array, weight_set: ShareSet) -> None:
+        self.sides, self.at, self.V, self.q, self.weight_set = sides, at, V, q, weight_set
+        self.cap = cap = weight_set.largest
+        self.first, self.second = weight_set.slopes(at.d)
+        self.W = W = self.first[:, None] * V
+        # what a larger share takes from the slack of its own kernel
+        self.bend = -at.d * self.second * q
         self.room = sides.upper - at.a
-        self.slack = at.tau + at.zeta - q
+        self.slack = at.tau + at.zeta - self.first * q
         self.theta = sides.ridge + at.low / at.a + np.where(np.isfinite(self.room), at.high / self.room, 0.0)
-        self.w = at.d / self.slack
+        self.w = at.d / (self.slack + self.bend)
         if cap < 1.0:
             self.x = at.u / at.zeta
             self.own = self.x / (self.w + self.x)  # how much of a change of the slack tau has to make
@@ -101,10 +115,10 @@ class _System:
             self.x, self.own = np.full(len(q), np.inf), np.ones(len(q))
         self.weight = self.w * self.own
         self.total = float(self.weight.sum())
-        self.mean = (self.weight / self.total) @ V
+        self.mean = (self.weight / self.total) @ W
         self.diagonal = 1.0 / np.sum(1.0 / self.theta, axis=0)
         system = K
-        around = V - self.mean
+        around = W - self.mean
         curving = self.weight * np.einsum("mi,mi->m", around, around)
         used = curving > NO_CURVATURE * curving.max(initial=0.0)
         if used.any():
@@ -133,17 +147,19 @@ class _System:
         `affine` is the predictor, whose products Mehrotra's corrector takes off; `curve` holds q_m of its change of b,
         and `turn` the change of K(d) times that of b.
         """
-        at, sides, V, slack, w = self.at, self.sides, self.V, self.slack, self.w
+        at, sides, W, w = self.at, self.sides, self.W, self.w
         low_affine = high_affine = slack_affine = cap_affine = np.zeros(())
         if affine is not None:
             assert curve is not None
             low_affine, high_affine = affine.a * affine.low, -affine.a * affine.high
-            drop = affine.tau + affine.zeta - 2.0 * (V @ np.sum(sides.sign * affine.a, axis=0))
-            slack_affine, cap_affine = affine.d * drop - at.d * curve, affine.u * affine.zeta
+            along = 2.0 * (self.V @ np.sum(sides.sign * affine.a, axis=0))
+            drop = affine.tau + affine.zeta - self.first * along - affine.d * self.second * self.q
+            bent = self.first * curve + affine.d * self.second * along
+            slack_affine, cap_affine = affine.d * drop - at.d * bent, affine.u * affine.zeta
         low = (mu - low_affine) / at.a
         with np.errstate(invalid="ignore"):
             high = np.where(np.isfinite(self.room), (mu - high_affine) / self.room, 0.0)
-        c = (2.0 * mu - slack_affine) / slack
+        c = (2.0 * mu - slack_affine + at.d * self.bend) / (self.slack + self.bend)
         if self.cap < 1.0:
             rest = self.cap - c - (2.0 * mu - cap_affine) / at.zeta
             c = c + w * rest / (w + self.x)
@@ -151,16 +167,17 @@ class _System:
             rest = np.zeros(len(c))
         short = 1.0 - float(c.sum())
         # what the conditions residual here: differences of like numbers, so that the step keeps its digits near the end
-        residual = sides.gain - sides.ridge * at.a - sides.sign * (at.d @ V + at.intercept) + low - high
+        f = self.weight_set.of_shares(at.d) @ self.V + at.intercept
+        residual = sides.gain - sides.ridge * at.a - sides.sign * f + low - high
         pulled = self.diagonal * np.sum(sides.sign * residual / self.theta, axis=0)
-        right = pulled - (c - at.d) @ V - short * self.mean
+        right = pulled - (c - at.d) @ W - short * self.mean
         if turn is not None:
             right = right - turn
         free = self._solve(right)
         b = np.sum(sides.sign * at.a, axis=0)
         dnu = float(free.sum() + b.sum()) / float(self.one.sum())
         db = free - dnu * self.one
-        along = V @ db
+        along = W @ db
         dtau = (2.0 * float(self.weight @ along) - short) / self.total
         lead = dtau - 2.0 * along
         if self.cap < 1.0:
@@ -198,7 +215,10 @@ class _System:
 
     def slack_after(self, by: _State, db: Array, curve: Array, length: float) -> Array:
         """The slack of the forms after a step of that length."""
-        return self.slack + length * (by.tau + by.zeta - 2.0 * (self.V @ db)) - length**2 * curve
+        # a difference of slopes, not of slacks: near the end these are small differences of large numbers
+        first, _ = self.weight_set.slopes(self.at.d + length * by.d)
+        drop = by.tau + by.zeta - 2.0 * first * (self.V @ db)
+        return self.slack + length * drop - length**2 * first * curve - (first - self.first) * self.q
 
     def longest(self, by: _State, db: Array, curve: Array) -> float:
         """Length of the step that stays inside."""
@@ -211,13 +231,23 @@ class _System:
             falls = (change < 0) & np.isfinite(value)
             if falls.any():
                 length = min(length, TO_BOUND * float((-value[falls] / change[falls]).min()))
+        left = TO_BOUND * self.slack
+        if self.second.any():
+            for _ in range(MOST_CUTS):
+                if np.all(self.slack_after(by, db, curve, length) >= self.slack - left):
+                    break
+                length *= 0.8
+            return length
         # slack + t drop - t^2 curve >= (1 - TO_BOUND) slack
         drop = by.tau + by.zeta - 2.0 * (self.V @ db)
-        left = TO_BOUND * self.slack
         root = np.sqrt(np.maximum(np.square(drop) + 4.0 * curve * left, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = np.where(root > drop, 2.0 * left / (root - drop), np.inf)
         return min(length, float(ends.min()))
+
+    def turn(self, affine: _State, change: Array) -> Array:
+        """What the predictor's change of the weights does to the products, beyond the first order."""
+        return (self.first * affine.d) @ change + (0.5 * self.second * np.square(affine.d)) @ self.V
 
 
 @dataclass
@@ -231,6 +261,10 @@ class _Part:
     @property
     def problem(self) -> Problem:
         return self.session.problem
+
+    @property
+    def weight_set(self) -> ShareSet:
+        return _set_of(self.problem)
 
     @cached_property
     def sides(self) -> Sides:
@@ -271,13 +305,13 @@ class _Part:
         residual = self.problem.gram.residual_trace[self.kernels]
         if residual.any():
             q = q + self.problem.scale[self.kernels] * residual * float(b @ b)
-        return self.problem.weight_set.support(q)
+        return self.weight_set.support(q)
 
     def rel_gap(self, at: Point) -> float:
         """The relative gap if these were all kernels."""
         q = self.problem.quad(at.machine.dual_coef, self.kernels)
         level = float(at.weights[self.kernels] @ q) - self.problem.left_out(at.weights, at.machine.dual_coef)
-        outer = self.problem.weight_set.support(q) - level
+        outer = self.weight_set.support(q) - level
         return relative_gap(at.machine.primal, at.machine.own_gap + 0.5 * max(0.0, outer))
 
 
@@ -289,14 +323,16 @@ class InteriorPoint(Step):
     solution. The weights of a warm start are not used.
     """
 
+    fits = ShareSet
     _best: Solution | None = None
     _trying: _Trying | None = None
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Points inside the set; those of the ends of parts are without what only the interior gave them."""
         problem, tol = session.problem, session.tol
+        weight_set = _set_of(problem)
         m = problem.n_kernels
-        equal = np.full(m, 1.0 / m)
+        equal = weight_set.start(m)
         interior = has_interior(problem)
         # also looks at the labels and weights of rows
         first = session.solve(equal, LOOSE if interior else tol, session.warm.dual_coef)
@@ -307,7 +343,7 @@ class InteriorPoint(Step):
         # the last gap over all kernels: no part can claim less
         known = _own(best) if m > PART else 0.0
         rows = np.flatnonzero(problem.machine.costs > 0)
-        few = m if m <= PART else max(PART // 2, int(2.0 / problem.weight_set.largest))
+        few = m if m <= PART else max(PART // 2, int(2.0 / weight_set.largest))
         chosen = np.argsort(-problem.quad(first.machine.dual_coef), kind="stable")[:few]
         goal = tol if m <= PART else max(tol, LOOSE)
         while True:
@@ -321,7 +357,9 @@ class InteriorPoint(Step):
                 return self._best.status
             forms = problem.quad(point.machine.dual_coef)
             own = forms[part.kernels]
-            above = forms > float(own[problem.weight_set.best(own) > 0].min())
+            shares = weight_set.shares(weight_set.best(own))
+            level = float((weight_set.slopes(shares)[0] * own)[shares > 0].min())
+            above = weight_set.slopes(np.zeros(m))[0] * forms > level
             above[part.kernels] = False
             if not above.any() and (goal <= tol or not reached):
                 return Status.STALLED
@@ -372,14 +410,13 @@ class _Trying:
     def moves(self) -> Iterator[Look[Point]]:
         """Steps, until nothing is left or nothing moves."""
         part, machine = self.part, self.part.problem.machine
-        weight_set = part.problem.weight_set
-        cap = weight_set.largest
+        weight_set = part.weight_set
         sides = self.part.sides
         at, V = _first(part, sides)
         for _ in range(MOST_STEPS):
             b = np.sum(sides.sign * at.a, axis=0)
             q = V @ b
-            weights = at.d / float(at.d.sum())
+            weights = weight_set.of_shares(at.d / float(at.d.sum()))
             primal = 0.5 * float(weights @ q) + sides.loss(weights @ V + at.intercept)
             gap = primal - (machine.dual_term(part.spread(b)) - 0.5 * part.support(q, b))
             if self._best is None:
@@ -389,14 +426,15 @@ class _Trying:
             gap = max(0.0, gap)
             # of two variables whose product vanishes, the smaller one (each in its own units) is zero at the solution
             level = max(abs(at.tau), np.finfo(float).tiny)
-            active = at.d > np.minimum((at.tau + at.zeta - q) / level, 0.9 * at.d.max())
+            slack = at.tau + at.zeta - weight_set.slopes(at.d)[0] * q
+            active = at.d > np.minimum(slack / level, 0.9 * at.d.max())
             if gap < self._best[0]:
                 self._best = (gap, at, q)
             enough = gap <= OWN_SHARE * self.tol * abs(primal)
             yield Look(self.start, primal, gap, int(np.count_nonzero(active)), last=enough)
             if enough:
                 return
-            step = _System(sides, at, part.kernel(at.d), V, q, cap)
+            step = _System(sides, at, part.kernel(weight_set.of_shares(at.d)), V, q, weight_set)
             if not step.ok:
                 return
             products = step.complementarity(at, step.slack)
@@ -408,7 +446,7 @@ class _Trying:
             there = at.moved(affine, length)
             left = float(step.complementarity(there, step.slack_after(affine, db, curve, length)).mean())
             mu = mean * float(np.clip((left / mean) ** 3, SMALLEST_MU, LARGEST_MU))
-            by, db = step.direction(mu, affine, curve, affine.d @ change)
+            by, db = step.direction(mu, affine, curve, step.turn(affine, change))
             change = part.products(db)
             curve = change @ db
             length = step.longest(by, db, curve)
@@ -434,8 +472,9 @@ class _Trying:
             moved = at.moved(by, length)
             V = V + length * change
             b = np.sum(sides.sign * moved.a, axis=0)
+            first, _ = weight_set.slopes(moved.d)
             # near the end rounding may put a point outside that is inside
-            if not (length > SHORTEST and np.all(moved.tau + moved.zeta - V @ b > 0.0)):
+            if not (length > SHORTEST and np.all(moved.tau + moved.zeta > first * (V @ b))):
                 return
             at = moved
 
@@ -447,7 +486,8 @@ class _Trying:
 
 def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     """The best multiple of simple coefficients, equal weights, and multipliers as large as the gap there."""
-    m, cap = len(part.kernels), part.problem.weight_set.largest
+    m, weight_set = len(part.kernels), part.weight_set
+    cap = weight_set.largest
     a = sides.start
     b = np.sum(sides.sign * a, axis=0)
     V = part.products(b)
@@ -462,11 +502,13 @@ def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
         # both sides may grow together: that leaves b as it is, and is the middle of the box
         a = a + OFFSET * (sides.upper - a.max(axis=0))
     q = V @ b
-    tau = 2.0 * float(q.max()) if q.any() else max(reward * size, 1e-300)
     d = np.full(m, 1.0 / m)
-    f = d @ V
+    first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
+    tau = 2.0 * float((first * q).max()) if q.any() else max(reward * size, 1e-300)
+    f = weights @ V
     reward = float((sides.gain * a).sum() - 0.5 * (sides.ridge * np.square(a)).sum())
-    gap = 0.5 * float(d @ q) + sides.loss(f) - (reward - 0.5 * tau)
+    # phi is concave: its tangents bound the support function
+    gap = 0.5 * float((first * d) @ q) + sides.loss(f) - (reward - 0.5 * tau)
     mean = gap / (2 * a.size + m)
     low = mean / a
     room = sides.upper - a
@@ -483,10 +525,11 @@ def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[P
 
     Without that, the ones with the smallest gap.
     """
-    weight_set = part.problem.weight_set
+    weight_set = part.weight_set
     cap = weight_set.largest
     level = max(abs(at.tau), np.finfo(float).tiny)
-    sparse = np.where(at.d > (at.tau + at.zeta - q) / level, at.d, 0.0)
+    slack = at.tau + at.zeta - weight_set.slopes(at.d)[0] * q
+    sparse = np.where(at.d > slack / level, at.d, 0.0)
     capped = (at.u < at.zeta / level) & (sparse > 0) if cap < 1.0 else np.zeros(len(q), dtype=bool)
     a = np.where(at.a / at.a.max() < at.low / max(float(at.low.max()), 1e-300), 0.0, at.a)
     room = sides.upper - at.a
@@ -495,9 +538,9 @@ def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[P
         a = np.where(near, sides.upper, a)
     snapped, inside = (part.spread(np.sum(sides.sign * values, axis=0)) for values in (a, at.a))
     best: tuple[float, Point] | None = None
-    for weights in (_normalised(sparse, capped, cap), weight_set.project(at.d / at.d.sum())):
-        if weights is None:
-            continue
+    whole = weight_set.project(weight_set.of_shares(at.d / at.d.sum()))
+    kept = _normalised(sparse, capped, cap)
+    for weights in (whole,) if kept is None else (weight_set.of_shares(kept), whole):
         # coefficients of the interior already fit, whatever rounding does to others: they are taken as they are
         for b, own in ((snapped, 0.1 * tol), (snapped, LOOSE), (inside, LOOSE)):
             point = part.session.solve(part.scatter(weights), own, b)
@@ -511,7 +554,7 @@ def _cut(part: _Part, at: _State, q: Array, sides: Sides, tol: float) -> tuple[P
 
 
 def _normalised(weights: Array, capped: NDArray[np.bool_], cap: float) -> Array | None:
-    """Weights that sum to 1 by a common factor of those below the cap; None where that is impossible."""
+    """Shares that sum to 1 by a common factor of those below the cap; None where that is impossible."""
     below = float(weights[~capped].sum())
     left = 1.0 - cap * np.count_nonzero(capped)
     if not left * below > 0.0:

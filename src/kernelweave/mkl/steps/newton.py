@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave.mkl.loop import Look, Loop, Moves, Step
 from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Session, inner_tol
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ MOST_REJECTED = 30
 
 @dataclass
 class Newton(Step):
-    """Newton with the second derivative that holds while the free rows stay the same.
+    """Newton on the shares, with the second derivative that holds while the free rows stay the same.
 
     Attributes
     ----------
@@ -49,6 +49,7 @@ class Newton(Step):
     """
 
     gives_way: bool = False
+    fits = ShareSet
     patience = PATIENCE
 
     def slow(self, session: Session) -> float:
@@ -63,27 +64,30 @@ class Newton(Step):
         """Machines, each from the last, on the weights of the working set."""
         problem = session.problem
         weight_set = problem.weight_set
-        weights, forms = _first(session)
-        working = _working_set(weights, forms, weight_set)
+        assert isinstance(weight_set, ShareSet)
+        shares, forms = _first(session, weight_set)
+        working = _working_set(shares, forms, weight_set)
         b = session.warm.dual_coef
         damping = 1e-10
         rejected = 0
-        accepted: tuple[Point, Array, Array] | None = None  # point, its forms of the working set, curvature
+        # point, its shares, and over the working set what a share of each kernel gains, and the curvature
+        accepted: tuple[Point, Array, Array, Array] | None = None
         inner = LOOSEST
         known = math.inf  # what the last look at all kernels left to gain
         while True:
+            weights = weight_set.of_shares(shares)
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
             if accepted is not None and at.above(accepted[0]):
                 # shorten the step, then trust the model less
                 rejected += 1
-                old, q_old, B = accepted
+                _, old, gains, B = accepted
                 if rejected <= 2:
-                    weights = 0.5 * (old.weights + weights)
+                    shares = 0.5 * (old + shares)
                 else:
                     damping = min(max(100.0 * damping, 1e-6), 1e6)
-                    weights = newton_step(q_old, old.weights, B, working, weight_set, damping)
+                    shares = newton_step(gains, old, B, working, weight_set, damping)
                 yield None
                 if rejected > MOST_REJECTED:
                     return Status.STALLED
@@ -106,8 +110,7 @@ class Newton(Step):
                 outer = known = 0.5 * max(0.0, weight_set.support(forms) - level)
                 gap = machine.own_gap + outer
                 if outer > 0.5 * goal:
-                    grown = np.union1d(np.flatnonzero(weights > 0), _working_set(weights, forms, weight_set))
-                    grown = np.union1d(working, grown)
+                    grown = np.union1d(working, _working_set(shares, forms, weight_set))
                     if len(grown) > len(working):
                         working = grown
                         V = problem.products(b, working)
@@ -121,49 +124,60 @@ class Newton(Step):
                 inner = min(inner, 0.1 * relative_gap(primal, machine.own_gap))
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
-            B = session.machine.curvature(session.kernel, b, V)
-            accepted = (at, q, B)
-            weights = newton_step(q, weights, B, working, weight_set, damping)
+            first, second = weight_set.slopes(shares[working])
+            gains = q * first
+            B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
+            B.flat[:: len(B) + 1] -= 0.5 * q * second
+            accepted = (at, shares, gains, B)
+            shares = newton_step(gains, shares, B, working, weight_set, damping)
 
 
-def _first(session: Session) -> tuple[Array, Array]:
-    """Starting weights, and forms that rank the kernels: those of the machine on the average kernel."""
+def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
+    """Starting shares, and forms that rank the kernels: those of the machine on the average kernel."""
     problem, warm = session.problem, session.warm
     if warm.weights is not None and warm.dual_coef is not None:
-        return session.start(), problem.quad(warm.dual_coef)
-    equal = np.full(problem.n_kernels, 1.0 / problem.n_kernels)
+        return _shares_of(session.start(), weight_set), problem.quad(warm.dual_coef)
+    equal = weight_set.start(problem.n_kernels)
     warm.dual_coef = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
     forms = problem.quad(warm.dual_coef)
     if warm.weights is not None:
-        return session.start(), forms
-    weights = np.zeros(len(forms))
-    few = max(min(FIRST, len(forms)), problem.weight_set.fewest)
-    weights[np.argsort(-forms, kind="stable")[:few]] = 1.0 / few
-    return weights, forms
+        return _shares_of(session.start(), weight_set), forms
+    shares = np.zeros(len(forms))
+    few = max(min(FIRST, len(forms)), weight_set.fewest)
+    shares[np.argsort(-forms, kind="stable")[:few]] = 1.0 / few
+    return shares, forms
 
 
-def _working_set(weights: Array, forms: Array, weight_set: WeightSet) -> Index:
-    """Active kernels, and those whose forms are nearest to the level at which a kernel becomes active."""
+def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
+    """Shares that sum to 1: weights inside the set are drawn out to its boundary."""
+    shares = weight_set.shares(weights)
+    total = float(shares.sum())
+    return shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
+
+
+def _working_set(shares: Array, forms: Array, weight_set: ShareSet) -> Index:
+    """Active kernels, and those whose shares gain nearly as much as those of kernels that become active."""
+    gains = forms * weight_set.slopes(shares)[0]
     full = weight_set.fewest
-    most = min(full - 1 + WORKING_MOST, len(forms))
-    near = np.argpartition(-forms, most - 1)[:most]
-    level = np.sort(forms[near])[-min(full, most)]
-    near = near[forms[near] >= WORKING_SHARE * level]
-    return np.union1d(np.flatnonzero(weights > 0), near)
+    most = min(full - 1 + WORKING_MOST, len(gains))
+    near = np.argpartition(-gains, most - 1)[:most]
+    level = np.sort(gains[near])[-min(full, most)]
+    near = near[gains[near] >= WORKING_SHARE * level]
+    return np.union1d(np.flatnonzero(shares > 0), near)
 
 
 def newton_step(
     q: Array,
-    weights: Array,
+    shares: Array,
     B: Array,
     working: Index,
-    weight_set: WeightSet,
+    weight_set: ShareSet,
     damping: float,
     *,
     plain: bool = False,
 ) -> Array:
-    """Minimise the local quadratic model of J over the kernels of the working set."""
-    own = weights[working]
+    """Minimise the local quadratic model of J, with gradient -q / 2, over the shares of the working set."""
+    own = shares[working]
     level = max(float(own @ q), np.finfo(float).tiny)
     H = B.copy()
     mean, top = float(np.trace(B)) / len(B), float(q.max())
@@ -182,7 +196,7 @@ def newton_step(
     x = np.clip(x, 0.0, weight_set.largest)
     total = float(x.sum())
     if not np.isfinite(total) or total <= 0.0:
-        return weights
-    out = np.zeros_like(weights)
+        return shares
+    out = np.zeros_like(shares)
     out[working] = x / total
     return out

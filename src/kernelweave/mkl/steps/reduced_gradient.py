@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kernelweave.mkl.loop import Look, Loop, Moves, Step
 from kernelweave.mkl.problem import FINEST, Point, Session, inner_tol
+from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -60,6 +61,8 @@ class ReducedGradient(Step):
     derivative. Machines are solved to the square of what is left instead of to a fixed tolerance. 200 rows, 100
     Gaussians of single columns, C = 1e4, tol = 1e-4: 409 machines instead of 3,822.
     """
+
+    fits = Simplex
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Points at the ends of line searches."""
