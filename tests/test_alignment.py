@@ -535,3 +535,9 @@ def test_active_set_with_many_exchanges(bank, rng):
     if bank == "wide":
         # kernels left the active set on the way
         assert n_iter > (u > 0).sum()
+
+
+def test_weights_by_single_alignments_claim_no_optimum(rng):
+    gram, y, _ = make_data(30, rng)
+    found = solve_align(gram, y)
+    assert np.isnan([found.primal, found.dual, found.gap, found.rel_gap]).all()

@@ -155,3 +155,20 @@ def test_verification_notices_what_was_spoilt(data, kind):
         del spoilt["all coefficients"]
     for what, wrong in spoilt.items():
         assert wrong.verify(problem).status is Status.REFUTED, what
+
+
+def test_a_sum_says_what_is_bounded_of_all_its_parts():
+    def part(kind, status=Status.CONVERGED):
+        return Certificate(kind, 2.0, 1.0, 1.0, 0.5, status=status)
+
+    for kinds, of_all in (
+        (["joint", "joint"], "joint"),
+        (["joint", "machine"], "machine"),
+        (["joint", "cuts"], "cuts"),
+        (["cuts", "machine"], "machine"),
+        (["alignment"], "alignment"),
+    ):
+        found = Certificate.total([part(kind) for kind in kinds])
+        assert found.kind == of_all
+        assert (found.primal, found.dual, found.rounding) == tuple(len(kinds) * v for v in (2.0, 1.0, 0.5))
+    assert Certificate.total([part("joint"), part("joint", Status.STALLED)]).status is Status.STALLED

@@ -14,8 +14,11 @@ from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
+from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.steps import interior_point, reduced_gradient
+from kernelweave.mkl.steps.cutting_plane import CuttingPlane
+from kernelweave.mkl.svm_mkl import make_problem as margin_problem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Orthant, Simplex, Sphere
 from oracles import exact_values, mkl_by_conic, svm_value
@@ -1104,3 +1107,25 @@ def test_the_closed_form_does_not_repeat_a_machine_that_can_do_no_better(weight_
     # over the capped simplex other steps go on from there, and end alike
     assert found.status is kw.Status.STALLED
     assert found.n_machines <= 10
+
+
+def test_a_step_of_cutting_planes_forgets_the_problem_before():
+    gram, y, _ = columns(50, 6)
+    step = CuttingPlane()
+    # bounds of the larger C lie above the optimum of the smaller one
+    large, small = (margin_problem(gram, y, C, "simplex") for C in (10.0, 0.1))
+    minimise(large, [step], tol=1e-6, max_iter=200)
+    found = minimise(small, [step], tol=1e-6, max_iter=200)
+    oracle = solve_svm_mkl(gram, y, 0.1, tol=1e-9)
+    assert found.status is kw.Status.CONVERGED
+    assert found.primal == pytest.approx(oracle.primal, rel=1e-6)
+    assert found.dual <= oracle.primal
+
+
+def test_an_interior_point_without_a_finite_gap_says_so(monkeypatch):
+    gram, y, _ = columns(50, 6)
+    monkeypatch.setattr(interior_point.Sides, "loss", lambda self, f: np.nan)
+    found = solve_svm_mkl(gram, y, 1.0, method="interior-point", tol=1e-6)
+    assert found.status is kw.Status.STALLED
+    optimum = solve_svm_mkl(gram, y, 1.0, method="newton", tol=1e-9).primal
+    assert found.dual <= optimum <= found.primal * (1 + 1e-9)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_known
-from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, Whole, check_value, shown
+from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, check_value, shown
 
 __all__ = [
     "Costs",
@@ -259,12 +259,6 @@ def check_alpha(alpha: float, name: str = "alpha") -> float:
     return number
 
 
-def check_tol(tol: float) -> float:
-    """Return a relative gap tolerance in (0, 1)."""
-    number: float = check_value(Number(above=0, below=1, remedy="It is a relative gap."), "tol", tol)
-    return number
-
-
 def check_positive(value: float, name: str, *, zero: bool = False) -> float:
     """Return a finite number > 0, or >= 0 when `zero` is allowed."""
     number: float = check_value(Number(least=0) if zero else Number(above=0), name, value)
@@ -274,12 +268,6 @@ def check_positive(value: float, name: str, *, zero: bool = False) -> float:
 def check_share(value: float, name: str) -> float:
     """Return a share in [0, 1)."""
     number: float = check_value(Number(least=0, below=1), name, value)
-    return number
-
-
-def check_whole(value: int, name: str, least: int) -> int:
-    """Return a whole number."""
-    number: int = check_value(Whole(least), name, value)
     return number
 
 

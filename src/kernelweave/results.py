@@ -172,12 +172,15 @@ class Certificate:
 
     @classmethod
     def total(cls, parts: Sequence[Certificate]) -> Certificate:
-        """The certificate of the sum of several objectives; the first status that is not well is that of all."""
+        """The certificate of the sum of several objectives.
+
+        Its kind is that of the part of which least is bounded, its status the first one that is not well.
+        """
+        kinds = {part.kind for part in parts}
+        kind = next((one for one in ("machine", "cuts") if one in kinds), parts[0].kind)
         primal, gap = sum(part.primal for part in parts), sum(part.gap for part in parts)
         worst = next((part.status for part in parts if not part.status.ok), parts[0].status)
-        return cls(
-            parts[0].kind, primal, primal - gap, gap, sum(part.rounding for part in parts), status=worst
-        )
+        return cls(kind, primal, primal - gap, gap, sum(part.rounding for part in parts), status=worst)
 
     def checked_by(self, found: Certificate) -> Certificate:
         """What was found when the certificate was computed again, with the status that follows from it."""
@@ -393,7 +396,7 @@ class AlignmentSolution(Solution):
     """Weights from the alignment of kernels with the targets, nonnegative with sum 1.
 
     `primal` is the alignment of the combination ``sum_m weights[m] s_m K_m``, and no combination has more than `dual`.
-    For weights proportional to each kernel's own alignment it is NaN: they optimise nothing.
+    For weights proportional to each kernel's own alignment both are NaN, as is the gap: they optimise nothing.
 
     Attributes
     ----------

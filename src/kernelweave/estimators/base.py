@@ -257,7 +257,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.gram_ = solved[0].setup.gram.describe()
         self.objective_ = float(sum(r.primal for r in results))
         self.gap_ = float(sum(r.gap for r in results))
-        self.rel_gap_ = self.gap_ / abs(self.objective_) if self.objective_ else 0.0
+        self.rel_gap_ = relative_gap(self.objective_, self.gap_)
         failed = [r for r in results if not r.status.ok]
         unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that has been said already
         self.status_ = (failed or results)[0].status.name.lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -19,6 +19,7 @@ from kernelweave.fitting.source import Source
 from kernelweave.fitting.task import Report, Task, path_task, set_up, silent, was_interrupted
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
+from kernelweave.mkl.layers import TrainedLayers
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -115,13 +116,12 @@ def fold_decisions(
         n_outputs = len(setup.intercept)
         w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
         w = np.repeat(w, each, axis=0)
-        learnt = getattr(path, "intercept", np.zeros((len(path), 1)))[:done]
         problems.append(
             Expansions(
                 np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * setup.normalizer.scale,
                 path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs),
-                setup.intercept + np.repeat(learnt, each, axis=0),
-                getattr(path, "uppers", [()] * len(path))[:done],
+                setup.intercept + np.repeat(path.intercept[:done], each, axis=0),
+                cast(list[tuple[TrainedLayers | None, ...]], path.uppers[:done]),
             )
         )
     values = decisions(part.source, task.source.queries(test), setups[0].normalizer, problems)

@@ -54,7 +54,7 @@ class Step(str):
     rel_gap: float
 
     @classmethod
-    def of(cls, label: str, problem: int, n_problems: int, result: Any) -> Step:
+    def of(cls, label: str, problem: int, n_problems: int, result: Solution) -> Step:
         """Describe the solution at one strength."""
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
         step = cls(f"{which}: alpha {result.alpha:.3g}")
@@ -154,12 +154,12 @@ class Solved:
     """A problem with its solution."""
 
     setup: Setup
-    result: Any
+    result: Solution
 
     @property
     def intercept(self) -> Array:
         """What is fixed beforehand plus what was learnt, shape (n_outputs,)."""
-        return self.setup.intercept + getattr(self.result, "intercept", 0.0)
+        return self.setup.intercept + self.result.intercept
 
 
 def set_up(task: Task) -> list[Setup]:

@@ -481,7 +481,7 @@ class TwoLayerMKL(_DeepLearner):
 
     Minimises over weights w >= 0, with K(w) = sum_m w_m s_m K_m,
 
-        max_b  reward(b) - 1/2 b' exp(K(w)) b  +  penalty sum_m w_m ,
+        max_b  dual_term(b) - 1/2 b' exp(K(w)) b  +  penalty sum_m w_m ,
 
     with the exponential taken entry by entry. Not convex; the solution is local.
 

@@ -17,8 +17,8 @@ from kernelweave.results import Solution
 
 Array = NDArray[np.float64]
 
-SIMPLE_SOLVERS = ("auto", "newton", "interior-point", "reduced-gradient", "cutting-plane")
-SOFT_SOLVERS = ("auto", "newton", "interior-point", "closed-form")
+SIMPLE_SOLVERS = ("auto", *Simplex.steps)
+SOFT_SOLVERS = ("auto", *CappedSimplex.steps)
 
 #: Folds inside every fit; those that choose the strength are others.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]

@@ -79,9 +79,6 @@ class Machine:
         """The dual objective without the kernel's part."""
         return self.loss.dual_term(self.y, self.costs, b)
 
-    # the name in use until all callers have the other
-    reward = dual_term
-
     def certify(self, K: Array, b: Array, intercept: float, noise: float = 0.0) -> Certificate:
         """The certificate of any coefficients and intercept on a kernel; the gap of coefficients outside is infinite.
 

@@ -34,15 +34,11 @@ class DoProblem(Problem):
         """The machine with C divided by the radius."""
         return replace(self.machine, C=self.machine.C / float(weights @ self.radii))
 
-    def _inverse_costs(self) -> Array:
-        costs = self.machine.costs
-        return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
-
     def quad(self, b: Array, kernels: Index | None = None) -> Array:
         """``b'(s_m K_m + r_m^2 / C I) b``."""
         radii = self.radii if kernels is None else self.radii[kernels]
-        return super().quad(b, kernels) + radii * float(self._inverse_costs() @ np.square(b))
+        return super().quad(b, kernels) + radii * float(self.machine.ridge @ np.square(b))
 
     def products(self, b: Array, kernels: Index) -> Array:
         """``(s_m K_m + r_m^2 / C I) b``."""
-        return super().products(b, kernels) + self.radii[kernels, None] * (self._inverse_costs() * b)
+        return super().products(b, kernels) + self.radii[kernels, None] * (self.machine.ridge * b)

@@ -94,7 +94,7 @@ def solve_radius(
 
     With r^2(t) the squared radius of the minimum enclosing ball and b the signed coefficients of the machine:
 
-    - ``"rkl"``: ``g(t) = max_b reward(b) - b'K(t)b / (2 r^2(t))``, the machine on ``K(t) / r^2(t)``. It does not
+    - ``"rkl"``: ``g(t) = max_b dual_term(b) - b'K(t)b / (2 r^2(t))``, the machine on ``K(t) / r^2(t)``. It does not
       change when K(t) is multiplied, so the norm of the weights does not matter.
     - ``"kl-c"``: ``r^2 W^2 / 2`` with the squared hinge, both of ``K(t) + I / C`` (Chapelle et al. 2002).
     - ``"kl-c-eq10"``: the same with the radius of K(t) alone, as equation (10) of the paper prints it.

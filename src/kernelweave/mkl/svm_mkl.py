@@ -1,6 +1,6 @@
 """Margin multiple kernel learning over a convex set of weights: the optimal value of a machine, minimised.
 
-    min_{d in D} J(d) ,    J(d) = max_b reward(b) - 1/2 sum_m d_m q_m(b) ,    q_m(b) = s_m b'K_m b .
+    min_{d in D} J(d) ,    J(d) = max_b dual_term(b) - 1/2 sum_m d_m q_m(b) ,    q_m(b) = s_m b'K_m b .
 
 J is convex in d. Whatever the method, the result carries the gap of the joint problem: with sigma the support function
 of D,
@@ -129,7 +129,7 @@ def solve_svm_mkl(
     Notes
     -----
     An outer iteration of Newton costs one warm-started machine, one combination of the active kernels and products with
-    the watched ones; a pass over all kernels is made when the watched ones are solved. A step of the interior point
+    those of a working set; a pass over all kernels is made when those are solved. A step of the interior point
     costs a combination of all kernels, two products with each, and n_samples^3 / 3; it holds a few times n_kernels *
     n_samples numbers, of 1,000 kernels at first where there are more.
 

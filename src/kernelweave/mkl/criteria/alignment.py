@@ -73,6 +73,7 @@ def solve_align(
     Returns
     -------
     AlignmentSolution
+        These weights optimise nothing: `primal`, `dual` and `gap` are NaN.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def solve_align(
     target = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
         alignments = _alignments(stack, target, row_weight, frobenius_norms(stack, row_weight))
-    optimises_nothing = Certificate("alignment", math.nan, math.nan, 0.0)
+    optimises_nothing = Certificate("alignment", math.nan, math.nan, math.nan)
     return AlignmentSolution(
         alignments / alignments.sum(), np.empty(0), 0.0, optimises_nothing, 0, alignments=alignments
     )

@@ -230,8 +230,7 @@ class RadiusMargin:
         machine = replace(self.machine, C=self.machine.C / rho)
         found = self._solve(machine, self.family.kernel(t), tol)
         b = found.dual_coef
-        inverse = np.divide(1.0, self.machine.costs, out=np.zeros_like(b), where=self.machine.costs > 0)
-        gradient = -0.5 * self.family.forms(t, b) - 0.5 * radii * float(inverse @ np.square(b))
+        gradient = -0.5 * self.family.forms(t, b) - 0.5 * radii * float(self.machine.ridge @ np.square(b))
         return Evaluation(t, found.dual, gradient, b, found, None)
 
     def radii(self, tol: float) -> Array:

@@ -25,10 +25,10 @@ NEGLIGIBLE = 1e-8
 
 @dataclass
 class _Cuts:
-    """``J(d) >= reward - <d, q> / 2`` for every q, and the error of each."""
+    """``J(d) >= dual_term - <d, q> / 2`` for every q, and the error of each."""
 
     q: list[Array] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
+    dual_terms: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
 
     def optimum(self, size: float) -> tuple[Array, float, float] | None:
@@ -39,7 +39,7 @@ class _Cuts:
         found = linprog(
             np.r_[np.zeros(m), 1.0],
             A_ub=np.column_stack([-0.5 * np.array(self.q) / size, -np.ones(len(self.q))]),
-            b_ub=-np.array(self.rewards) / size,
+            b_ub=-np.array(self.dual_terms) / size,
             A_eq=np.r_[np.ones(m), 0.0][None],
             b_eq=[1.0],
             bounds=[(0.0, None)] * m + [(None, None)],
@@ -51,7 +51,7 @@ class _Cuts:
         # tolerance
         average = np.maximum(-found.ineqlin.marginals, 0.0)
         average /= average.sum()
-        bound = float(average @ self.rewards) - 0.5 * float((average @ np.array(self.q)).max())
+        bound = float(average @ self.dual_terms) - 0.5 * float((average @ np.array(self.q)).max())
         target = np.maximum(found.x[:m], 0.0)
         return target / target.sum(), bound, float(average @ self.errors)
 
@@ -70,6 +70,7 @@ class CuttingPlane(Step):
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """The best point so far, after every cut."""
+        self.lower = self.certain = -math.inf
         problem = session.problem
         weights = session.start()
         b = session.warm.dual_coef
@@ -93,7 +94,7 @@ class CuttingPlane(Step):
             arrived = Status.CONVERGED if own <= problem.goal(best, session.tol) else None
             yield Look(best, best.machine.primal, own, at.n_active, arrived)
             cuts.q.append(q)
-            cuts.rewards.append(problem.machine.dual_term(b))
+            cuts.dual_terms.append(problem.machine.dual_term(b))
             cuts.errors.append(error)
             found = cuts.optimum(max(abs(machine.primal), 1e-300))
             if found is None:

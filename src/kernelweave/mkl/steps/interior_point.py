@@ -3,7 +3,7 @@
 With the coefficients of the machine as ``b = sum_k sign_k a_k``, ``0 <= a_k <= U``, and the level tau of the forms
 q_m(b) = s_m b'K_m b, the dual of the joint problem over the (capped) simplex is
 
-    min  1/2 (tau + cap sum_m zeta_m) - reward(b)     s.t.  q_m(b) <= tau + zeta_m,  zeta >= 0,  sum(b) = 0 ,
+    min  1/2 (tau + cap sum_m zeta_m) - dual_term(b)     s.t.  q_m(b) <= tau + zeta_m,  zeta >= 0,  sum(b) = 0 ,
 
 and the multipliers of the first constraint are d_m / 2: the kernel weights. Where these are functions of shares,
 ``d_m = phi(s_m)``, the shares are the variables, and the constraint is ``phi'(s_m) q_m(b) <= tau + zeta_m``. Newton on
@@ -339,7 +339,7 @@ class InteriorPoint(Step):
         self._best = best = session.result(first, Status.STALLED, 1, loop.trace)
         if not interior or _own(best) <= min(tol, FINE) or not first.machine.dual_coef.any():
             yield Look(first, best.primal, best.own_gap, m, last=True)
-            return first.machine.status
+            return best.status
         # the last gap over all kernels: no part can claim less
         known = _own(best) if m > PART else 0.0
         rows = np.flatnonzero(problem.machine.costs > 0)
@@ -348,11 +348,11 @@ class InteriorPoint(Step):
         goal = tol if m <= PART else max(tol, LOOSE)
         while True:
             part = _Part(session, rows, np.sort(chosen))
-            self._trying = trying = _Trying(part, goal, first)
+            self._trying = trying = _Trying(part, goal, first, len(loop.trace["rel_gap"]))
             for look in trying.moves():
                 yield replace(look, gap=max(look.gap, known * abs(look.objective)))
             point, reached = self._finish(session, loop)
-            known = loop.trace["rel_gap"][-1]
+            known = _own(self._best)
             if _reached(self._best):
                 return self._best.status
             forms = problem.quad(point.machine.dual_coef)
@@ -372,10 +372,12 @@ class InteriorPoint(Step):
         """End the part that is being solved, and tell the gap over all kernels."""
         assert self._trying is not None
         assert self._best is not None
-        point, reached = self._trying.end()
-        self._trying = None
+        trying, self._trying = self._trying, None
+        point, reached = trying.end()
         found = session.result(point, Status.STALLED, loop.n_iter, loop.trace)
-        loop.trace["rel_gap"][-1] = _own(found)
+        if len(loop.trace["rel_gap"]) > trying.before:
+            # what was written there is the gap over the kernels of the part
+            loop.trace["rel_gap"][-1] = _own(found)
         if _own(found) < _own(self._best):
             self._best = found
         return point, reached
@@ -400,11 +402,12 @@ def _reached(result: Solution) -> bool:
 
 @dataclass
 class _Trying:
-    """Steps on one part to a relative gap, and the best of them."""
+    """Steps on one part to a relative gap, and the best of them; `before` counts the iterations before it."""
 
     part: _Part
     tol: float
     start: Point
+    before: int
     _best: tuple[float, _State, Array] | None = None
 
     def moves(self) -> Iterator[Look[Point]]:
@@ -492,11 +495,11 @@ def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     b = np.sum(sides.sign * a, axis=0)
     V = part.products(b)
     top = float((V @ b).max())
-    reward = float((sides.gain * a).sum())
+    dual_term = float((sides.gain * a).sum())
     bounded = bool(np.isfinite(sides.upper).all())
     most = 0.5 / max(float((a / sides.upper).max()), np.finfo(float).tiny) if bounded else np.inf
     curvature = top + float((sides.ridge * np.square(a)).sum())
-    size = min(reward / curvature if curvature > 0.0 and reward > 0.0 else most, most)
+    size = min(dual_term / curvature if curvature > 0.0 and dual_term > 0.0 else most, most)
     a, b, V = size * a, size * b, size * V
     if len(a) > 1:
         # both sides may grow together: that leaves b as it is, and is the middle of the box
@@ -504,11 +507,11 @@ def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     q = V @ b
     d = np.full(m, 1.0 / m)
     first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
-    tau = 2.0 * float((first * q).max()) if q.any() else max(reward * size, 1e-300)
+    tau = 2.0 * float((first * q).max()) if q.any() else max(dual_term * size, 1e-300)
     f = weights @ V
-    reward = float((sides.gain * a).sum() - 0.5 * (sides.ridge * np.square(a)).sum())
+    dual_term = float((sides.gain * a).sum() - 0.5 * (sides.ridge * np.square(a)).sum())
     # phi is concave: its tangents bound the support function
-    gap = 0.5 * float((first * d) @ q) + sides.loss(f) - (reward - 0.5 * tau)
+    gap = 0.5 * float((first * d) @ q) + sides.loss(f) - (dual_term - 0.5 * tau)
     mean = gap / (2 * a.size + m)
     low = mean / a
     room = sides.upper - a

@@ -8,7 +8,7 @@ and the squared radius r^2 is convex and homogeneous (a maximum of linear functi
 a convex problem in which the constraint is active: every local solution of RKL is a global one. With
 rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, rho>``, and for any feasible b
 
-    J(t) >= reward(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
+    J(t) >= dual_term(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
 
 which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the
 kernels divided by their rho_m: margin MKL whose scaling is learnt along.
@@ -92,15 +92,15 @@ class RKLPoint:
 
 @dataclass(frozen=True)
 class Cut:
-    """Linear bounds: ``J(t) >= reward - <t, q> / 2`` and ``r^2(t) >= <t, rho>``, and the errors of their numbers.
+    """Linear bounds: ``J(t) >= dual_term - <t, q> / 2`` and ``r^2(t) >= <t, rho>``, and the errors of their numbers.
 
     Attributes
     ----------
-    reward : float
+    dual_term : float
     q, rho, q_error, rho_error : arrays of shape (n_kernels,)
     """
 
-    reward: float
+    dual_term: float
     q: Array
     rho: Array
     q_error: Array
@@ -179,8 +179,8 @@ class RKLProblem:
         cut = self._cut(b, beta, q, rho)
         self.cuts.append(cut)
         # every mixture of the two bounds is one
-        dual = cut.reward - 0.5 * self._level(q, rho)
-        certain = cut.reward - 0.5 * self._level(q + cut.q_error, np.maximum(rho - cut.rho_error, 0.0))
+        dual = cut.dual_term - 0.5 * self._level(q, rho)
+        certain = cut.dual_term - 0.5 * self._level(q + cut.q_error, np.maximum(rho - cut.rho_error, 0.0))
         return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal), certain)
 
     def _cut(self, b: Array, beta: Array, q: Array, rho: Array) -> Cut:
@@ -188,22 +188,22 @@ class RKLProblem:
         share = noise(len(b))
         away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
         q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
-        return Cut(self.machine.reward(b), q, rho, q_error, away * (np.square(self._root) @ beta))
+        return Cut(self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
 
     def program(self) -> tuple[Array, float, float] | None:
         """Weights of the smallest value that all cuts allow; a bound of the optimum, and the same less its errors."""
         from scipy.optimize import linprog
 
-        size = max(max(abs(cut.reward) for cut in self.cuts), 1e-300)
+        size = max(max(abs(cut.dual_term) for cut in self.cuts), 1e-300)
         q, rho = np.array([cut.q for cut in self.cuts]), np.array([cut.rho for cut in self.cuts])
-        rewards = np.array([cut.reward for cut in self.cuts])
+        dual_terms = np.array([cut.dual_term for cut in self.cuts])
         k, m = q.shape
         # the total variances, all 1, are a bound of r^2 as well
         above = np.vstack([rho, np.ones(m)])
         found = linprog(
             np.r_[np.zeros(m), 1.0],
             A_ub=np.vstack([np.c_[-0.5 * q / size, -np.ones(k)], np.c_[above, np.zeros(k + 1)]]),
-            b_ub=np.r_[-rewards / size, np.ones(k + 1)],
+            b_ub=np.r_[-dual_terms / size, np.ones(k + 1)],
             bounds=[(0.0, None)] * m + [(None, None)],
             method="highs",
         )
@@ -211,16 +211,16 @@ class RKLProblem:
             return None
         shares = np.maximum(-found.ineqlin.marginals, 0.0)
         upper, lower = shares[:k] / shares[:k].sum(), shares[k:] / max(float(shares[k:].sum()), 1e-300)
-        reward, form, radius = float(upper @ rewards), upper @ q, lower @ above
+        term, form, radius = float(upper @ dual_terms), upper @ q, lower @ above
         error = upper @ np.array([cut.q_error for cut in self.cuts])
         short = lower[:-1] @ np.array([cut.rho_error for cut in self.cuts])
-        bound = reward - 0.5 * self._level(form, radius)
-        certain = reward - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
+        bound = term - 0.5 * self._level(form, radius)
+        certain = term - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
         return np.maximum(found.x[:m], 0.0), bound, certain
 
     def bound(self, at: RKLPoint) -> float:
         """The lower bound that the coefficients of one point give."""
-        return self.machine.reward(at.machine.dual_coef) - 0.5 * self._level(at.q, at.rho)
+        return self.machine.dual_term(at.machine.dual_coef) - 0.5 * self._level(at.q, at.rho)
 
     def mixed(self, rho: Array, share: float) -> Array:
         """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
@@ -233,17 +233,17 @@ class RKLProblem:
         """The least of the largest ratios of forms to linear bounds of r^2."""
         return min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
 
-    def model(self, at: RKLPoint, watched: Index, share: float) -> tuple[Array, Array]:
+    def model(self, at: RKLPoint, working: Index, share: float) -> tuple[Array, Array]:
         """Weights times rho on the simplex, and the second derivative of the Lagrangian in these coordinates."""
         b, beta = at.machine.dual_coef, at.ball.dual_coef
         mixed = self.mixed(at.rho, share)
-        rho = mixed[watched]
-        V = self.family.products(b, watched)
+        rho = mixed[working]
+        V = self.family.products(b, working)
         H = self.machine.curvature(self.K, b, V)
         multiplier = 0.5 * float(at.t @ at.q)
         where = np.flatnonzero(beta)
         if len(where) > 1:
-            U = self.family.diagonal(watched) - 2.0 * self.family.products(beta, watched)
+            U = self.family.diagonal(working) - 2.0 * self.family.products(beta, working)
             H = H + 0.5 * multiplier * Bordered(self.K[np.ix_(where, where)]).forms(U[:, where])
         return at.t * mixed, H / np.outer(rho, rho)
 
@@ -358,9 +358,9 @@ def solve_rkl_newton(
         ratio = here.q / problem.mixed(here.rho, share)
         most = min(WORKING_MOST, len(ratio))
         near = np.argpartition(-ratio, most - 1)[:most]
-        watched = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WORKING_SHARE * ratio.max()])
-        scaled, H = problem.model(here, watched, share)
-        model = (problem.mixed(here.rho, share), scaled, H, watched)
+        working = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WORKING_SHARE * ratio.max()])
+        scaled, H = problem.model(here, working, share)
+        model = (problem.mixed(here.rho, share), scaled, H, working)
         direction = _next(here, *model, damping)
         here = problem.at(direction, inner)
         del problem.cuts[:-KEPT]
@@ -401,14 +401,14 @@ def solve_rkl_by_cuts(
     return best, Status.MAX_ITER
 
 
-def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, watched: Index, damping: float) -> Array:
+def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, damping: float) -> Array:
     # the gradient of the criterion in the coordinates t * rho; rho may be mixed, the gradient is exact
     level = float(at.t @ at.q)
-    ratio = np.maximum(level + (at.q[watched] - level * at.rho[watched]) / rho[watched], 0.0)
-    total = float(scaled[watched].sum())
-    moved = newton_step(ratio, scaled / total, H, watched, Simplex(), damping, plain=damping >= 1e-4)
+    ratio = np.maximum(level + (at.q[working] - level * at.rho[working]) / rho[working], 0.0)
+    total = float(scaled[working].sum())
+    moved = newton_step(ratio, scaled / total, H, working, Simplex(), damping, plain=damping >= 1e-4)
     out = np.zeros_like(at.t)
-    out[watched] = moved[watched] / rho[watched]
+    out[working] = moved[working] / rho[working]
     return out
 
 
