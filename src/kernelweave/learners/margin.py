@@ -12,13 +12,14 @@ from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown
 from kernelweave.learners.base import Info
 from kernelweave.learners.method import MarginLearner, MarginProblem, Method, RuleLearner
 from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.svm_mkl import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
 from kernelweave.results import Solution
 
 Array = NDArray[np.float64]
 
-SIMPLE_SOLVERS = ("auto", *Simplex.steps)
-SOFT_SOLVERS = ("auto", *CappedSimplex.steps)
+SIMPLE_SOLVERS = methods_for(Simplex)
+SOFT_SOLVERS = methods_for(CappedSimplex)
 
 #: Folds inside every fit; those that choose the strength are others.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]

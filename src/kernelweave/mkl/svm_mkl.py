@@ -171,10 +171,15 @@ def solve_problem(
         return minimise(problem, steps, tol=tol, max_iter=max_iter or MOST, warm=warm, callback=callback)
 
 
+def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
+    """Names of the methods that fit the sets of a kind."""
+    return ("auto", *(name for name, step in STEPS.items() if issubclass(kind, step.fits)))
+
+
 def steps_of(method: str, problem: Problem) -> list[Step]:
     """The steps of a method, in their order; each goes on where the one before is slow."""
     weight_set = problem.weight_set
-    possible = [name for name, step in STEPS.items() if isinstance(weight_set, step.fits)]
+    possible = methods_for(type(weight_set))[1:]
     if not possible or method not in ("auto", *possible):
         raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
     if method == "interior-point" and not problem.machine.loss.quadratic:
