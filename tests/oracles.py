@@ -279,6 +279,8 @@ def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0,
         error = 0.5 * (cp.sum_squares(slack) if radii is None else cp.quad_over_lin(slack, radii @ d))
     elif loss == "epsilon-insensitive":
         error = costs @ cp.pos(cp.abs(y - f) - epsilon)
+    elif loss == "logistic":
+        error = costs @ cp.logistic(-cp.multiply(y, f))
     else:
         error = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs), y - f))
     return _conic(cp.Problem(cp.Minimize(0.5 * alpha * norms + error), limits(d) if limits else []))
@@ -296,13 +298,21 @@ def rkl_point_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
     tube = loss == "epsilon-insensitive"
     stack = gram / np.einsum("iim->m", gram) * len(y)  # RKL does not see scales, the cone solver does
     b, B, s = cp.Variable(len(y)), cp.Variable(len(y), nonneg=True), cp.Variable()
-    lower = -costs if tube else np.where(y > 0, 0.0, -costs)
-    upper = costs if tube else np.where(y > 0, costs, 0.0)
-    limits = [b >= lower, b <= upper, cp.sum(b) == 0, cp.sum(B) == s, B[costs == 0] == 0]
+    limits = [cp.sum(b) == 0, cp.sum(B) == s, B[costs == 0] == 0, b[costs == 0] == 0]
+    used = np.flatnonzero(costs)
+    share = cp.multiply(b[used], (1.0 if tube else y[used]) / costs[used])
+    if loss == "squared-hinge":
+        limits += [share >= 0]
+        dual_term = y @ b - 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs[used]), share))
+    elif loss == "logistic":
+        dual_term = costs[used] @ (cp.entr(share) + cp.entr(1 - share))
+    else:
+        limits += [share >= -1 if tube else share >= 0, share <= 1]
+        dual_term = y @ b - epsilon * tube * cp.norm1(b)
     for m in range(stack.shape[2]):
         F = factor_of(stack[:, :, m])
         limits.append(cp.sum_squares(F @ b) + cp.quad_over_lin(F @ B, s) <= np.diag(stack[:, :, m]) @ B)
-    value = _conic(cp.Problem(cp.Maximize(y @ b - epsilon * tube * cp.norm1(b) - 0.5 * s), limits))
+    value = _conic(cp.Problem(cp.Maximize(dual_term - 0.5 * s), limits))
     if b.value is None:
         raise cp.error.SolverError("the cone solver gave no point")
     return value, b.value, B.value

@@ -23,14 +23,9 @@ from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic
 
 N = 24
-HINGE, SQUARED, TUBE = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive")
+HINGE, SQUARED, TUBE, LOGISTIC = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 
 # ---- the tables --------------------------------------------------------------------------------------------------
-
-
-def squared(cls):
-    """The learner with the squared hinge, which no name leads to."""
-    return type(f"Squared{cls.__name__}", (cls,), {"loss": SQUARED, "regression": False})
 
 
 def for_classes(cls):
@@ -47,17 +42,21 @@ SETTINGS = {
         learners.SimpleMKL(solver="interior-point"),
         learners.SimpleMKL(solver="cutting-plane", tol=1e-6),
         for_classes(learners.SimpleMKL)(solver="reduced-gradient", tol=1e-4),
-        squared(learners.SimpleMKL)(solver="newton"),
-        squared(learners.SimpleMKL)(solver="interior-point"),
-        squared(learners.SimpleMKL)(solver="cutting-plane", tol=1e-6),
+        learners.SimpleMKL(solver="newton", loss=SQUARED),
+        learners.SimpleMKL(solver="interior-point", loss=SQUARED),
+        learners.SimpleMKL(solver="cutting-plane", tol=1e-6, loss=SQUARED),
+        learners.SimpleMKL(loss=LOGISTIC),
+        learners.SimpleMKL(solver="reduced-gradient", tol=1e-4, loss=LOGISTIC),
     ],
     "soft-margin": [
         learners.SoftMarginMKL(theta=0.37),
         learners.SoftMarginMKL(theta=0.37, solver="interior-point"),
         learners.SoftMarginMKL(theta=0.37, solver="closed-form"),
-        squared(learners.SoftMarginMKL)(theta=0.37),
+        learners.SoftMarginMKL(theta=0.37, loss=SQUARED),
+        learners.SoftMarginMKL(theta=0.37, loss=LOGISTIC),
+        learners.SoftMarginMKL(theta=0.37, solver="closed-form", loss=LOGISTIC),
     ],
-    "lp": [learners.LpMKL(), learners.LpMKL(p=4), squared(learners.LpMKL)()],
+    "lp": [learners.LpMKL(), learners.LpMKL(p=4)],
     "rkl": [learners.RKL(C=10.0)],
     "kl-c": [
         learners.ChapelleRadius(max_iter=5, tol=1e-8),
@@ -262,6 +261,7 @@ class Solution:
             SQUARED: 0.5 * margin**2,
             TUBE: np.maximum(0.0, np.abs(y - f) - self.problem.epsilon),
             "squared": 0.5 * (y - f) ** 2,
+            LOGISTIC: np.logaddexp(0.0, -y * f),
         }[self.case.loss]
         return 0.5 * alpha * self.b @ self.f + costs @ loss
 
@@ -291,10 +291,22 @@ class Solution:
         np.testing.assert_allclose(self.f[rows], other.f, atol=self.reach())
 
 
+def rows(name, cls):
+    """The settings of a learner; one that has a loss is tested with each."""
+    found = SETTINGS.get(name, [cls()])
+    losses = {learner.loss for learner in found} if "loss" in cls().get_params() else LOSSES
+    more = [clone(found[0]).set_params(loss=loss) for loss in (SQUARED, LOGISTIC) if loss not in losses]
+    return [*found, *more]
+
+
 def cases():
     for name, cls in LEARNERS.items():
-        for number, learner in enumerate(SETTINGS.get(name, [cls()])):
-            for classification in (True, False) if learner.regression else (True,):
+        for number, learner in enumerate(rows(name, cls)):
+            for classification in (True, False):
+                try:
+                    learner.check_task(classification)
+                except kw.InputError:
+                    continue
                 yield Case(name, learner, classification, number)
 
 

@@ -89,10 +89,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 f"`fit_intercept=False` is for learners that fix the intercept beforehand; {type(learner).__name__} "
                 "learns it. Use True."
             )
-        if not learner.regression and not isinstance(self, ClassifierMixin):
-            raise InputError(
-                f"{type(learner).__name__} is for classification. Use MKLClassifier, or another learner."
-            )
+        learner.check_task(isinstance(self, ClassifierMixin))
         if self._is_precomputed() and learner.layer_names():
             raise InputError(
                 f"{type(learner).__name__} needs k(x, x) of new rows, which a precomputed cross-Gram (n_rows, n_train, "

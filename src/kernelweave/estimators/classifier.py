@@ -12,11 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import InputError, as_floats, check_finite, check_size
 from kernelweave._parameters import Flag, Number, OneOf, checked, shown
 from kernelweave.estimators.base import BaseMKL
-from kernelweave.fitting.calibration import METHODS, calibrate, out_of_fold
+from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
 
 __all__ = ["MKLClassifier"]
@@ -272,14 +273,23 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.calibration_ = calibrate(values, codes, weights, method)
         return self
 
-    def _is_calibrated(self) -> bool:
-        if not hasattr(self, "calibration_"):
-            raise AttributeError("Probabilities need a calibration: call calibrate() after fit.")
+    def _knows_probabilities(self) -> bool:
+        if not hasattr(self, "calibration_") and not has_probabilities(self._learner_now()):
+            raise AttributeError(
+                "Probabilities need a calibration, or the logistic loss: call calibrate() after fit, or take a "
+                "learner with loss='logistic'."
+            )
         return True
 
-    @available_if(_is_calibrated)
+    def _learner_now(self) -> learners.Learner:
+        """The learner of the fit, or before it the one that was asked for."""
+        if hasattr(self, "model_"):
+            return self.model_.learner
+        return learners.resolve(self.learner)
+
+    @available_if(_knows_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, after `calibrate`.
+        """Probabilities of the classes: those of the logistic loss, or after `calibrate` those of its curves.
 
         Parameters
         ----------
@@ -288,10 +298,58 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Returns
         -------
         array of shape (n_rows, n_classes)
-            In the order of ``classes_``. The most probable class need not be the one of `predict`, which decides by
-            decision values.
+            In the order of ``classes_``.
+
+        Notes
+        -----
+        With the logistic loss a decision value is the logarithm of the odds, and the probability of ``classes_[1]`` is
+        ``1 / (1 + exp(-f))``. Of several classes each has its probability against the rest, divided by their sum; the
+        most probable class is the one of `predict`. They speak of the rows as they were weighted: with
+        ``class_weight="balanced"`` as if all classes were equally frequent.
+
+        After `calibrate` the most probable class need not be the one of `predict`, which decides by decision values.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(80, 2))
+        >>> learner = kw.learners.SimpleMKL(C=10.0, loss="logistic")
+        >>> model = kw.MKLClassifier(kw.banks.rls2(2), learner).fit(X, X[:, 0] > 0)
+        >>> model.predict_proba([[0.0, 0.0], [3.0, 0.0]])[:, 1].round(1)
+        array([0.5, 1. ])
         """
-        return self.calibration_(self._decide(X))
+        check_is_fitted(self)
+        if hasattr(self, "calibration_"):
+            return self.calibration_(self._decide(X))
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(_knows_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+        """
+        check_is_fitted(self)
+        if hasattr(self, "calibration_"):
+            with np.errstate(divide="ignore"):
+                return np.log(self.predict_proba(X))
+        found = log_probabilities(self.model_.learner, self._decide(X))
+        assert found is not None
+        return found
+
+
+def has_probabilities(learner: learners.Learner) -> bool:
+    """Whether its loss gives probabilities."""
+    try:
+        return learner.log_probability(np.zeros((1, 1))) is not None
+    except InputError:
+        return False
 
 
 def _read_labels(y: Any) -> NDArray[Any]:

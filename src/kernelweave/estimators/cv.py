@@ -13,14 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import BaseMKL
-from kernelweave.estimators.classifier import MKLClassifier, labels_of
+from kernelweave.estimators.classifier import MKLClassifier, has_probabilities, labels_of
 from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.fitting.calibration import log_probabilities
 from kernelweave.fitting.folds import Fold, split_rows
 from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -58,9 +60,15 @@ class _RegressionFold(RegressorMixin, _Fold):
 class _ClassificationFold(ClassifierMixin, _Fold):
     classes: Any
 
-    def __init__(self, values: Array | None = None, classes: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self,
+        values: Array | None = None,
+        classes: NDArray[Any] | None = None,
+        learner: learners.Learner | None = None,
+    ) -> None:
         super().__init__(values)
         self.classes = classes
+        self.learner = learner
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -74,6 +82,14 @@ class _ClassificationFold(ClassifierMixin, _Fold):
     def predict(self, X: Any) -> NDArray[Any]:
         """Known classes."""
         return labels_of(self.values, self.classes)
+
+    @available_if(lambda self: self.learner is not None and has_probabilities(self.learner))
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the loss of the learner."""
+        assert self.learner is not None
+        found = log_probabilities(self.learner, self.values)
+        assert found is not None
+        return np.exp(found)
 
 
 class _CVMixin(BaseMKL, ABC):
@@ -325,7 +341,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer stratifies.
     scoring : str or callable, optional
-        Any scikit-learn scorer on predictions or decision values; default accuracy.
+        Any scikit-learn scorer on predictions or decision values, and with the logistic loss on probabilities; default
+        accuracy.
     rule : {"min", "1se"}, default="min"
         The strength with the best mean score, or the largest one within a standard error of it.
     n_jobs : int, optional
@@ -414,11 +431,12 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         classes = self.classes_
         codes = task.codes
-        scorer = check_scoring(_ClassificationFold(classes=classes), self.scoring)
+        learner = learners.resolve(self.learner)
+        scorer = check_scoring(_ClassificationFold(classes=classes, learner=learner), self.scoring)
         named = _scored_classes(classes, self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
-            fold = _ClassificationFold(values, named)
+            fold = _ClassificationFold(values, named, learner)
             return _apply(scorer, fold, named[codes[rows]], task.sample_weight, rows)
 
         return score
@@ -431,7 +449,12 @@ def _scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
     return classes
 
 
-def try_score(scoring: Any, y: NDArray[Any], classes: NDArray[Any] | None = None) -> float:
+def try_score(
+    scoring: Any,
+    y: NDArray[Any],
+    classes: NDArray[Any] | None = None,
+    learner: str | learners.Learner = "rls2",
+) -> float:
     """Let a scorer judge made-up predictions, to know before a fit whether it can.
 
     Parameters
@@ -441,6 +464,8 @@ def try_score(scoring: Any, y: NDArray[Any], classes: NDArray[Any] | None = None
         Targets or classes of some rows.
     classes : array, optional
         All classes; None for regression.
+    learner : str or Learner, default="rls2"
+        Its loss says whether there are probabilities.
 
     Returns
     -------
@@ -454,7 +479,8 @@ def try_score(scoring: Any, y: NDArray[Any], classes: NDArray[Any] | None = None
         )
     named = _scored_classes(classes, scoring)
     width = 1 if len(classes) == 2 else len(classes)
-    fold = _ClassificationFold(np.random.default_rng(0).normal(size=(len(y), width)), named)
+    values = np.random.default_rng(0).normal(size=(len(y), width))
+    fold = _ClassificationFold(values, named, learners.resolve(learner))
     return _apply(check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0))
 
 

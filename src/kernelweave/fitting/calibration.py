@@ -1,4 +1,4 @@
-"""From decision values to probabilities: Platt's sigmoid, or an isotonic step function, learnt on folds."""
+"""From decision values to probabilities: those of the loss, or a curve that is learnt on folds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from kernelweave._checks import check_known
 from kernelweave.fitting.folds import Fold, fold_decisions
@@ -47,6 +47,27 @@ class Calibration:
         total = out.sum(axis=1, keepdims=True)
         # rows that no class wants tell nothing
         return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1.0 / out.shape[1])
+
+
+def log_probabilities(learner: Learner, values: Array) -> Array | None:
+    """Logarithms (n_rows, n_classes) of the probabilities that the learner's loss gives; None for one that does not.
+
+    Of several classes each against the rest; the probabilities are divided by their sum.
+
+    Parameters
+    ----------
+    learner : Learner
+    values : array of shape (n_rows, n_outputs)
+        Decision values.
+    """
+    own = learner.log_probability(values)
+    if own is None:
+        return None
+    if values.shape[1] > 1:
+        return own - logsumexp(own, axis=1, keepdims=True)
+    other = learner.log_probability(-values)
+    assert other is not None
+    return np.column_stack([other, own])
 
 
 def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:

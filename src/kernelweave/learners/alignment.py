@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
-from kernelweave.learners.method import MarginProblem, RuleLearner
+from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.results import Solution, Status
@@ -27,6 +27,9 @@ class Align(RuleLearner):
     ----------
     C : float, default=1.0
         Weight of the loss of the machine > 0.
+    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
+        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
+        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-8
@@ -45,8 +48,11 @@ class Align(RuleLearner):
 
     max_iter = None
 
-    def __init__(self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-8) -> None:
+    def __init__(
+        self, C: Cost = 1.0, *, loss: MachineLoss = "auto", epsilon: Epsilon = 0.1, tol: Tol = 1e-8
+    ) -> None:
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.tol = tol
 
@@ -63,6 +69,8 @@ class AlignF(Align):
     ----------
     C : float, default=1.0
         Weight of the loss of the machine > 0.
+    loss
+        See `Align`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-8
@@ -98,6 +106,9 @@ class EasyMKL(RuleLearner):
     ----------
     C : float, default=1.0
         Weight of the loss of the final machine > 0.
+    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
+        Loss of the final machine. "auto": the hinge; with "logistic" `MKLClassifier.predict_proba` needs no
+        calibration.
     lam : float, default=0.1
         Regularisation of the row weights, above 0 and at most 1.
     tol : float, default=1e-8
@@ -126,10 +137,12 @@ class EasyMKL(RuleLearner):
         self,
         C: Cost = 1.0,
         *,
+        loss: MachineLoss = "auto",
         lam: Annotated[float, Number(above=0, most=1), Shown("Lambda")] = 0.1,
         tol: Tol = 1e-8,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.lam = lam
         self.tol = tol
 

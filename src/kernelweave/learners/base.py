@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from kernelweave._checks import InputError
 from kernelweave._declarations import Declared, declared
 from kernelweave._docstrings import plain, read_docstring
 from kernelweave._parameters import check_values
@@ -77,6 +78,17 @@ class Learner(BaseEstimator, ABC):
 
     def check_here(self) -> None:
         """Raise `InputError` if this computer lacks what the parameters ask for."""
+
+    def check_task(self, classification: bool) -> None:
+        """Raise `InputError` for a task that the learner, or its loss, is not for."""
+        if not self.regression and not classification:
+            raise InputError(
+                f"{type(self).__name__} is for classification. Use MKLClassifier, or another learner."
+            )
+
+    def log_probability(self, values: Array) -> Array | None:
+        """Logarithms of the probabilities of label 1 at decision values, where the loss gives them; None elsewhere."""
+        return None
 
     @classmethod
     def settings(cls) -> dict[str, Declared]:

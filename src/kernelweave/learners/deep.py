@@ -26,9 +26,7 @@ from kernelweave._parameters import (
 from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.margin import CriterionFolds
-from kernelweave.learners.method import MarginProblem, RuleLearner
-from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
+from kernelweave.learners.method import CLASS_LOSSES, MarginProblem, RuleLearner
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (
@@ -90,7 +88,7 @@ LayerKernels = Annotated[
     ),
 ]
 CosineLayers = Annotated[bool, Flag(), Shown("Diagonals of 1 in every layer")]
-MachineLoss = Annotated[str, OneOf("auto", "squared"), Shown("Loss of the machine")]
+DeepLoss = Annotated[str, OneOf(*CLASS_LOSSES, "squared"), Shown("Loss of the machine")]
 Steps = Annotated[str, OneOf(*STEPS), Shown("Steps")]
 StepSize = Annotated[float, Number(above=0), Shown("Length of fixed steps (eta)")]
 Device = Annotated[str | None, Text() | None, Shown("Device (empty: this processor)")]
@@ -124,7 +122,6 @@ class _DeepLearner(RuleLearner):
     kernels: Any
     normalize_layers: bool
     device: str | None
-    loss = "auto"
     iterates = True
     certificate = (
         "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
@@ -196,12 +193,6 @@ class _DeepLearner(RuleLearner):
                 )
         return list(per_layer)
 
-    def losses(self, classification: bool) -> Loss:
-        """The loss of the machine: the one that was named, or that of all margin learners."""
-        if self.loss in LOSSES:
-            return LOSSES[self.loss]()
-        return Hinge() if classification else EpsilonInsensitive(float(self.epsilon))
-
     def start(self) -> WarmStart:
         return _DeepWarmStart()
 
@@ -251,8 +242,9 @@ class MLMKL(_DeepLearner):
         Mean squared or logistic (classification only) loss of decision values on rows that the machine has not seen, or
         the paper's squared error on its own training rows, which rewards memorising. For regression with the
         epsilon-insensitive machine that loss takes the place of the squared one.
-    loss : {"auto", "squared"}, default="auto"
-        Loss of the machine: hinge for classes and epsilon-insensitive for regression, or squared for both.
+    loss : {"auto", "hinge", "squared-hinge", "logistic", "squared"}, default="auto"
+        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression; "squared" is for both,
+        the others are for classes. With "logistic" `MKLClassifier.predict_proba` needs no calibration.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     step : {"backtracking", "fixed", "adam"}, default="backtracking"
@@ -307,7 +299,7 @@ class MLMKL(_DeepLearner):
         kernels: LayerKernels = None,
         normalize_layers: CosineLayers = True,
         criterion: Annotated[str, OneOf(*CRITERIA)] = "out-of-fold",
-        loss: MachineLoss = "auto",
+        loss: DeepLoss = "auto",
         epsilon: Epsilon = 0.1,
         step: Steps = "backtracking",
         eta: StepSize = 0.1,
@@ -494,6 +486,8 @@ class TwoLayerMKL(_DeepLearner):
         the plain exponential, which overflows when values reach 709.
     penalty : float, default=1.0
         Weight >= 0 of the sum of the weights.
+    loss
+        See `MLMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     step : {"backtracking", "fixed", "adam"}, default="backtracking"
@@ -527,6 +521,7 @@ class TwoLayerMKL(_DeepLearner):
         *,
         normalize_layers: CosineLayers = True,
         penalty: Annotated[Nonnegative, Shown("Penalty of the weights")] = 1.0,
+        loss: DeepLoss = "auto",
         epsilon: Epsilon = 0.1,
         step: Steps = "backtracking",
         eta: StepSize = 0.1,
@@ -537,6 +532,7 @@ class TwoLayerMKL(_DeepLearner):
         self.C = C
         self.normalize_layers = normalize_layers
         self.penalty = penalty
+        self.loss = loss
         self.epsilon = epsilon
         self.step = step
         self.eta = eta
@@ -599,7 +595,7 @@ class DeepUniform(_DeepLearner):
         *,
         kernels: LayerKernels = None,
         normalize_layers: CosineLayers = True,
-        loss: MachineLoss = "auto",
+        loss: DeepLoss = "auto",
         epsilon: Epsilon = 0.1,
         device: Device = None,
         tol: Tol = 1e-4,

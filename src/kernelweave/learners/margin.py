@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown, Tol, Whole
 from kernelweave.learners.base import Info
-from kernelweave.learners.method import MarginLearner, MarginProblem, Method, RuleLearner
+from kernelweave.learners.method import MachineLoss, MarginLearner, MarginProblem, Method, RuleLearner
 from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.svm_mkl import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
@@ -36,6 +36,9 @@ class SimpleMKL(MarginLearner):
     ----------
     C : float, default=1.0
         Weight of the loss > 0, a sum over rows.
+    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
+        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
+        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
     epsilon : float, default=0.1
         Half width of the tube of regression, in units of the target.
     solver : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"}, default="auto"
@@ -61,12 +64,14 @@ class SimpleMKL(MarginLearner):
         self,
         C: Cost = 1.0,
         *,
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         solver: Annotated[str, OneOf(*SIMPLE_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.solver = solver
         self.tol = tol
@@ -83,6 +88,8 @@ class SILP(MarginLearner):
     ----------
     C : float, default=1.0
         Weight of the loss > 0.
+    loss
+        See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-6
@@ -102,9 +109,16 @@ class SILP(MarginLearner):
     """
 
     def __init__(
-        self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-6, max_iter: MaxIter = None
+        self,
+        C: Cost = 1.0,
+        *,
+        loss: MachineLoss = "auto",
+        epsilon: Epsilon = 0.1,
+        tol: Tol = 1e-6,
+        max_iter: MaxIter = None,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.tol = tol
         self.max_iter = max_iter
@@ -122,6 +136,8 @@ class LpMKL(MarginLearner):
         At least 1; at 1 the problem is that of `SimpleMKL`.
     C : float, default=1.0
         Weight of the loss > 0.
+    loss
+        See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-8
@@ -145,12 +161,14 @@ class LpMKL(MarginLearner):
         p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0,
         C: Cost = 1.0,
         *,
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
     ) -> None:
         self.p = p
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.tol = tol
         self.max_iter = max_iter
@@ -169,6 +187,8 @@ class SoftMarginMKL(MarginLearner):
         From 1 / n_kernels (the average kernel; smaller values are raised to it) to 1 (`SimpleMKL`).
     C : float, default=1.0
         Weight of the loss > 0.
+    loss
+        See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
@@ -194,6 +214,7 @@ class SoftMarginMKL(MarginLearner):
         theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5,
         C: Cost = 1.0,
         *,
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         solver: Annotated[str, OneOf(*SOFT_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
@@ -201,6 +222,7 @@ class SoftMarginMKL(MarginLearner):
     ) -> None:
         self.theta = theta
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.solver = solver
         self.tol = tol
@@ -218,6 +240,8 @@ class Uniform(RuleLearner):
     ----------
     C : float, default=1.0
         Weight of the loss > 0.
+    loss
+        See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     tol : float, default=1e-8
@@ -232,8 +256,11 @@ class Uniform(RuleLearner):
 
     max_iter = None
 
-    def __init__(self, C: Cost = 1.0, *, epsilon: Epsilon = 0.1, tol: Tol = 1e-8) -> None:
+    def __init__(
+        self, C: Cost = 1.0, *, loss: MachineLoss = "auto", epsilon: Epsilon = 0.1, tol: Tol = 1e-8
+    ) -> None:
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.tol = tol
 
@@ -248,6 +275,8 @@ class BestKernel(RuleLearner):
     ----------
     C : float, default=1.0
         Weight of the loss > 0.
+    loss
+        See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     n_folds : int, default=3
@@ -273,11 +302,13 @@ class BestKernel(RuleLearner):
         self,
         C: Cost = 1.0,
         *,
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         n_folds: CriterionFolds = 3,
         tol: Tol = 1e-8,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.epsilon = epsilon
         self.n_folds = n_folds
         self.tol = tol

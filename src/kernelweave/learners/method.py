@@ -6,16 +6,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._parameters import OneOf, Shown
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info, Learner
 from kernelweave.learners.folds import deal
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import LOSSES, EpsilonInsensitive
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
@@ -28,6 +30,11 @@ Array = NDArray[np.float64]
 
 #: C of an automatic path: from the smallest to the largest.
 C_RANGE = (1e-2, 1e3)
+
+#: Losses of classification by name, and what stands for the usual one of every task.
+CLASS_LOSSES = ("auto", *(name for name, kind in LOSSES.items() if kind.classifies))
+#: The loss of a machine.
+MachineLoss = Annotated[str, OneOf(*CLASS_LOSSES), Shown("Loss of the machine")]
 
 
 @dataclass(frozen=True)
@@ -91,14 +98,15 @@ class MarginSolution(Solution):
 class MarginLearner(Learner):
     """Base of the learners with a C.
 
-    Classification uses the hinge (or squared hinge), regression the epsilon-insensitive loss; every output is a problem
-    of its own.
+    Classification uses the hinge unless another loss is named, regression the epsilon-insensitive loss; every output is
+    a problem of its own.
     """
 
     strength = "C"
     own_intercept = True
-    loss = "hinge"
 
+    #: Here, too, for learners with one loss only, and for files of models that were written before it.
+    loss: str = "auto"
     C: float
     epsilon: float
     tol: float
@@ -123,8 +131,23 @@ class MarginLearner(Learner):
         warm.weights, warm.dual_coef = result.weights, result.dual_coef
 
     def losses(self, classification: bool) -> Loss:
-        """The loss of the machine."""
-        return LOSSES[self.loss]() if classification else EpsilonInsensitive(float(self.epsilon))
+        """The loss of the machine; raises `InputError` for one that does not fit the task."""
+        if self.loss == "auto":
+            return Hinge() if classification else EpsilonInsensitive(float(self.epsilon))
+        kind = LOSSES[self.loss]
+        if kind.classifies and not classification:
+            raise InputError(
+                f"loss={self.loss!r} of {type(self).__name__} is for classification. For regression use loss='auto', "
+                "the epsilon-insensitive loss."
+            )
+        return kind()
+
+    def check_task(self, classification: bool) -> None:
+        super().check_task(classification)
+        self.losses(classification)
+
+    def log_probability(self, values: Array) -> Array | None:
+        return self.losses(True).log_probability(values)
 
     def solve(self, info: Info, alpha: float) -> MarginSolution:
         return self._solve_at(info, alpha, self.tol, [])

@@ -9,7 +9,9 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
-from kernelweave.learners.method import MarginProblem, RuleLearner
+from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import SquaredHinge
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
@@ -52,9 +54,12 @@ class RKL(_RadiusLearner):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the hinge loss > 0, on a kernel whose ball has radius 1.
+        Weight of the loss > 0, on a kernel whose ball has radius 1.
     norm : {1, 2, None}, default=1
         Constraint on the weights, which does not change the kernel that is learnt.
+    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
+        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
+        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
@@ -80,12 +85,14 @@ class RKL(_RadiusLearner):
         C: Cost = 1.0,
         *,
         norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1,
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-9,
         max_iter: MaxIter = None,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.norm = norm
         self.epsilon = epsilon
         self.step = step
@@ -219,6 +226,8 @@ class ARDGaussian(_RadiusLearner):
     kind : {"rkl", "kl-c", "kl-c-eq10", "margin"}, default="rkl"
         Margin over radius; radius times margin with the squared hinge, after Chapelle et al. or as equation (10) of the
         RKL paper prints it (both for classification only); or the margin alone. See `kernelweave.solve_radius`.
+    loss
+        See `RKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
     step : {"auto", "spectral", "armijo"}, default="auto"
@@ -250,12 +259,14 @@ class ARDGaussian(_RadiusLearner):
         kind: Annotated[
             str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("What the widths minimise")
         ] = "rkl",
+        loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
         step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-3,
         max_iter: MaxIter = None,
     ) -> None:
         self.C = C
+        self.loss = loss
         self.kind = kind
         self.epsilon = epsilon
         self.step = step
@@ -266,12 +277,22 @@ class ARDGaussian(_RadiusLearner):
         """The Gaussian."""
         return [["Gaussian"]]
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        m = problem.machine
-        if not m.loss.classifies and self.kind.startswith("kl-c"):
+    def losses(self, classification: bool) -> Loss:
+        if not self.kind.startswith("kl-c"):
+            return super().losses(classification)
+        if not classification:
             raise InputError(
                 f"kind={self.kind!r} is for classification; for regression use 'rkl' or 'margin'."
             )
+        if self.loss not in ("auto", SquaredHinge.name):
+            raise InputError(
+                f"kind={self.kind!r} has the squared hinge, got loss={self.loss!r}. Use loss='auto', or kind='rkl' or "
+                "'margin'."
+            )
+        return SquaredHinge()
+
+    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
+        m = problem.machine
         family = GaussianOfSum(problem.gram, problem.scale)
 
         def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusSolution:

@@ -18,6 +18,7 @@ from scipy.linalg import lapack
 from scipy.special import expit
 
 from kernelweave._checks import NotPSDError
+from kernelweave._threads import blas_threads_for
 from kernelweave.machines.smo import Values
 
 Array = NDArray[np.float64]
@@ -37,7 +38,8 @@ class Weighted:
         self.root = np.sqrt(W)
         B = K * self.root[:, None] * self.root
         B.flat[:: len(B) + 1] += 1.0
-        self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+        with blas_threads_for(len(B)):
+            self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise NotPSDError(
                 "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
@@ -49,16 +51,21 @@ class Weighted:
     def _inverse(self, g: Array) -> Array:
         return lapack.dpotrs(self._factor, g, lower=1)[0]
 
-    def solve(self, scaled: Array) -> tuple[Array, float]:
-        """B and t for the right-hand side ``scaled / root(W)``."""
+    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
+        """B and t for the right-hand side g, and s for the sum of b."""
+        return self.solve_scaled(self.root * g, s)
+
+    def solve_scaled(self, scaled: Array, s: float = 0.0) -> tuple[Array, float]:
+        """The same for the right-hand side ``scaled / root(W)``."""
         x = self._inverse(scaled)
-        t = float(self.root @ x) / self._total
+        t = (float(self.root @ x) - s) / self._total
         return self.root * (x - t * self._ones), t
 
     def forms(self, U: Array) -> Array:
         """``U P U'`` for U of shape (k, n), P the inverse."""
         scaled = U * self.root
-        inner = scaled @ self._inverse(np.ascontiguousarray(scaled.T))
+        with blas_threads_for(len(self.root)):
+            inner = scaled @ self._inverse(np.ascontiguousarray(scaled.T))
         cross = scaled @ self._ones
         return inner - np.outer(cross, cross) / self._total
 
@@ -150,7 +157,7 @@ def solve_logistic(
         n += 1
         W = np.maximum(costs * p * (1.0 - p), 1e-300)
         root = np.sqrt(W)
-        aim, _ = Weighted(K, W).solve(root * f + y * costs * p / root)
+        aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
         # along the segment from b to aim its form is quadratic, and the losses are convex

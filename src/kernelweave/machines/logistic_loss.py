@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, expit
+from scipy.special import entr, expit, log_expit
 
 from kernelweave._checks import check_kernel_matrix
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import check_start, kernel_product
 from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
-from kernelweave.machines.loss import Loss, check_labels
+from kernelweave.machines.loss import Index, Loss, System, check_labels
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status
 
@@ -36,6 +36,9 @@ class Logistic(Loss):
 
     def losses(self, y: Array, f: Array) -> Array:
         return np.logaddexp(0.0, -y * f)
+
+    def log_probability(self, f: Array) -> Array:
+        return log_expit(f)
 
     def slope(self, y: Array, costs: Array, f: Array) -> Array:
         return -y * costs * expit(-y * f)
@@ -60,14 +63,11 @@ class Logistic(Loss):
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
-    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:
-        a = self._shares(y, costs, b)
-        W = costs * a * (1.0 - a)
-        where = np.flatnonzero(W > 0.0)
-        if len(where) < 2:
-            return np.zeros((len(V), len(V)))
-        with blas_threads_for(len(where)):
-            return Weighted(K[np.ix_(where, where)], W[where]).forms(V[:, where])
+    def free(self, costs: Array, b: Array) -> Index:
+        return np.flatnonzero(self._second_derivative(costs, b) > 0.0)
+
+    def system(self, K: Array, costs: Array, b: Array, rows: Index) -> System:
+        return Weighted(K[np.ix_(rows, rows)], self._second_derivative(costs, b)[rows])
 
     def solve(
         self,
@@ -114,6 +114,12 @@ class Logistic(Loss):
             n_iter=n_iter,
             infeasibility=max(float(np.maximum(low - b, b - high).max()), abs(float(b.sum())), 0.0),
         )
+
+    @staticmethod
+    def _second_derivative(costs: Array, b: Array) -> Array:
+        """Second derivatives of the losses by f."""
+        a = np.clip(np.divide(np.abs(b), costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
+        return costs * a * (1.0 - a)
 
     @staticmethod
     def _shares(y: Array, costs: Array, b: Array) -> Array:

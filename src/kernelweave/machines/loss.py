@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +60,16 @@ class Sides:
         return float((0.5 * np.square(excess) / self.ridge).sum())
 
 
+class System(Protocol):
+    """``[A 1; 1' 0]`` with the kernel on free rows and the curvature of the loss in A."""
+
+    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
+        """Solution x and t for the right-hand side g and s."""
+
+    def forms(self, U: Array) -> Array:
+        """``U P U'`` for U of shape (k, n_free), P the inverse without its last row and column."""
+
+
 @dataclass(frozen=True)
 class Loss(ABC):
     """What every loss answers. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
@@ -82,6 +92,10 @@ class Loss(ABC):
     @abstractmethod
     def losses(self, y: Array, f: Array) -> Array:
         """The loss of every row."""
+
+    def log_probability(self, f: Array) -> Array | None:
+        """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss that does not say."""
+        return None
 
     @abstractmethod
     def slope(self, y: Array, costs: Array, f: Array) -> Array:
@@ -115,17 +129,26 @@ class Loss(ABC):
         """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
         return np.flatnonzero((b != 0) & (np.abs(b) < costs))
 
-    def curvature(self, K: Array, y: Array, costs: Array, b: Array, V: Array) -> Array:
+    def system(self, K: Array, costs: Array, b: Array, rows: Index) -> System | None:
+        """What the coefficients of free rows solve when the kernel moves; None where none of them can move.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+        costs, b : arrays of shape (n_samples,)
+        rows : array of int, shape (n_free,)
+            See `free`.
+        """
+        block = K[np.ix_(rows, rows)]
+        block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
+        # no multiple of the identity would make a kernel of zeros positive
+        return Bordered(block) if float(block.diagonal().mean()) > 0.0 else None
+
+    def curvature(self, K: Array, costs: Array, b: Array, V: Array) -> Array:
         """Second derivative of J in kernel weights; see `Machine.curvature`."""
         where = self.free(costs, b)
-        if len(where) < 2:
-            return np.zeros((len(V), len(V)))
-        block = K[np.ix_(where, where)]
-        block.flat[:: len(where) + 1] += self.ridge(costs)[where]
-        if not float(block.diagonal().mean()) > 0.0:
-            # a kernel of zeros, which no multiple of the identity would make positive
-            return np.zeros((len(V), len(V)))
-        return Bordered(block).forms(V[:, where])
+        system = self.system(K, costs, b, where) if len(where) > 1 else None
+        return np.zeros((len(V), len(V))) if system is None else system.forms(V[:, where])
 
     def sides(self, y: Array, costs: Array) -> Sides | None:
         """The dual for an interior point; None where it is no quadratic program."""

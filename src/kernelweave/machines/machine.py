@@ -105,7 +105,7 @@ class Machine:
         that sum to zero; V (n_kernels, n_samples) holds the K_m b. It describes J as long as the free rows stay the
         same.
         """
-        return self.loss.curvature(K, self.y, self.costs, b, V)
+        return self.loss.curvature(K, self.costs, b, V)
 
 
 @dataclass(frozen=True)

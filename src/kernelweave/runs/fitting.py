@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -299,10 +300,11 @@ def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
 
     if not model.scoring:
         return
+    attempt = partial(try_score, learner=model.learner)
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]
     classes = np.unique(y) if prepared.task == "classification" else None
-    _try_score(model.scoring, y, classes, f"{prepared.task} with {_count_of(classes)}", try_score)
+    _try_score(model.scoring, y, classes, f"{prepared.task} with {_count_of(classes)}", attempt)
     if classes is None:
         return
     groups = None if prepared.groups is None else prepared.groups[rows]
@@ -318,7 +320,7 @@ def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
         if here not in seen:
             seen.add(here)
             lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
-            _try_score(model.scoring, y[test], classes, lacks, try_score)
+            _try_score(model.scoring, y[test], classes, lacks, attempt)
 
 
 def _count_of(classes: Any) -> str:

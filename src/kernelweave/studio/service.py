@@ -253,8 +253,7 @@ class Studio:
         if not np.isfinite(memory_budget(spec.max_memory)):
             raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
         _try_splits(spec, prepared, train)
-        if prepared.task == "regression" and not learner.regression:
-            raise InputError(f"{type(learner).__name__} is for classification.")
+        learner.check_task(prepared.task == "classification")
         check_scoring(model, prepared, train)
         resolve(model.normalize)
         few = as_table(prepared.X.iloc[train[:TRIED]])

@@ -4,7 +4,7 @@ Every criterion trains one or several machines on K and returns a number with th
 by the entries of K; layers pull H back to the weights. The coefficients of a machine move with K. Where the criterion
 is not the machine's own optimal value they must be differentiated too: on the free rows F they solve a linear system,
 
-    M [b_F; t] = [r; s] ,     M = [K_FF + ridge, 1; 1', 0] ,
+    M [b_F; t] = [r; s] ,     M = [K_FF + D, 1; 1', 0] ,      D the inverse second derivatives of the loss,
 
 so a solution with the right-hand side of the criterion's derivatives by b_F and t gives the whole derivative.
 """
@@ -28,9 +28,6 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 MEASURES = ("squared", "logistic", "epsilon-insensitive")
-
-#: Share of the mean diagonal that keeps the block of free rows positive definite.
-LIFT = 1e-10
 
 #: Steepness of the smoothed step in the span bound.
 STEEPNESS = 5.0
@@ -142,7 +139,9 @@ class OutOfFold(Criterion):
                 row[test] = e
                 if self.implicit:
                     free = own.free(b)
-                    row[train[free]] -= _adjoint(own, block, free, (e @ cross)[train[free]], float(e.sum()))
+                    row[train[free]] -= _adjoint(
+                        own, block, b, free, (e @ cross)[train[free]], float(e.sum())
+                    )
                 left.append(row)
                 right.append(spread)
         if not gradient:
@@ -188,7 +187,7 @@ class TrainingError(Criterion):
         row = e.copy()
         if self.implicit:
             free = own.free(b)
-            row[free] -= _adjoint(own, block, free, block[free] @ e, float(e.sum()))
+            row[free] -= _adjoint(own, block, b, free, block[free] @ e, float(e.sum()))
         return value, _outer_sum(_scatter(row, rows, n)[None], _scatter(b, rows, n)[None])
 
 
@@ -363,7 +362,7 @@ class Spans:
         if len(free):
             through_lift = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
             by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_lift)
-            row[free] -= _adjoint(self.machine, K, free, by_coefficient, -float(by_bound @ y[bound]))
+            row[free] -= _adjoint(self.machine, K, b, free, by_coefficient, -float(by_bound @ y[bound]))
         H += 0.5 * (np.outer(row, b) + np.outer(b, row))
         return H
 
@@ -379,11 +378,12 @@ def _scatter(values: Array, rows: Rows, n: int) -> Array:
     return out
 
 
-def _adjoint(machine: Machine, K: Array, free: Rows, by_coefficient: Array, by_intercept: float) -> Array:
+def _adjoint(
+    machine: Machine, K: Array, b: Array, free: Rows, by_coefficient: Array, by_intercept: float
+) -> Array:
     """How a change of the right-hand side on the free rows changes the criterion, shape (n_free,)."""
     if not len(free):
         # the intercept is the middle of an interval, which nothing here moves
         return np.zeros(0)
-    block = K[np.ix_(free, free)]
-    block.flat[:: len(free) + 1] += machine.ridge[free]
-    return Bordered(block, LIFT).solve(by_coefficient, by_intercept)[0]
+    system = machine.loss.system(K, machine.costs, b, free)
+    return np.zeros(len(free)) if system is None else system.solve(by_coefficient, by_intercept)[0]
