@@ -459,11 +459,36 @@ def test_losses_of_single_kernels_weigh_rows(rng):
     def losses(index, weight):
         gram = as_gram(stack[np.ix_(index, index)])
         problem = MarginProblem(
-            gram, Machine(y[index], 1.0, sample_weight=weight), np.ones(2), 1e-6, content=index
-        )
+            gram, Machine(y[index], 1.0, sample_weight=weight), np.ones(2), 1e-6, content=index,
+            classification=True,
+        )  # fmt: skip
         return learners.BestKernel()._losses_of_kernels(problem)
 
     np.testing.assert_allclose(losses(np.arange(30), times.astype(float)), losses(rows, None), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_target_of_two_values_is_a_target(rng, monkeypatch):
+    """Regression on the values -1 and 1 is no classification: neither its folds nor its errors."""
+    from kernelweave.learners import method
+
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=40) > 0, 1.0, -1.0)
+    seen = []
+    plain = method.deal
+    monkeypatch.setattr(
+        method, "deal", lambda *a, stratify: seen.append(stratify) or plain(*a, stratify=stratify)
+    )
+    for estimator, asked in ((kw.MKLRegressor, False), (kw.MKLClassifier, True)):
+        seen.clear()
+        estimator(learner="best").fit(X, y)
+        learner = learners.MLMKL(max_iter=2, validation_fraction=0.25)
+        error = estimator(learner=learner).fit(X, y).history_[0]["validation_error"]
+        assert set(seen) == {asked}
+        # shares of ten rows are error rates, roots of mean squares are not
+        assert np.allclose(10 * error, np.round(10 * error), atol=1e-9) is asked
+    with pytest.raises(kw.InputError, match="criterion='logistic' is for classification"):
+        kw.MKLRegressor(learner=learners.MLMKL(criterion="logistic")).fit(X, y)
 
 
 def test_the_former_name_of_the_ard_gaussian():

@@ -27,7 +27,6 @@ from kernelweave.functions import Exponential, Gaussian, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.margin import CriterionFolds
 from kernelweave.learners.method import CLASS_LOSSES, MarginProblem, RuleLearner
-from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (
     STEPS,
@@ -355,15 +354,16 @@ class MLMKL(_DeepLearner):
     def _project(self) -> Project:
         return _simplices if self.weight_set == "simplex" else _orthant
 
-    def _kind(self, machine: Machine) -> str:
+    def _kind(self, problem: MarginProblem) -> str:
         if self.criterion == "logistic":
-            if bool((np.abs(machine.y) == 1.0).all()):
+            if problem.classification:
                 return "logistic"
             raise InputError("criterion='logistic' is for classification. For regression take 'out-of-fold'.")
-        return machine.loss.name if machine.loss.tube else "squared"
+        loss = problem.machine.loss
+        return loss.name if loss.tube else "squared"
 
     def _criterion(self, problem: MarginProblem, rows: np.ndarray) -> Criterion | None:
-        machine, kind = problem.machine, self._kind(problem.machine)
+        machine, kind = problem.machine, self._kind(problem)
         if self.literal or self.criterion == "training":
             return TrainingError(machine, rows, kind, literal=bool(self.literal))
         folds = [np.intersect1d(fold, rows) for fold in problem.folds(self.n_folds)]
@@ -384,7 +384,9 @@ class MLMKL(_DeepLearner):
         machine = problem.machine
         if machine.loss.classifies and len(np.unique(machine.y[train])) < 2:
             return None
-        return Validation(machine, train, folds[0], self._kind(machine))
+        return Validation(
+            machine, train, folds[0], self._kind(problem), classification=problem.classification
+        )
 
 
 class DMKL(_DeepLearner):

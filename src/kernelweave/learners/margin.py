@@ -324,7 +324,7 @@ class BestKernel(RuleLearner):
         """Error rate, or squared error, of every kernel over the folds; ties go to the first kernel."""
         gram, machine = problem.gram, problem.machine
         n = gram.n_samples
-        classification = machine.loss.classifies
+        classification = problem.classification
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
         folds = problem.folds(self.n_folds)
         losses = np.zeros(gram.n_kernels)

@@ -197,7 +197,9 @@ class MarginLearner(Learner):
             machine = Machine(
                 np.ascontiguousarray(column), 1.0 / float(alpha), method.loss, info.sample_weight
             )
-            problem = MarginProblem(info.gram, machine, info.scale, tol, info.report, info.content)
+            problem = MarginProblem(
+                info.gram, machine, info.scale, tol, info.report, info.content, info.classification
+            )
             result = method.solve(problem, start)
             self.remember(start, result)
             found.append(result)
@@ -206,7 +208,17 @@ class MarginLearner(Learner):
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """A stack with a machine, the tolerance asked for, who is told of steps within a fit, and what rows are equal."""
+    """One output: a stack with a machine, and what learners need to know beside it.
+
+    Attributes
+    ----------
+    gram : Gram
+    machine : Machine
+    scale : array of shape (n_kernels,)
+    tol : float
+    report, content, classification
+        See `Info`.
+    """
 
     gram: Gram
     machine: Machine
@@ -214,12 +226,13 @@ class MarginProblem:
     tol: float
     report: Callable[[str], bool] | None = None
     content: NDArray[np.intp] | None = None
+    classification: bool = False
 
     def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
         """Test rows of folds by the content of the rows; without it all rows count as different, in their order."""
         y = self.machine.y
         content = np.arange(len(y)) if self.content is None else self.content
-        return deal(content, y, n_folds, stratify=bool((np.abs(y) == 1.0).all()))
+        return deal(content, y, n_folds, stratify=self.classification)
 
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""

@@ -193,6 +193,7 @@ class Validation:
     test: Rows
     kind: str
     tol: float = 1e-6
+    classification: bool = True
 
     def loss(self, K: Array) -> tuple[float, float]:
         """Mean loss, and error rate (or root mean squared error)."""
@@ -203,7 +204,7 @@ class Validation:
         f = K[np.ix_(self.test, self.train)] @ found.dual_coef + found.intercept
         y, share = machine.y[self.test], weight[self.test] / float(weight[self.test].sum())
         loss = float(share @ measure(self.kind, f, y, machine.loss.tube)[0])
-        if set(np.unique(machine.y)) <= {-1.0, 1.0}:
+        if self.classification:
             return loss, float(share @ ((f > 0) != (y > 0)))
         return loss, math.sqrt(float(share @ np.square(f - y)))
 

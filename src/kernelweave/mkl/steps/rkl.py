@@ -348,7 +348,7 @@ def solve_rkl_newton(
         if idle > 15 or (len(gaps) > SLOW and min(gaps) > 0.1 * min(gaps[:-SLOW])):
             status = Status.STALLED
             break
-        if callback is not None and callback(n, here.primal, here.rel_gap):
+        if callback is not None and callback(len(history["objective"]), here.primal, here.rel_gap):
             status = Status.INTERRUPTED
             break
         own = here.own
