@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.fitting.source import MEMORY_SHARE, TableSource, column_statistics, memory_budget
+from kernelweave.fitting.source import MEMORY_SHARE, TableSource, memory_budget
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
+from kernelweave.kernels.preparation import column_statistics
 from kernelweave.views import Table
 
 KERNELS = (
@@ -246,10 +247,13 @@ def test_names_are_the_labels_of_the_kernels(table):
 def test_linear_layout_adds_up_to_the_kernels(rng):
     X = rng.normal(size=(9, 4))
     kernels = [Linear().on([2]), Linear(), 3.0 * Linear().on([0, 1]) + Linear().on([1]), 0.5 * Linear()]
-    columns, factors, owners = source(Table(X), kernels).linear_layout()
+    standard = Linear().prepared("standardize").fitted(X)
+    kernels += [standard, 2.0 * standard + Linear().prepared("standardize").on([3, 1]).fitted(X)]
+    layout = source(Table(X), kernels).linear_layout()
     for m, kernel in enumerate(kernels):
-        mine = owners == m
-        K = (X[:, columns[mine]] * factors[mine]) @ X[:, columns[mine]].T
+        mine = layout.owners == m
+        rows = X[:, layout.columns[mine]] - layout.shifts[mine]
+        K = (rows * layout.factors[mine]) @ rows.T
         np.testing.assert_allclose(K, kernel(X), rtol=1e-12, atol=1e-12)
 
 

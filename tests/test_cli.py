@@ -78,6 +78,20 @@ def two_tables(diabetes, tmp_path):
     return tmp_path / "body.csv", tmp_path / "serum.parquet"
 
 
+def test_kernels_that_are_fitted_on_rows(wine, tmp_path, capsys):
+    out = tmp_path / "run"
+    asked = "rbf(gamma='median').prepared('standardize'); laplacian(gamma=scale).on(['ash', 'hue'])"
+    given = ["--target", "target", "--kernels", asked, "--out", str(out)]
+    assert main(["fit", str(wine), *given, *FAST]) == 0
+    model = kw.load(out / "model.skops")
+    rules = [kw.kernels.parse(text.strip()) for text in asked.split(";")]
+    assert model.kernels_ == [rule.fitted(model.model_.source.table) for rule in rules]
+    assert model.kernel_names_[0] in (out / "report.html").read_text()
+    assert "prepared" in (out / "script.py").read_text()
+    assert main(["fit", str(wine), "--target", "target", "--kernels", "rbf(gamma='mean')", "--out", "x"]) != 0
+    assert "'median' or 'scale'" in capsys.readouterr().err
+
+
 def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
     """Also where a name looks like the position of another column."""
     rng = np.random.default_rng(0)

@@ -186,6 +186,15 @@ def test_kernels_are_previewed_as_they_will_be(served):
     assert linear["alignment"] == pytest.approx(expected, rel=1e-10)
 
 
+def test_kernels_that_take_numbers_from_rows_are_previewed_by_their_rules(served):
+    spec = {"target": "target", "kernels": "rbf(gamma=('median', 4)).prepared('standardize'); linear"}
+    found = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 2})
+    assert {k["name"] for k in found["kernels"]} == {
+        "standardised RBF(gamma=4 * median) on all",
+        "Linear on all",
+    }
+
+
 def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
     from kernelweave.studio import previews
 

@@ -269,11 +269,12 @@ def regularization_path(
     if hasattr(estimator, "coef_") and isinstance(source, TableSource):
         scale = setups[problem].normalizer.scale
         dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, inner]
-        columns, factors, owners = source.linear_layout()
-        projected = dual @ source.table.values
-        coef = np.zeros((len(path), source.table.n_columns))
-        for k in range(len(path)):
-            np.add.at(coef[k], columns, (weights[k] * scale)[owners] * factors * projected[k, columns])
+        layout, probability = source.linear_layout(), setups[problem].normalizer.probability
+        found = [
+            layout.coefficients(w * scale, c, source.table.values, probability)
+            for w, c in zip(weights, dual, strict=True)
+        ]
+        coef = np.array([own for own, _ in found])
     criteria = getattr(path, "criteria", {})
     return Path(
         alphas=path.alphas,

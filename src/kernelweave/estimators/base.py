@@ -18,6 +18,7 @@ from kernelweave._parameters import check_values
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import (
     Report,
     Setup,
@@ -372,6 +373,8 @@ def attributes_of(model: Model) -> dict[str, Any]:
         "support_": np.flatnonzero((model.dual_coef != 0).any(axis=1)),
         "model_": model,
     }
+    if isinstance(model.source, TableSource):
+        found["kernels_"] = list(model.source.kernels)
     if model.learner.strength == "C":
         found["C_"] = 1.0 / model.alpha
     if (linear := model.linear) is not None:

@@ -56,8 +56,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     intercept_ : float or array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only when every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
-    alpha_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_, stationarity_,
-    status_, n_iter_, history_, gram_
+    alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
+    stationarity_, status_, n_iter_, history_, gram_
         As in `MKLRegressor`.
 
     References

@@ -75,6 +75,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     ridge_gap_, ridge_rel_gap_ : float
         Only with `relax_`: how far the function may be from the best one at these weights, as a value and as a share of
         its objective; `gap_` speaks of the weights.
+    kernels_ : list of kernels
+        With the numbers that they took from the training rows; not with precomputed kernels.
     kernel_names_ : array of str, shape (n_kernels,)
     layer_kernel_names_ : list of arrays of str
         Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.

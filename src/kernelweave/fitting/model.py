@@ -218,22 +218,12 @@ class Model:
         if any(n.cosine_scale is not None for n in self.normalizers):
             return None
         values = source.table.values
-        coef = np.zeros((self.n_outputs, values.shape[1]))
-        projected = self.dual_coef.T @ values  # (n_outputs, n_columns)
-        columns, factors, owners = source.linear_layout()
-        for k, effective in enumerate(self.effective):
-            np.add.at(coef[k], columns, effective[owners] * factors * projected[k, columns])
-        shift = np.zeros(len(coef))
-        for k in range(len(coef)):
-            fitted = self.normalizers[self.owner[k]]
-            if fitted.probability is not None:
-                # a centred linear kernel is the kernel of centred columns
-                total = float(self.dual_coef[:, k].sum())
-                means = fitted.probability @ values
-                plain = np.zeros_like(coef[k])
-                np.add.at(plain, columns, self.effective[k][owners] * factors * means[columns])
-                coef[k] -= total * plain
-                shift[k] -= float(coef[k] @ means)
+        layout = source.linear_layout()
+        found = [
+            layout.coefficients(w, c, values, self.normalizers[owner].probability)
+            for w, c, owner in zip(self.effective, self.dual_coef.T, self.owner, strict=True)
+        ]
+        coef, shift = np.array([coef for coef, _ in found]), np.array([shift for _, shift in found])
         if source.statistics is not None:
             mean, std = source.statistics
             coef = coef / std

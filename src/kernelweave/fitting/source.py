@@ -10,6 +10,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,17 @@ from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._parameters import shown
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
-from kernelweave.kernels import Kernel, Linear, pairwise_statistic, statistic_panels
+from kernelweave.kernels import (
+    Kernel,
+    Linear,
+    Prepared,
+    Scaled,
+    Sum,
+    TrainingRows,
+    pairwise_statistic,
+    statistic_panels,
+)
+from kernelweave.kernels.preparation import apply_steps, column_statistics
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -124,12 +135,57 @@ class Source(ABC):
         return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
 
 
+@dataclass(frozen=True)
+class LinearLayout:
+    """Linear kernels as sums: kernel `owners[t]` holds ``factors[t] (x - shifts[t]) (z - shifts[t])`` of `columns[t]`.
+
+    Attributes
+    ----------
+    columns, owners : arrays of int, shape (n_terms,)
+    factors, shifts : arrays of shape (n_terms,)
+    """
+
+    columns: NDArray[np.intp]
+    factors: Array
+    shifts: Array
+    owners: NDArray[np.intp]
+
+    def coefficients(
+        self, weights: Array, dual_coef: Array, values: Array, probability: Array | None = None
+    ) -> tuple[Array, float]:
+        """A weighted sum of the kernels with coefficients, as a function of the columns.
+
+        Parameters
+        ----------
+        weights : array of shape (n_kernels,)
+            Of the raw kernels.
+        dual_coef : array of shape (n_samples,)
+        values : array of shape (n_samples, n_columns)
+            Training rows.
+        probability : array of shape (n_samples,), optional
+            Weights of rows, sum 1, if kernels are centred: a centred linear kernel is the kernel of centred columns.
+
+        Returns
+        -------
+        coef : array of shape (n_columns,)
+        shift : float
+            ``f(x) = x . coef + shift``, without the intercept of the model.
+        """
+        centre = self.shifts if probability is None else (probability @ values)[self.columns]
+        along = (dual_coef @ values)[self.columns] - float(dual_coef.sum()) * centre
+        terms = weights[self.owners] * self.factors * along
+        coef = np.zeros(values.shape[1])
+        np.add.at(coef, self.columns, terms)
+        return coef, -float(terms @ centre)
+
+
 class TableSource(Source):
     """Kernels evaluated on the columns of a table.
 
     Parameters
     ----------
     kernels : sequence of Kernel
+        Those that take numbers from training rows are fitted on these.
     table : Table
         Training rows.
     max_memory : float
@@ -144,6 +200,14 @@ class TableSource(Source):
         Means and standard deviations for `standardize` that are known already.
     like : TableSource, optional
         A source with the same kernels and columns, whose names and resolved columns are taken over.
+    rules : list of Kernel, optional
+        The kernels before they were fitted, if `kernels` are fitted on these rows already.
+
+    Attributes
+    ----------
+    rules : list of Kernel or None
+        The kernels as they were asked for, from which those of other rows are fitted; None where that makes no
+        difference.
     """
 
     def __init__(
@@ -157,8 +221,8 @@ class TableSource(Source):
         sample_weight: Array | None = None,
         statistics: tuple[Array, Array] | None = None,
         like: TableSource | None = None,
+        rules: list[Kernel] | None = None,
     ) -> None:
-        self.kernels = list(kernels)
         self.raw = table
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
         self.sample_weight = sample_weight
@@ -167,6 +231,10 @@ class TableSource(Source):
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
         self.table = self.encode(table)
+        self.kernels, self.rules = list(kernels), rules
+        if not all(kernel.is_fitted for kernel in kernels):
+            training = TrainingRows(self.table, sample_weight, self.raw)
+            self.kernels, self.rules = [kernel.fitted_on(training) for kernel in kernels], list(kernels)
         self._columns: list[NDArray[np.intp] | None]
         if like is not None:
             self.names, self._columns = like.names, like._columns
@@ -186,7 +254,7 @@ class TableSource(Source):
     def take(self, rows: Rows) -> TableSource:
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         return TableSource(
-            self.kernels,
+            self.kernels if self.rules is None else self.rules,
             self.raw.rows(rows),
             max_memory=self.max_memory,
             rank_tol=self.rank_tol,
@@ -316,11 +384,11 @@ class TableSource(Source):
         if getattr(base, "statistic", None) is None:
             return ("alone", m)
         chosen = self._columns[m]
-        return (base.statistic, None if chosen is None else tuple(chosen.tolist()))
+        return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
 
     def _statistic(self, m: int, table: Table) -> Array:
-        """The columns that kernel m looks at, categorical ones as indicators."""
-        return table.take(self._columns[m], True)
+        """The columns that kernel m looks at, prepared, categorical ones as indicators."""
+        return apply_steps(self.kernels[m].base.preparation, table.select(self._columns[m])).take()
 
     def _fill(self, group: Rows, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
@@ -375,26 +443,46 @@ class TableSource(Source):
             top = rows.stop
         _check_kernel_values(self.names[m], asymmetry, size, 0.0)
 
-    def linear_layout(self) -> tuple[NDArray[np.intp], Array, NDArray[np.intp]]:
-        """Columns, factors and owning kernels of all linear terms.
-
-        Kernel m is the sum of ``factor * x_column * z_column`` over its entries. Only for linear kernels.
-        """
-        columns, factors, owners = [], [], []
+    def linear_layout(self) -> LinearLayout:
+        """All linear terms of the kernels. Only for linear kernels."""
+        terms = []
         for m, kernel in enumerate(self.kernels):
-            if kernel.base == Linear():
-                own = self._columns[m]
-                chosen = np.arange(self.table.n_columns) if own is None else own
-                factor = np.ones(len(chosen))
-            else:
-                # sums and multiples of linear kernels: read the factors off unit vectors
-                factor = kernel.diag(Table(np.eye(self.table.n_columns), self.table.names, self.table.levels))
-                chosen = np.flatnonzero(factor)
-                factor = factor[chosen]
-            columns.append(np.asarray(chosen))
-            factors.append(factor)
-            owners.append(np.full(len(chosen), m))
-        return np.concatenate(columns), np.concatenate(factors), np.concatenate(owners)
+            for columns, factor, shift in self._linear_terms(kernel, self._columns[m]):
+                terms.append((columns, factor, shift, np.full(len(columns), m)))
+        columns, factors, shifts, owners = (np.concatenate(parts) for parts in zip(*terms, strict=True))
+        return LinearLayout(columns, factors, shifts, owners)
+
+    def _linear_terms(
+        self, kernel: Kernel, resolved: NDArray[np.intp] | None
+    ) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        """Columns, factors and shifts of the terms of one linear kernel."""
+        base = kernel.base
+        own = np.arange(self.table.n_columns) if resolved is None else resolved
+        if base == Linear():
+            yield own, np.ones(len(own)), np.zeros(len(own))
+        elif isinstance(base, Scaled):
+            for columns, factor, shift in self._linear_terms(
+                base.kernel, self._restriction(base.kernel, resolved)
+            ):
+                yield columns, base.factor * factor, shift
+        elif isinstance(base, Sum):
+            for term in base.terms:
+                yield from self._linear_terms(term, self._restriction(term, resolved))
+        elif isinstance(base, Prepared):
+            shift, scale = np.zeros(len(own)), np.ones(len(own))
+            for one in base.steps:
+                further, by = one.affine(len(own))
+                shift, scale = shift + scale * further, scale * by
+            for columns, factor, _ in self._linear_terms(base.kernel, resolved):
+                yield columns, factor / np.square(scale), shift
+        else:
+            # a linear kernel of one's own: read the factors off unit vectors
+            factor = kernel.diag(Table(np.eye(self.table.n_columns), self.table.names, self.table.levels))
+            columns = np.flatnonzero(factor)
+            yield columns, factor[columns], np.zeros(len(columns))
+
+    def _restriction(self, term: Kernel, resolved: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        return resolved if term.columns is None else self.table.resolve(term.columns)
 
     # ---- prediction -------------------------------------------------------------------------------
 
@@ -429,14 +517,3 @@ def _check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -
         raise InputError(
             f"Kernel {name!r} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}."
         )
-
-
-def column_statistics(table: Table, sample_weight: Array | None) -> tuple[Array, Array]:
-    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones."""
-    values = table.values
-    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
-    total = weights.sum()
-    mean = weights @ values / total
-    std = np.sqrt(weights @ np.square(values - mean) / total)
-    keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
-    return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)

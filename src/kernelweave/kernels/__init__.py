@@ -5,11 +5,18 @@ values, ``k.diag(X)`` the values on the diagonal. Kernels add, multiply and scal
 ``k.on(columns)`` restricts one to some columns. Numeric kernels see each categorical column as 0/1 indicator
 columns; :class:`Categorical` compares categories.
 
+Some kernels take numbers from training rows: ``RBF(gamma="median")``, and any kernel after
+``k.prepared("standardize")``. ``k.fitted(X)`` gives them with these numbers, as values like any other; estimators do
+so in every fit and fold.
+
 What a Gram assembler may rely on
 ---------------------------------
 ``k.columns``, ``k.base``
     The frozen selection of :meth:`Kernel.on` (None: all columns) and the kernel without it. Kernels with
-    equal `columns` and equal `base.statistic` can share one pairwise statistic.
+    equal `columns`, equal `base.statistic` and equal `base.preparation` can share one pairwise statistic.
+``k.is_fitted``, ``k.fitted_on(rows)``, ``k.preparation``
+    Whether all numbers from training rows are there; the kernel with them, taken from a `TrainingRows`, which kernels
+    share; and the steps that are applied to the selected columns before the statistic.
 ``k.statistic``, ``k.needs_norms``, ``k.from_statistic(S, sq_left, sq_right, out)``
     If `statistic` is not None, the kernel is an elementwise function of ``pairwise_statistic(statistic, A,
     B)`` of the expanded columns, and, if `needs_norms`, of the squared norms of the rows. It works on any
@@ -19,12 +26,14 @@ What a Gram assembler may rely on
     A matrix phi of shape (n_rows, r) with k(x, z) = phi(x) . phi(z), or None.
 """
 
-from kernelweave.kernels import algebra, base, dot, other, parsing, stationary, statistics
+from kernelweave.kernels import algebra, base, dot, other, parsing, preparation, rows, stationary, statistics
 from kernelweave.kernels.algebra import *
 from kernelweave.kernels.base import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.other import *
 from kernelweave.kernels.parsing import *
+from kernelweave.kernels.preparation import *
+from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.statistics import *
 
@@ -32,7 +41,7 @@ from kernelweave.kernels.statistics import *
 __all__ = sorted(
     [
         name
-        for module in (algebra, base, dot, other, parsing, stationary, statistics)
+        for module in (algebra, base, dot, other, parsing, preparation, rows, stationary, statistics)
         for name in module.__all__
     ]
 )

@@ -26,9 +26,11 @@ from kernelweave.kernels.base import (
 )
 from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.other import Constant
+from kernelweave.kernels.preparation import Step, apply_steps, as_steps
+from kernelweave.kernels.rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Selection, Table, freeze_columns
 
-__all__ = ["On", "Product", "Scaled", "Sum"]
+__all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,32 @@ class _Terms(Kernel):
         return any(term.needs_psd_check for term in self.terms)
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether all terms are."""
+        return all(term.is_fitted for term in self.terms)
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`Kernel.fitted_on`."""
+        return self if self.is_fitted else type(self)(tuple(term.fitted_on(rows) for term in self.terms))
+
+    @property
     def statistic(self) -> str | None:
         """The pairwise statistic all terms share, or None."""
         if self._restricted():
             return None
-        kinds = {term.statistic for term in self.terms if not isinstance(term, Constant)}
-        return kinds.pop() if len(kinds) == 1 else None
+        kinds = {(term.statistic, term.preparation) for term in self.terms if not isinstance(term, Constant)}
+        return kinds.pop()[0] if len(kinds) == 1 else None
+
+    @property
+    def preparation(self) -> tuple[Step, ...]:
+        """The steps before that statistic."""
+        found = {term.preparation for term in self.terms if not isinstance(term, Constant)}
+        return found.pop() if self.statistic is not None else ()
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        if not self._restricted() and not any(map(_holds_steps, self.terms)):
+            return super()._after(steps)
+        return type(self)(tuple(term.prepared(*steps) for term in self.terms))
 
     @property
     def needs_norms(self) -> bool:
@@ -234,9 +256,26 @@ class Scaled(Kernel):
         set_fields(self, kernel=kernel, factor=factor)
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether the kernel that is scaled is fitted."""
+        return self.kernel.is_fitted
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`Kernel.fitted_on`."""
+        return self if self.is_fitted else Scaled(self.kernel.fitted_on(rows), self.factor)
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return Scaled(self.kernel.prepared(*steps), self.factor)
+
+    @property
     def statistic(self) -> str | None:
         """The pairwise statistic of the kernel that is scaled."""
         return self.kernel.statistic
+
+    @property
+    def preparation(self) -> tuple[Step, ...]:
+        """The steps before that statistic."""
+        return self.kernel.preparation
 
     @property
     def needs_norms(self) -> bool:
@@ -304,6 +343,132 @@ class Scaled(Kernel):
 
 
 @composite
+@dataclass(frozen=True, repr=False)
+class Prepared(Kernel):
+    """A kernel of prepared columns, k(P(x), P(z)); usually written ``k.prepared("standardize")``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Neither restricted to columns nor prepared itself.
+    steps : tuple of steps
+        See :meth:`Kernel.prepared`. Their numbers, and those of the kernel, are taken from training rows when the
+        kernel is fitted.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> k = Linear().prepared("log1p", "standardize")
+    >>> k, k.is_fitted
+    (Linear().prepared('log1p', 'standardize'), False)
+    >>> k([[0.0], [1.0]]).round(12)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+
+    kernel: Kernel
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        kernel = is_kernel(self.kernel, "Prepared")
+        if kernel._restricted() or _holds_steps(kernel):
+            raise InputError(
+                f"Prepared is made of a kernel without columns and steps of its own, got {kernel!r}. Call "
+                "`prepared` on it, which puts steps where they belong."
+            )
+        steps = as_steps(listed(self.steps) or ())
+        if not steps:
+            raise InputError(
+                "Prepared must have at least one step, got none. Use the kernel as it is, or prepared('standardize')."
+            )
+        set_fields(self, steps=steps)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether steps and kernel have their numbers."""
+        return self.kernel.is_fitted and all(one.is_fitted for one in self.steps)
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`Kernel.fitted_on`."""
+        if self.is_fitted:
+            return self
+        steps, prepared = rows.after(self.steps)
+        return Prepared(self.kernel.fitted_on(prepared), steps)
+
+    @property
+    def statistic(self) -> str | None:
+        """The pairwise statistic of prepared rows."""
+        return self.kernel.statistic
+
+    @property
+    def preparation(self) -> tuple[Step, ...]:
+        """The steps."""
+        return self.steps
+
+    @property
+    def needs_norms(self) -> bool:
+        """Whether the kernel needs squared norms of prepared rows."""
+        return self.kernel.needs_norms
+
+    @property
+    def needs_psd_check(self) -> bool:
+        """Whether the kernel may fail to be positive semidefinite."""
+        return self.kernel.needs_psd_check
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the kernel is linear, and prepared columns are affine functions of columns."""
+        return self.kernel.is_linear and all(one.is_affine for one in self.steps)
+
+    def from_statistic(
+        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
+    ) -> FloatArray:
+        """See :meth:`Kernel.from_statistic`."""
+        return self.kernel.from_statistic(S, sq_left, sq_right, out)
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        steps = self.steps
+        return self.kernel._gram(
+            apply_steps(steps, left), None if right is None else apply_steps(steps, right)
+        )
+
+    def _diag(self, table: Table) -> FloatArray:
+        return self.kernel._diag(apply_steps(self.steps, table))
+
+    def _features(self, table: Table) -> FloatArray | None:
+        return self.kernel._features(apply_steps(self.steps, table))
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return Prepared(self.kernel, self.steps + steps)
+
+    def _short(self, nested: bool = False) -> str:
+        words = ", ".join(one.word for one in self.steps)
+        return f"{words} {self.kernel._short(nested=True)}"
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, (_Terms, Scaled)) else repr(self.kernel)
+        steps = (repr(v if isinstance(v := one.to_value(), str) else one) for one in self.steps)
+        return f"{inner}.prepared({', '.join(steps)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a description of plain values that JSON can hold."""
+        steps = [one.to_value() for one in self.steps]
+        return {"kernel": "prepared", "base": self.kernel.to_dict(), "steps": steps}
+
+    @classmethod
+    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
+        check_keys(cls, values, "base", "steps")
+        return cls(from_dict(values["base"]), tuple(values["steps"]))
+
+
+def _holds_steps(kernel: Kernel) -> bool:
+    """Whether a kernel, or a term of it, is prepared."""
+    if isinstance(kernel, _Terms):
+        return any(map(_holds_steps, kernel.terms))
+    return isinstance(kernel, Prepared) or (isinstance(kernel, Scaled | On) and _holds_steps(kernel.kernel))
+
+
+@composite
 @dataclass(frozen=True)
 class On(Kernel):
     """A kernel restricted to some columns, k(x[columns], z[columns]); usually written ``k.on(columns)``.
@@ -341,6 +506,20 @@ class On(Kernel):
             )
         check_value(VIEW_NAME, "name", self.name, of="a view")
         set_fields(self, columns=freeze_columns(self.columns))
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the restricted kernel is fitted."""
+        return self.kernel.is_fitted
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`Kernel.fitted_on`."""
+        if self.is_fitted:
+            return self
+        return On(self.kernel.fitted_on(rows.on(self.columns)), self.columns, self.name)
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return On(self.kernel.prepared(*steps), self.columns, self.name)
 
     @property
     def base(self) -> Kernel:

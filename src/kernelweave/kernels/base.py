@@ -9,11 +9,13 @@ from dataclasses import fields
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._parameters import Number, Text, shown
 from kernelweave.functions import KernelFunction
+from kernelweave.kernels.preparation import Step, apply_steps, as_steps
+from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.statistics import mirror, pairwise_statistic, sq_norms
 from kernelweave.views import Table, as_table, as_tables
 
@@ -79,6 +81,8 @@ class Kernel(ABC):
     needs_norms: ClassVar[Any] = False
     is_linear: ClassVar[Any] = False
     needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
+    is_fitted: ClassVar[Any] = True  # whether all numbers are there that it takes from training rows
+    preparation: ClassVar[Any] = ()  # steps before `statistic` is taken
     __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
 
     @property
@@ -109,14 +113,56 @@ class Kernel(ABC):
         -------
         array of shape (n, m), float64
             ``k(X)`` is symmetric bit for bit.
+
+        Notes
+        -----
+        A kernel that is not fitted yet is fitted on the training side: on `Z`, or on `X` without `Z`. To ask about
+        other rows one by one, fit it first, see :meth:`fitted`.
         """
         left, right = as_tables(X, Z)
-        K = self._gram(left, right)
+        K = self._on_rows(left if right is None else right)._gram(left, right)
         return mirror(K) if right is None else K
 
     def diag(self, X: Any) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
-        return self._diag(as_table(X))
+        table = as_table(X)
+        return self._on_rows(table)._diag(table)
+
+    def fitted(self, X: Any, sample_weight: ArrayLike | None = None) -> Kernel:
+        """Return the kernel with the numbers that it takes from training rows: medians, means, deviations.
+
+        Estimators do this in `fit`, and again in every fold on the fold's own training rows.
+
+        Parameters
+        ----------
+        X : array, data frame or Table of shape (n, n_columns)
+            Training rows.
+        sample_weight : array-like of shape (n,), optional
+            A weight equals a repetition of the row; rows of weight 0 are absent.
+
+        Returns
+        -------
+        Kernel
+            A frozen value like any other. One that has its numbers, or needs none, is returned as it is.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import RBF
+        >>> RBF(gamma="median").fitted([[0.0], [1.0], [3.0]])
+        RBF(gamma=0.25)
+        """
+        if self.is_fitted:
+            return self
+        table = as_table(X)
+        weights = None if sample_weight is None else check_row_weights(sample_weight, table.n_rows)
+        return self.fitted_on(TrainingRows(table, weights))
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`fitted`; kernels that are fitted on the same object share what they compute."""
+        return self
+
+    def _on_rows(self, table: Table) -> Kernel:
+        return self if self.is_fitted else self.fitted_on(TrainingRows(table))
 
     def features(self, X: Any) -> FloatArray | None:
         """Return a finite feature map of the rows of `X`, or None if the kernel has none that is small.
@@ -127,7 +173,8 @@ class Kernel(ABC):
             ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The answer (None or r) depends on the columns of
             the table only, never on its rows. Do not modify the array: it may be a view of the data.
         """
-        return self._features(as_table(X))
+        table = as_table(X)
+        return self._on_rows(table)._features(table)
 
     def on(self, columns: Any, name: str | None = None) -> Kernel:
         """Restrict the kernel to some columns.
@@ -153,6 +200,40 @@ class Kernel(ABC):
         'rna: Linear'
         """
         return _made("on", self, columns, name)
+
+    def prepared(self, *steps: Any) -> Kernel:
+        """Let the kernel see columns after a preparation, whose numbers are taken from training rows.
+
+        Parameters
+        ----------
+        *steps : "standardize", "normalize-rows", "log1p" or None
+            In their order, each at most once; None is no step. Of sums and products every term is prepared. The
+            steps of a kernel that is prepared already come before these. Objects such as
+            :class:`kernelweave.kernels.Standardize` can bring their numbers along.
+
+        Returns
+        -------
+        Kernel
+
+        Raises
+        ------
+        InputError
+            For unknown steps; the known ones are listed.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import RBF
+        >>> k = RBF(gamma="median").prepared("standardize").on(["age", "bmi"])
+        >>> k.label
+        'standardised RBF(gamma=median) on age, bmi'
+        >>> k.base.fitted([[20.0, 21.0], [40.0, 25.0], [60.0, 23.0]]).label
+        'standardised RBF(gamma=0.1333) on all'
+        """
+        found = as_steps(steps)
+        return self._after(found) if found else self
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return _made("prepared", self, steps)
 
     def from_statistic(
         self,
@@ -233,12 +314,13 @@ class Kernel(ABC):
     # What kernels implement. Tables, not arrays: selection and expansion are done where columns are read.
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        A = left.take()
-        S = pairwise_statistic(self.statistic, A, None if right is None else right.take())
+        A = apply_steps(self.preparation, left).take()
+        B = None if right is None else apply_steps(self.preparation, right).take()
+        S = pairwise_statistic(self.statistic, A, B)
         if not self.needs_norms:
             return self.from_statistic(S, out=S)
-        sq_left = S.diagonal().copy() if right is None else sq_norms(A)
-        sq_right = sq_left if right is None else sq_norms(right.take())
+        sq_left = S.diagonal().copy() if B is None else sq_norms(A)
+        sq_right = sq_left if B is None else sq_norms(B)
         return self.from_statistic(S, sq_left[:, None], sq_right, out=S)
 
     @abstractmethod

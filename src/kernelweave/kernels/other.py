@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
+from kernelweave.kernels.preparation import Step
 from kernelweave.views import Table
 
 __all__ = ["Categorical", "Constant", "Custom"]
@@ -98,6 +99,9 @@ class Constant(Kernel):
 
     def _features(self, table: Table) -> FloatArray:
         return np.full((table.n_rows, 1), math.sqrt(self.value))
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        return self
 
     def _times(self, factor: float) -> Kernel:
         return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))

@@ -7,6 +7,8 @@ from typing import Any
 
 from kernelweave._checks import InputError, check_known
 from kernelweave.kernels.base import ALIASES, LEAVES, Kernel, build
+from kernelweave.kernels.preparation import STEPS
+from kernelweave.kernels.stationary import RULES
 
 __all__ = ["parse"]
 
@@ -18,8 +20,8 @@ def parse(text: str) -> Kernel:
     ----------
     text : str
         Names in any case, with parameters in parentheses where they are not the defaults; sums, products and
-        positive factors; and ``.on([...])``. What ``repr`` of a built-in kernel prints can be read back. The
-        text is read as data, never executed.
+        positive factors; ``.on([...])``; and ``.prepared('standardize')``. What ``repr`` of a built-in kernel prints
+        can be read back, unless it leaves out numbers of many columns. The text is read as data, never executed.
 
     Raises
     ------
@@ -32,6 +34,8 @@ def parse(text: str) -> Kernel:
     (RBF(gamma=0.5), Polynomial(degree=2, coef0=1.0, gamma=1.0), Linear())
     >>> parse("linear + 2.0 * rbf(0.5).on(['age', 'bmi'])").label
     'Linear on all + 2 * RBF(gamma=0.5) on age, bmi'
+    >>> parse("rbf(gamma=('median', 4)).prepared('standardize')")
+    RBF(gamma=('median', 4.0)).prepared('standardize')
     """
     if not isinstance(text, str) or not text.strip() or len(text) > 10_000:
         raise InputError(
@@ -65,6 +69,10 @@ def _read_node(node: ast.expr, text: str) -> Kernel | float:
         kwargs = {str(keyword.arg): _read_literal(keyword.value, text) for keyword in node.keywords}
         if isinstance(node.func, ast.Name):
             return build(_named(node.func.id), args, kwargs)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "prepared" and not kwargs:
+            inner = _read_node(node.func.value, text)
+            if isinstance(inner, Kernel):
+                return inner.prepared(*args)
         columns_once = bool(args) != ("columns" in kwargs)
         readable = columns_once and len(args) + len(kwargs) <= 2 and set(kwargs) <= {"columns", "name"}
         if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and readable:
@@ -77,17 +85,27 @@ def _read_node(node: ast.expr, text: str) -> Kernel | float:
     )
 
 
+#: Steps with their numbers, by the names of their classes.
+_STEPS: dict[str, Any] = {cls.__name__: cls for cls in STEPS.values()}
+
+
 def _named(name: str) -> type[Kernel]:
     lower = name.lower()
     return LEAVES[check_known(ALIASES.get(lower, lower), sorted([*LEAVES, *ALIASES]), "kernel")]
 
 
 def _read_literal(node: ast.expr, text: str) -> Any:
-    """Read a number, string, None, or list of these; and slice(a, b, c)."""
+    """Read a number, string, None, or list of these; slice(a, b, c); a rule for gamma; and a step with its numbers."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "slice" and not node.keywords:
         ends = [_read_literal(arg, text) for arg in node.args]
         if 1 <= len(ends) <= 3:
             return slice(*ends)
+    if isinstance(node, ast.Name) and node.id in RULES:
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
+        step = _STEPS.get(node.func.id)
+        if step is not None:
+            return step(**{str(k.arg): _read_literal(k.value, text) for k in node.keywords})
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):

@@ -2,39 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from kernelweave._parameters import check_fields
+from kernelweave._checks import InputError
+from kernelweave._parameters import OneOf, Rule, Unfit, check_fields, listed
 from kernelweave.functions import Gaussian, KernelFunction, decay
-from kernelweave.kernels.base import FloatArray, Kernel, Norms, Positive, leaf
+from kernelweave.kernels.base import FACTOR, FloatArray, Kernel, Norms, leaf
+from kernelweave.kernels.rows import TrainingRows
 from kernelweave.views import Table
 
 __all__ = ["RBF", "Laplacian"]
+
+#: What gamma may be called instead of a number.
+RULES = ("median", "scale")
+
+
+@dataclass(frozen=True)
+class Width(Rule):
+    """A gamma: a number, the name of a rule that finds one on training rows, or a multiple of what the rule finds."""
+
+    remedy: str = FACTOR.remedy
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return OneOf(*RULES).read(value)
+        pair = listed(value) if np.ndim(value) or isinstance(value, tuple | list) else None
+        if pair is None:
+            return FACTOR.read(value)
+        if len(pair) != 2:
+            raise Unfit
+        rule, factor = OneOf(*RULES).read(pair[0]), FACTOR.read(pair[1])
+        return rule if factor == 1.0 else (rule, factor)
+
+    def words(self) -> str:
+        return f"{FACTOR.words()}, {OneOf(*RULES).words()}, or a multiple such as ('median', 4.0)"
 
 
 @dataclass(frozen=True)
 class _Exponential(Kernel):
     """What the Gaussian and the Laplacian kernel share: exp(-gamma * distance), 1 on the diagonal."""
 
-    gamma: Positive = 1.0
+    gamma: Annotated[Any, Width()] = 1.0
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether gamma is a number."""
+        return isinstance(self.gamma, float)
+
+    def fitted_on(self, rows: TrainingRows) -> Kernel:
+        """See :meth:`Kernel.fitted_on`."""
+        if self.is_fitted:
+            return self
+        rule, factor = self._rule()
+        unit = rows.median(self.statistic) if rule == "median" else rows.n_columns * self._spread(rows)
+        return replace(self, gamma=factor / unit)
+
+    def _rule(self) -> tuple[str, float]:
+        return (self.gamma, 1.0) if isinstance(self.gamma, str) else self.gamma
+
+    def _spread(self, rows: TrainingRows) -> float:
+        """How far a cell is from the mean of all, in the unit of the distance."""
+        raise NotImplementedError
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
     ) -> FloatArray:
         """See :meth:`Kernel.from_statistic`."""
-        return decay(np, S, self.gamma, out)
+        return decay(np, S, self._number(), out)
+
+    def _number(self) -> float:
+        if not self.is_fitted:
+            raise InputError(
+                f"{self!r} takes its gamma from training rows. Call fitted(X) first, or pass a number as gamma."
+            )
+        return self.gamma
 
     def _diag(self, table: Table) -> FloatArray:
         return np.ones(table.n_rows)
 
     def _short(self, nested: bool = False) -> str:
-        return f"{type(self).__name__}(gamma={self.gamma:.4g})"
+        if self.is_fitted:
+            return f"{type(self).__name__}(gamma={self.gamma:.4g})"
+        rule, factor = self._rule()
+        return f"{type(self).__name__}(gamma={'' if factor == 1.0 else f'{factor:.4g} * '}{rule})"
 
 
 @leaf("gaussian")
@@ -44,21 +100,42 @@ class RBF(_Exponential):
 
     Parameters
     ----------
-    gamma : float, default=1.0
-        > 0; one over the squared unit of the columns. A bandwidth s is gamma = 1 / (2 s^2).
+    gamma : float, "median", "scale", or a pair such as ("median", 4.0), default=1.0
+        > 0; one over the squared unit of the columns. A bandwidth s is gamma = 1 / (2 s^2). A name takes gamma from
+        the training rows when the kernel is fitted, a pair is a multiple of that:
+
+        - "median": 1 / the median of the squared distances of training rows;
+        - "scale": 1 / (number of columns * variance of all cells), as in scikit-learn.
+
+    Notes
+    -----
+    The median is that over all pairs of rows that differ, a pair counted with the product of the weights of its rows,
+    so that a weight equals a repetition; of an even number of pairs it is the mean of the two in the middle. Of more
+    than 1000 distinct rows, 1000 are taken: at equal steps of the sum of weights, in an order that depends on what the
+    rows hold and not on their places. Where all rows are equal, the median counts as 1, and likewise the variance
+    where all cells are.
 
     Examples
     --------
     >>> RBF(gamma=0.5)([[0.0], [2.0]])
     array([[1.        , 0.13533528],
            [0.13533528, 1.        ]])
+    >>> RBF(gamma=("median", 4.0)).fitted([[0.0], [1.0], [3.0]])
+    RBF(gamma=1.0)
     """
 
     statistic: ClassVar[str] = "sqdist"
 
+    def _spread(self, rows: TrainingRows) -> float:
+        return rows.variance()
+
     def layer(self) -> KernelFunction:
         """See :meth:`Kernel.layer`."""
-        return Gaussian(float(self.gamma))
+        if not self.is_fitted:
+            raise InputError(
+                f"{self!r} cannot be a layer of a deep kernel, which has no rows to take gamma from. Pass a number."
+            )
+        return Gaussian(self.gamma)
 
 
 @leaf()
@@ -68,8 +145,10 @@ class Laplacian(_Exponential):
 
     Parameters
     ----------
-    gamma : float, default=1.0
-        > 0; one over the unit of the columns.
+    gamma : float, "median", "scale", or a pair such as ("median", 4.0), default=1.0
+        > 0; one over the unit of the columns. Names and pairs are those of :class:`RBF`, with the distance of this
+        kernel: "median" is 1 / the median of ``sum_j abs(x_j - z_j)``, "scale" is 1 / (number of columns * standard
+        deviation of all cells).
 
     Examples
     --------
@@ -79,3 +158,6 @@ class Laplacian(_Exponential):
     """
 
     statistic: ClassVar[str] = "l1"
+
+    def _spread(self, rows: TrainingRows) -> float:
+        return float(np.sqrt(rows.variance()))

@@ -55,12 +55,8 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
             f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
             "the same columns on both sides."
         )
-    largest = max(float(np.abs(left).max(initial=0.0)), float(np.abs(right).max(initial=0.0)))
-    if largest > LARGEST_NUMBER:
-        raise InputError(
-            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
-            "the column by a constant first."
-        )
+    check_sizes(left)
+    check_sizes(right)
     symmetric = B is None
     if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
         return _by_columns(left, right, np.abs if kind == "l1" else np.square, symmetric)
@@ -78,6 +74,16 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
     if symmetric:
         np.fill_diagonal(S, 0.0)
     return mirror(S) if symmetric else S
+
+
+def check_sizes(A: FloatArray) -> None:
+    """Raise for numbers whose squares overflow."""
+    largest = float(np.abs(A).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
+            "the column by a constant first."
+        )
 
 
 def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[slice, FloatArray]]:

@@ -43,11 +43,15 @@ _DATACLASSES: tuple[type, ...] = (
     kernels.Constant,
     kernels.Laplacian,
     kernels.Linear,
+    kernels.Log1p,
+    kernels.NormalizeRows,
     kernels.On,
     kernels.Polynomial,
+    kernels.Prepared,
     kernels.Product,
     kernels.RBF,
     kernels.Scaled,
+    kernels.Standardize,
     kernels.Sum,
     normalizers.Center,
     normalizers.Cosine,
@@ -99,7 +103,7 @@ def _table_source(raw: Table, **parts: Any) -> TableSource:
     return TableSource(table=raw, **parts)
 
 
-_SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_weight", "statistics")
+_SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_weight", "statistics", "rules")
 
 KINDS: dict[str, Kind] = {
     cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES

@@ -89,8 +89,9 @@ class FitSpec(BaseModel):
         "Kernels",
         "Kernels",
         "A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by "
-        '";", such as "linear; rbf(gamma=0.1); poly(degree=2)". With views also a table of view '
-        "names and their kernels.",
+        '";", such as "linear; rbf(gamma=0.1); poly(degree=2)", or, with numbers from the training rows, '
+        "\"rbf(gamma='median'); linear.prepared('standardize')\". With views also a table of view names and their "
+        "kernels.",
     )
     views: Text | dict[str, Names] = setting(
         "",

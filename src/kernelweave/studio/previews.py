@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelweave import banks
 from kernelweave._errors import InputError
 from kernelweave.fitting.source import MAX_RANK_SHARE, memory_budget
+from kernelweave.kernels import TrainingRows
 from kernelweave.runs.fitting import make_kernels
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
@@ -58,12 +59,15 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     triangle = 8.0 * len(train) * (len(train) + 1) / 2
     memory = 0.0
     cap = max(4, int(len(train) * MAX_RANK_SHARE))
+    training = TrainingRows(table)
     looked = np.linspace(0, len(bank) - 1, min(len(bank), MOST_KERNELS)).round().astype(int)
     for k, kernel in enumerate(bank[index] for index in looked):
         with np.errstate(all="ignore"):
-            features = kernel.features(table)
+            # names say the rule: the numbers are those of the sample
+            fitted = kernel.fitted_on(training)
+            features = fitted.features(table)
             rank = features.shape[1] if features is not None and features.shape[1] <= cap else None
-            K = np.asarray(kernel(table), dtype=np.float64)
+            K = np.asarray(fitted(table), dtype=np.float64)
         memory += 8.0 * rank * len(train) if rank is not None else triangle
         if not np.isfinite(K).all():
             raise InputError(f"Kernel {kernel.label!r} overflows on these rows. Standardise the columns.")

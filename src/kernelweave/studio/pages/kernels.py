@@ -52,6 +52,7 @@ SHAPES = {
     "default": "Default: linear, quadratic, 5 Gaussian widths",
     "linear": "Linear",
     "rbf(gamma=0.01); rbf(gamma=0.1); rbf(gamma=1)": "Gaussian, 3 widths",
+    "rbf(gamma=('median', 0.25)); rbf(gamma='median'); rbf(gamma=('median', 4))": "Gaussian, 3 widths from the data",
     "linear; rbf(gamma=0.1)": "Linear and Gaussian",
     "linear; poly(degree=2); poly(degree=3)": "Polynomial of degree 1 to 3",
     "categorical": "Categories",
@@ -348,7 +349,8 @@ class _KernelsPage:
         ui.select(options, value=shown, label=label, on_change=pick).props("outlined dense options-dense")
         own = ui.input("Kernels, separated by ;", value=value if shown == OWN else "linear; rbf(gamma=0.1)")
         own.props("outlined dense").props["hint"] = (
-            "linear, poly(degree=2), rbf(gamma=0.1), laplacian(gamma=1), categorical"
+            "linear, poly(degree=2), rbf(gamma=0.1), rbf(gamma='median'), laplacian(gamma=1), categorical; "
+            "linear.prepared('normalize-rows')"
         )
         own.set_visibility(shown == OWN)
 

@@ -1,0 +1,261 @@
+"""What is done to columns before a kernel sees them, with the numbers that it takes from training rows."""
+
+from __future__ import annotations
+
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._parameters import listed, shown
+from kernelweave.views import Table
+
+__all__ = ["Log1p", "NormalizeRows", "Standardize", "Step"]
+
+FloatArray = NDArray[np.float64]
+Kind = TypeVar("Kind", bound="type[Step]")
+
+#: Steps by their names, which people and descriptions use.
+STEPS: dict[str, type[Step]] = {}
+
+
+def step(cls: Kind) -> Kind:
+    """Let people and descriptions name a step."""
+    STEPS[cls.name] = cls
+    return cls
+
+
+class Step(ABC):
+    """One step of a preparation: a frozen value, as kernels are."""
+
+    name: ClassVar[str]
+    #: How labels of kernels say it.
+    word: ClassVar[str]
+    #: Whether inner products of prepared rows are affine functions of the columns.
+    is_affine: ClassVar[bool] = False
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether all numbers that the step needs are there."""
+        return True
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+        """The step with numbers from training rows; one that has them, or needs none, as it is."""
+        return self
+
+    @abstractmethod
+    def apply(self, table: Table) -> Table:
+        """The prepared table."""
+
+    def affine(self, n_columns: int) -> tuple[FloatArray, FloatArray]:
+        """Shift and scale of every column, for steps that are affine: ``(x - shift) / scale``."""
+        raise NotImplementedError
+
+    def to_value(self) -> Any:
+        """The step as a plain value: its name, or a dict with its numbers."""
+        return self.name
+
+
+@step
+@dataclass(frozen=True, eq=False, repr=False)
+class Standardize(Step):
+    """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
+
+    Categorical and constant columns stay as they are. Sample weights count: a weight equals a repetition of the row.
+
+    Parameters
+    ----------
+    mean, scale : array-like of shape (n_columns,), optional
+        Mean and standard deviation (ddof 0). None: taken when the kernel is fitted.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("standardize").fitted([[1.0], [3.0]])
+    Linear().prepared(Standardize(mean=[2.0], scale=[1.0]))
+    """
+
+    mean: Any = None
+    scale: Any = None
+
+    name: ClassVar[str] = "standardize"
+    word: ClassVar[str] = "standardised"
+    is_affine: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.mean is None and self.scale is None:
+            return
+        for key in ("mean", "scale"):
+            given = getattr(self, key)
+            values = None if listed(given) is None else np.array(as_floats(given, key))
+            fits = values is not None and values.ndim == 1 and bool(np.isfinite(values).all())
+            if values is None or not fits or (key == "scale" and not (values > 0).all()):
+                raise InputError(
+                    f"`{key}` of Standardize must hold one number for each column, scales above 0, got {shown(given)}. "
+                    "Leave both out to take them from training rows."
+                )
+            values.flags.writeable = False
+            object.__setattr__(self, key, values)
+        if len(self.mean) != len(self.scale):
+            raise InputError(
+                f"`mean` and `scale` of Standardize must be equally long, got {len(self.mean)} and {len(self.scale)}. "
+                "Give one number of each for every column."
+            )
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether mean and scale are there."""
+        return self.mean is not None
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+        return self if self.is_fitted else Standardize(*column_statistics(table, sample_weight))
+
+    def apply(self, table: Table) -> Table:
+        if len(self.mean) != table.n_columns:
+            raise InputError(
+                f"Standardize was fitted on {len(self.mean)} columns, got {table.n_columns}. Pass the columns of the "
+                "training rows."
+            )
+        return Table((table.values - self.mean) / self.scale, table.names, table.levels)
+
+    def affine(self, n_columns: int) -> tuple[FloatArray, FloatArray]:
+        return self.mean, self.scale
+
+    def to_value(self) -> Any:
+        if not self.is_fitted:
+            return self.name
+        return {"step": self.name, "mean": self.mean.tolist(), "scale": self.scale.tolist()}
+
+    @cached_property
+    def _key(self) -> tuple[bytes, bytes] | None:
+        return None if self.mean is None else (self.mean.tobytes(), self.scale.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Standardize) and self._key == other._key
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((Standardize, self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        if not self.is_fitted:
+            return "Standardize()"
+        return f"Standardize(mean={_few.repr(self.mean.tolist())}, scale={_few.repr(self.scale.tolist())})"
+
+
+#: Numbers of up to this many columns are written in full, and can be read back.
+_few = reprlib.Repr()
+_few.maxlist, _few.maxother = 20, 40
+
+
+@step
+@dataclass(frozen=True)
+class NormalizeRows(Step):
+    """Rows divided by their length, categories as indicator columns; rows of zeros stay.
+
+    A linear kernel of such rows is the cosine of the angle between them.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("normalize-rows")([[3.0, 4.0], [8.0, 6.0]])
+    array([[1.  , 0.96],
+           [0.96, 1.  ]])
+    """
+
+    name: ClassVar[str] = "normalize-rows"
+    word: ClassVar[str] = "row-normalised"
+
+    def apply(self, table: Table) -> Table:
+        names = None if any(table.levels) else table.names
+        values = table.take()
+        # the largest entry first, so that no square overflows
+        largest = np.abs(values).max(axis=1, initial=0.0, keepdims=True)
+        values = values / np.where(largest > 0, largest, 1.0)
+        length = np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
+        return Table(values / np.where(length > 0, length, 1.0), names)
+
+
+@step
+@dataclass(frozen=True)
+class Log1p(Step):
+    """Numeric columns x as sign(x) log(1 + abs(x)), which is log(1 + x) for counts.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("log1p")([[0.0], [1.0]]).round(3)
+    array([[0.  , 0.  ],
+           [0.  , 0.48]])
+    """
+
+    name: ClassVar[str] = "log1p"
+    word: ClassVar[str] = "log1p"
+
+    def apply(self, table: Table) -> Table:
+        values = np.sign(table.values) * np.log1p(np.abs(table.values))
+        if any(table.levels):
+            values = np.where(np.asarray(table.levels) > 0, table.values, values)
+        return Table(values, table.names, table.levels)
+
+
+def as_steps(given: Iterable[Any]) -> tuple[Step, ...]:
+    """Steps from names, descriptions and steps; None stands for no step.
+
+    Raises
+    ------
+    InputError
+        For unknown steps (the known ones are listed), and for one that comes twice.
+    """
+    steps = tuple(_as_step(one) for one in given if one is not None)
+    names = [one.name for one in steps]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"A preparation takes every step once, got {twice[0]!r} twice. Leave one out.")
+    return steps
+
+
+def _as_step(given: Any) -> Step:
+    if isinstance(given, Step):
+        return given
+    values = dict(given) if isinstance(given, Mapping) else {"step": given}
+    name = values.pop("step", None)
+    if not isinstance(name, str):
+        raise InputError(
+            f"A preparation must be {', '.join(map(repr, STEPS))} or None, got {shown(given)}. Pass several in their "
+            "order, such as prepared('log1p', 'standardize')."
+        )
+    cls = STEPS[check_known(name, STEPS, "preparation")]
+    try:
+        return cls(**values)
+    except TypeError:
+        raise InputError(
+            f"The preparation {name!r} has no such numbers: {sorted(map(str, values))}. Leave them out."
+        ) from None
+
+
+def apply_steps(steps: Iterable[Step], table: Table) -> Table:
+    """The table after all steps, in their order."""
+    for one in steps:
+        table = one.apply(table)
+    return table
+
+
+def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones."""
+    values = table.values
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    total = weights.sum()
+    mean = weights @ values / total
+    std = np.sqrt(weights @ np.square(values - mean) / total)
+    keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
+    return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)

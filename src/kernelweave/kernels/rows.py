@@ -1,0 +1,178 @@
+"""Training rows as kernels see them when they are fitted: what several kernels want to know is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import LARGEST_NUMBER
+from kernelweave.kernels.preparation import Step
+from kernelweave.kernels.statistics import check_sizes, statistic_panels
+from kernelweave.views import Selection, Table
+
+__all__ = ["MEDIAN_ROWS", "TrainingRows"]
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.intp]
+T = TypeVar("T")
+
+MEDIAN_ROWS = 1000
+"""Medians of distances are those of all pairs of up to this many distinct rows, and of a sample of as many of more."""
+
+#: Distances up to this share of the largest one are rounding: the rows are equal.
+_ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+#: Numbers of a panel of distances.
+_ENTRIES = 2**18
+
+
+class TrainingRows:
+    """Rows that kernels are fitted on.
+
+    Parameters
+    ----------
+    table : Table
+    sample_weight : array of shape (n_rows,), optional
+        A weight equals a repetition of the row; rows of weight 0 are absent.
+    content : Table, optional
+        The rows as they were given, where `table` has been changed since: it decides which rows are a sample.
+    """
+
+    def __init__(
+        self, table: Table, sample_weight: FloatArray | None = None, content: Table | None = None
+    ) -> None:
+        content = table if content is None else content
+        if sample_weight is not None and not (sample_weight > 0).all():
+            kept = np.flatnonzero(sample_weight > 0)
+            if not len(kept):
+                raise InputError("A kernel is fitted on rows with a positive weight, got none. Pass some.")
+            table, content, sample_weight = table.rows(kept), content.rows(kept), sample_weight[kept]
+        self.table, self.content, self.weight = table, content, sample_weight
+        self._known: dict[Hashable, Any] = {}
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def on(self, columns: Selection) -> TrainingRows:
+        """The same rows with some of their columns."""
+        if columns is None:
+            return self
+        found = self.table.resolve(columns)
+        return self._once(
+            ("on", found.tobytes()),
+            lambda: TrainingRows(self.table.select(columns), self.weight, self.content.select(columns)),
+        )
+
+    def after(self, steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], TrainingRows]:
+        """Steps with the numbers that they take from these rows, and the rows after them."""
+        if not steps:
+            return (), self
+        first, rows = self._once(("after", steps[0]), lambda: self._after(steps[0]))
+        rest, rows = rows.after(steps[1:])
+        return (first, *rest), rows
+
+    def _after(self, one: Step) -> tuple[Step, TrainingRows]:
+        fitted = one.fitted(self.table, self.weight)
+        rows = TrainingRows(fitted.apply(self.table), self.weight, self.content)
+        # which rows are a sample does not depend on what is done to them
+        rows._known["sample"] = self.sample()
+        return fitted, rows
+
+    def sample(self) -> tuple[Rows, FloatArray | None]:
+        """Rows that stand for all of them, and their weights.
+
+        All, up to `MEDIAN_ROWS` distinct ones. Of more rows, every distinct one is put into an order that depends on
+        its content alone, and rows are taken at equal steps of the sum of weights.
+        """
+        return self._once("sample", self._sample)
+
+    def _sample(self) -> tuple[Rows, FloatArray | None]:
+        n = self.table.n_rows
+        if n <= MEDIAN_ROWS:
+            return np.arange(n), self.weight
+        rows, weights = distinct_rows(self.content, self.weight)
+        if len(rows) <= MEDIAN_ROWS:
+            return rows, weights
+        reached = np.cumsum(weights)
+        at = (np.arange(MEDIAN_ROWS) + 0.5) / MEDIAN_ROWS * reached[-1]
+        taken, counts = np.unique(np.searchsorted(reached, at), return_counts=True)
+        return rows[taken], counts.astype(np.float64)
+
+    def median(self, statistic: str) -> float:
+        """Median of a distance over pairs of rows that differ, a pair counted with the product of its weights.
+
+        Returns
+        -------
+        float
+            > 0; 1 where all rows are equal.
+        """
+        return self._once(("median", statistic), lambda: self._median(statistic))
+
+    def _median(self, statistic: str) -> float:
+        rows, weights = self.sample()
+        A = self.table.rows(rows).take()
+        check_sizes(A)
+        values, pairs = [], []
+        for panel, S in statistic_panels(statistic, A, _ENTRIES):
+            for k, i in enumerate(range(panel.start, panel.stop)):
+                values.append(S[k, k + 1 :].copy())
+                if weights is not None:
+                    pairs.append(weights[i] * weights[i + 1 :])
+        distances = np.concatenate(values)
+        differ = distances > _ROUNDING * distances.max(initial=0.0)
+        if not differ.any():
+            return 1.0
+        if weights is None:
+            return _usable(float(np.median(distances[differ])), "median distance")
+        return _usable(weighted_median(distances[differ], np.concatenate(pairs)[differ]), "median distance")
+
+    def variance(self) -> float:
+        """Weighted variance of all cells, 1 where they are equal; categories count as indicator columns."""
+        return self._once("variance", self._variance)
+
+    def _variance(self) -> float:
+        A = self.table.take()
+        check_sizes(A)
+        mean = np.average(A.mean(axis=1), weights=self.weight)
+        apart = A - mean
+        variance = float(np.average(np.square(apart).mean(axis=1), weights=self.weight))
+        largest = float(np.abs(A).max(initial=0.0))
+        return 1.0 if variance <= (1e-12 * largest) ** 2 else _usable(variance, "variance")
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, categories as indicator columns."""
+        return self.table.n_expanded_columns
+
+
+def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatArray]:
+    """One of each of the rows that differ, in an order that depends on their content alone, and their weights."""
+    values = np.ascontiguousarray(table.values + 0.0)  # a negative zero is a zero
+    keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).reshape(-1)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, np.bincount(inverse.reshape(-1), weights=weight, minlength=len(first)).astype(np.float64)
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """The median where a weight equals a repetition; of an even number the mean of the two in the middle."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    half = 0.5 * reached[-1]
+    # within rounding of the sums the half is reached
+    low, high = np.searchsorted(reached, [half * (1.0 - 1e-12), half * (1.0 + 1e-12)], side="left")
+    last = len(values) - 1
+    return 0.5 * float(values[order[min(low, last)]] + values[order[min(high, last)]])
+
+
+def _usable(value: float, what: str) -> float:
+    if not 10.0 / LARGEST_NUMBER < value < LARGEST_NUMBER / 10.0:
+        raise InputError(
+            f"The {what} of the training rows is {value:.3g}, which is no unit for a kernel. Multiply or divide the "
+            "columns by a constant first."
+        )
+    return value
