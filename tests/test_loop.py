@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelweave.mkl.loop import Look, Loop
-from kernelweave.results import Status
+from kernelweave.mkl.loop import Limits, Look, Loop, Step, minimise
+from kernelweave.results import Certificate, Solution, Status
 
 
 def looks(gaps, *, end=Status.STALLED, objective=lambda k: 1.0):
@@ -46,12 +46,121 @@ def test_a_step_that_has_arrived_is_not_asked_to_go_on():
 @pytest.mark.parametrize(("objective", "n_iter"), [(lambda k: 1.0, 6), (lambda k: 1.0 - 0.01 * k, 50)])
 def test_patience_ends_without_a_smaller_gap_or_objective(objective, n_iter):
     loop = Loop(50)
-    loop.run(looks([0.5] * 60, objective=objective), patience=4)
+    loop.run(looks([0.5] * 60, objective=objective), Limits(idle=4))
     assert loop.n_iter == n_iter
 
 
 @pytest.mark.parametrize(("rate", "n_iter"), [(0.9, 11), (0.5, 50)])
 def test_a_slow_step_gives_way(rate, n_iter):
     loop = Loop(50)
-    loop.run(looks(rate ** np.arange(60.0)), slow=10)
+    loop.run(looks(rate ** np.arange(60.0)), Limits(slow=10))
     assert loop.n_iter == n_iter
+
+
+def test_a_point_from_which_a_step_sets_out_is_no_iteration():
+    seen = []
+    loop = Loop(10, lambda n, *_: seen.append(n) and False)
+
+    def moves():
+        yield Look(0, 3.0, 1.0, counts=False)
+        yield Look(1, 2.0, 0.5)
+        return Status.STALLED
+
+    loop.run(moves())
+    assert (loop.n_iter, seen) == (1, [1])
+    assert loop.trace["objective"] == [3.0, 2.0]
+
+
+def test_gaps_of_something_else_do_not_count():
+    """A look at more than before is the best so far, however large its gap."""
+    loop = Loop(10)
+
+    def moves():
+        yield Look("few", 1.0, 0.1)
+        yield Look("all", 1.0, 0.5, anew=True)
+        yield Look("all", 1.0, 0.6)
+        return Status.STALLED
+
+    loop.run(moves())
+    assert (loop.best.point, loop.best.gap, loop.here.gap, loop.idle) == ("all", 0.5, 0.6, 1)
+
+
+@pytest.mark.parametrize(("change", "n_iter"), [(0.0, 4), (0.01, 50), (-0.01, 50)])
+def test_an_objective_that_moves_is_progress_where_a_step_says_so(change, n_iter):
+    loop = Loop(50)
+    objectives = looks([0.5] * 60, objective=lambda k: 10.0 + change * k)
+    loop.run(objectives, Limits(idle=2, moved=1e-4))
+    assert loop.n_iter == n_iter
+
+
+def test_iterations_since_the_best_point():
+    loop = Loop(50)
+    loop.run(looks([5.0, 4.0, *np.linspace(3.0, 3.9, 20)], objective=lambda k: -k), Limits(unbeaten=6))
+    assert (loop.n_iter, loop.best.gap) == (9, 3.0)
+
+
+def test_the_trace_has_the_names_of_the_step_and_what_else_it_tells():
+    loop = Loop(5)
+    loop.run(
+        (look for look in [Look(0, 2.0, 1.0, 3, left=0.25, more={"machines": 7})]),
+        Limits(names=("value", "residual", "")),
+    )
+    assert loop.trace == {"value": [2.0], "residual": [0.25], "machines": [7]}
+
+
+def test_ctrl_c_keeps_what_is_there_only_where_a_step_says_so():
+    def moves():
+        yield Look(0, 1.0, 1.0)
+        raise KeyboardInterrupt
+
+    assert Loop(5).run(moves(), Limits(keeps=True)) is Status.INTERRUPTED
+    with pytest.raises(KeyboardInterrupt):
+        Loop(5).run(moves())
+
+
+class Pieces(Step):
+    """Looks at given gaps, then the end."""
+
+    def __init__(self, gaps, end):
+        self.gaps, self.end = gaps, end
+
+    def moves(self, session, loop):
+        return looks(self.gaps, end=self.end)
+
+
+class Counted:
+    """A session whose solutions tell their gap."""
+
+    n_machines = 4
+
+    def __init__(self):
+        self.begun = []
+
+    def result(self, at, status, loop):
+        certificate = Certificate("joint", 1.0, 1.0 - loop.best.gap, loop.best.gap, status=status)
+        return Solution(np.ones(1), np.ones(1), 0.0, certificate, loop.n_iter, loop.arrays(), n_machines=4)
+
+    def begin_at(self, found):
+        self.begun.append(found.gap)
+
+
+def test_steps_follow_each_other_and_the_smaller_gap_stays():
+    session = Counted()
+    steps = [
+        Pieces([0.5, 0.2], Status.STALLED),
+        Pieces([0.4], Status.STALLED),
+        Pieces([0.3], Status.CONVERGED),
+    ]
+    found = minimise(session, steps, max_iter=10)
+    assert session.begun == [0.2, 0.2]
+    assert (found.gap, found.status, found.n_iter, found.n_machines) == (0.2, Status.CONVERGED, 4, 4)
+    np.testing.assert_array_equal(found.trace["rel_gap"], [0.5, 0.2, 0.4, 0.3])
+
+
+def test_steps_end_with_the_iterations_or_without_progress():
+    steps = [Pieces([0.5] * 9, Status.STALLED), Pieces([0.4], Status.CONVERGED)]
+    found = minimise(Counted(), steps, max_iter=3)
+    assert (found.status, found.n_iter) == (Status.MAX_ITER, 3)
+    # the last step used up its own iterations, not all of them
+    found = minimise(Counted(), [Pieces([0.5], Status.MAX_ITER)], max_iter=3)
+    assert (found.status, found.n_iter) == (Status.STALLED, 1)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kernelweave.mkl.problem import Point, Problem, Session, WarmStart
 from kernelweave.results import Solution, Status, relative_gap
 
 P = TypeVar("P")
@@ -23,7 +23,7 @@ P = TypeVar("P")
 Callback = Callable[[int, float, float], object]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Look(Generic[P]):
     """What one iteration has found.
 
@@ -32,30 +32,78 @@ class Look(Generic[P]):
     point : object
         What would be returned if this were the last one.
     objective, gap : float
-        The gap may be any measure of what is left, in units of the objective.
+        The gap may be any measure of what is left, in units of the objective: the point with the smallest is the best.
     n_active : int
         Kernels with a weight.
     status : Status or None
         A step that has arrived, or can do no more, says so here.
     last : bool
         The step will end by itself: nobody is asked whether to go on.
+    counts : bool
+        False for a look at the point from which a step sets out: it is in the trace, and no iteration.
+    anew : bool
+        Gaps of earlier looks are no measure of this one: it is the best so far.
+    left : float or None
+        What is left, for the trace and the callback; None for the gap as a share of the objective.
+    more : mapping or None
+        What else the trace holds.
     """
 
     point: P
     objective: float
     gap: float
-    n_active: int
+    n_active: int = 0
     status: Status | None = None
     last: bool = False
+    counts: bool = True
+    anew: bool = False
+    left: float | None = None
+    more: Mapping[str, Any] | None = None
 
     @property
     def rel_gap(self) -> float:
-        """The gap as a share of the objective."""
-        return relative_gap(self.objective, self.gap)
+        """What is left, by default the gap as a share of the objective."""
+        return relative_gap(self.objective, self.gap) if self.left is None else self.left
 
 
 #: Yields a look for every iteration, or None for one that was rejected, and returns the status in which it ends.
 Moves = Generator[Look[P] | None, None, Status]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a step is stopped, and what counts as progress.
+
+    Attributes
+    ----------
+    most : float
+        Iterations.
+    idle : float
+        Iterations without progress.
+    unbeaten : float
+        Iterations since the best point.
+    slow : float
+        It is stopped when so many iterations have not made the gap ten times smaller.
+    smaller, lower : float
+        Progress is a gap below this multiple of the best one, or an objective that is lower than all before by more
+        than this share.
+    moved : float or None
+        Instead, an objective that differs from the last one by more than this share.
+    names : tuple of str
+        What the trace calls the objective, what is left, and the number of kernels with a weight; "" leaves one out.
+    keeps : bool
+        Whether Ctrl-C ends the step with what it has.
+    """
+
+    most: float = math.inf
+    idle: float = math.inf
+    unbeaten: float = math.inf
+    slow: float = math.inf
+    smaller: float = 0.9
+    lower: float = 1e-10
+    moved: float | None = None
+    names: tuple[str, str, str] = ("objective", "rel_gap", "n_active")
+    keeps: bool = False
 
 
 @dataclass
@@ -67,146 +115,172 @@ class Loop(Generic[P]):
     max_iter : int
         Of all steps together.
     callback : callable or None
-    best : Look or None
-        Of the present step.
+    best, here : Look or None
+        The best and the last one of the present step.
     idle : int
-        Iterations without a lower objective or a smaller gap.
+        Iterations without progress.
     trace : dict of str to list
     """
 
     max_iter: int
     callback: Callback | None = None
     best: Look[P] | None = None
+    here: Look[P] | None = None
     idle: int = 0
     n_iter: int = 0
-    trace: dict[str, list[float]] = field(
-        default_factory=lambda: {"objective": [], "rel_gap": [], "n_active": []}
-    )
+    trace: dict[str, list[Any]] = field(default_factory=dict)
 
-    def run(
-        self, moves: Moves[P], *, most: float = math.inf, patience: float = math.inf, slow: float = math.inf
-    ) -> Status:
-        """Run one step, and say how it ended.
+    def run(self, moves: Moves[P], limits: Limits | None = None) -> Status:
+        """Run one step, and say how it ended."""
+        limits = Limits() if limits is None else limits
+        try:
+            return self._run(moves, limits)
+        except KeyboardInterrupt:
+            if not limits.keeps or self.best is None:
+                raise
+            return Status.INTERRUPTED
 
-        Parameters
-        ----------
-        moves : generator
-        most : float
-            Its iterations.
-        patience : float
-            Iterations without progress after which it is stopped.
-        slow : float
-            It is stopped when so many iterations have not made the gap ten times smaller.
-        """
-        first, limit = self.n_iter, min(self.max_iter, self.n_iter + most)
-        self.best, self.idle = None, 0
-        while self.n_iter < limit:
+    def _run(self, moves: Moves[P], limits: Limits) -> Status:
+        most = min(self.max_iter, self.n_iter + limits.most)
+        self.best = self.here = None
+        self.idle = beaten = 0
+        lowest = smallest = math.inf
+        floor: list[float] = []  # the smallest measure of what is left, after every iteration
+        while self.n_iter < most:
             try:
                 look = next(moves)
             except StopIteration as end:
                 return end.value
-            self.n_iter += 1
             if look is None:
+                self.n_iter += 1
+                floor.append(smallest)
                 for values in self.trace.values():
                     values.append(values[-1])
                 continue
-            self._write(look, first)
+            self.n_iter += look.counts
+            left = look.rel_gap
+            self._write(look, left, limits.names)
+            best: Look[P] | None = self.best
+            self.idle = 0 if best is None or self._progress(look, best, lowest, limits) else self.idle + 1
+            if best is None or look.anew or look.gap < best.gap:
+                self.best, beaten = look, self.n_iter
+            self.here = look
+            lowest, smallest = min(lowest, look.objective), min(smallest, left)
+            floor.append(smallest)
             if look.status is not None:
                 return look.status
-            told = None if look.last else self.callback
-            if told is not None and told(self.n_iter, look.objective, look.rel_gap):
+            if (
+                self.callback is not None
+                and look.counts
+                and not look.last
+                and self.callback(self.n_iter, look.objective, left)
+            ):
                 return Status.INTERRUPTED
-            gaps = self.trace["rel_gap"][first:]
-            if self.idle > patience or (len(gaps) > slow and min(gaps) > 0.1 * min(gaps[: -int(slow)])):
+            late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
+            if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
                 return Status.STALLED
         return Status.MAX_ITER
 
-    def _write(self, look: Look[P], first: int) -> None:
-        for key, value in (
-            ("objective", look.objective), ("rel_gap", look.rel_gap), ("n_active", float(look.n_active)),
-        ):  # fmt: skip
-            self.trace[key].append(value)
-        values = self.trace["objective"][first:]
-        smaller = self.best is None or look.gap < 0.9 * self.best.gap
-        self.idle = 0 if smaller or len(values) < 2 or fell(values) else self.idle + 1
-        if self.best is None or look.gap < self.best.gap:
-            self.best = look
+    def _progress(self, look: Look[P], best: Look[P], lowest: float, limits: Limits) -> bool:
+        value = look.objective
+        if limits.moved is not None:
+            assert self.here is not None
+            return abs(self.here.objective - value) > limits.moved * abs(value)
+        lower = value < lowest - limits.lower * abs(lowest)
+        return look.anew or lower or look.gap < limits.smaller * best.gap
+
+    def _write(self, look: Look[P], left: float, names: tuple[str, str, str]) -> None:
+        trace = self.trace
+        values = (look.objective, left, float(look.n_active))
+        if not trace:
+            trace.update((name, []) for name in (*names, *(look.more or ())) if name)
+        for name, value in zip(names, values, strict=True):
+            if name:
+                trace[name].append(value)
+        if look.more is not None:
+            for name, value in look.more.items():
+                trace[name].append(value)
+
+    def amend(self, left: float) -> None:
+        """Tell the last iteration's measure of what is left, where a step knows it better by now."""
+        self.trace["rel_gap"][-1] = left
+
+    def told(self, found: Solution, status: Status, n_machines: int) -> Solution:
+        """An earlier solution with the status and the iterations until now."""
+        return replace(found.ended(status), n_iter=self.n_iter, n_machines=n_machines, trace=self.arrays())
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The trace, as a solution holds it."""
+        return {name: np.asarray(values) for name, values in self.trace.items()}
 
 
-def fell(values: list[float]) -> bool:
-    """Whether the last objective is a new lowest, beyond rounding."""
-    before = min(values[:-1])
-    return values[-1] < before - 1e-10 * abs(before)
+class SessionOf(Protocol[P]):
+    """A problem while it is being solved: what is written on the way, where to begin, and how to wrap up."""
+
+    n_machines: int
+
+    def result(self, at: P, status: Status, loop: Loop[P]) -> Solution:
+        """The solution at a point."""
+
+    def begin_at(self, found: Solution) -> None:
+        """Where the next step begins."""
 
 
-@dataclass
-class Step(ABC):
-    """How weights move; when it has to give way to the next is said here, and decided by the loop.
+S_contra = TypeVar("S_contra", bound=SessionOf[Any], contravariant=True)
 
-    Attributes
-    ----------
-    most : float
-        Its iterations.
-    """
 
-    most: float = math.inf
-    #: The class of the sets of weights that it fits.
-    fits: ClassVar[type]
-    #: Iterations without progress after which it is stopped.
-    patience = math.inf
+class Step(ABC, Generic[S_contra, P]):
+    """How weights move; when it has to give way to the next is said here, and decided by the loop."""
 
-    def slow(self, session: Session) -> float:
-        """It gives way when so many iterations have not made the gap ten times smaller."""
-        return math.inf
+    def limits(self, session: S_contra) -> Limits:
+        """When the step is stopped."""
+        return Limits()
 
     @abstractmethod
-    def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
+    def moves(self, session: S_contra, loop: Loop[P]) -> Moves[P]:
         """The first look at a problem, and one after every move."""
 
-    def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
-        """The best point with the last look at all kernels."""
+    def result(self, session: S_contra, loop: Loop[P], status: Status) -> Solution:
+        """The solution at the best point."""
         assert loop.best is not None
-        return session.result(loop.best.point, status, loop.n_iter, loop.trace)
+        return session.result(loop.best.point, status, loop)
+
+
+S = TypeVar("S", bound=SessionOf[Any])
 
 
 def minimise(
-    problem: Problem,
-    steps: Sequence[Step],
+    session: S,
+    steps: Iterable[Step[S, Any]],
     *,
-    tol: float,
     max_iter: int,
-    warm: WarmStart | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Minimise the optimal value of a machine over its set of weights, and certify the solution.
+    """Minimise over kernel weights, and certify the solution.
 
     Parameters
     ----------
-    problem : Problem
-    steps : sequence of Step
+    session : SessionOf
+        The problem, the tolerance, and where to begin.
+    steps : iterable of Step
         Each goes on from the best of those before, until one has arrived.
-    tol : float
     max_iter : int
         Of all steps together.
-    warm : WarmStart, optional
-        Where to begin; not modified.
     callback : callable, optional
     """
-    session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
-    loop: Loop[Point] = Loop(max_iter, callback)
+    loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
     for step in steps:
-        slow = step.slow(session)
-        status = loop.run(step.moves(session, loop), most=step.most, patience=step.patience, slow=slow)
+        status = loop.run(step.moves(session, loop), step.limits(session))
         after = step.result(session, loop, status)
         # the smaller gap stays, and the last step says how it ended
-        kept = after if found is None or after.gap <= found.gap else found
-        found = kept.ended(after.status)
-        session.warm = WarmStart(found.weights, found.dual_coef)
+        if found is not None and after.gap > found.gap:
+            after = loop.told(found, after.status, session.n_machines)
+        found = after
         arrived = found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
         if arrived or loop.n_iter >= max_iter:
             break
+        session.begin_at(found)
     assert found is not None
-    status = Status.STALLED if found.status is Status.MAX_ITER and loop.n_iter < max_iter else found.status
-    trace = {key: np.asarray(values) for key, values in loop.trace.items()}
-    return replace(found.ended(status), n_iter=loop.n_iter, n_machines=session.n_machines, trace=trace)
+    gave_up = found.status is Status.MAX_ITER and loop.n_iter < max_iter
+    return found.ended(Status.STALLED) if gave_up else found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,12 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, noise
 from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.loop import Loop, Step
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-History = dict[str, list[float]]
 #: Machines are solved to this share of the square of the relative gap of the weights, within these limits. With the
 #: squared hinge, 1e-13 as the finest left the forms too inexact for tol = 1e-8.
 INNER_SHARE = 0.1
@@ -167,7 +168,11 @@ class Session:
             return weight_set.start(self.problem.n_kernels)
         return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
 
-    def result(self, at: Point, status: Status, n_iter: int, history: History) -> Solution:
+    def begin_at(self, found: Solution) -> None:
+        """Where the next step begins."""
+        self.warm = WarmStart(found.weights, found.dual_coef)
+
+    def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
         """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
         problem, b = self.problem, at.machine.dual_coef
         q = problem.quad(b)
@@ -177,7 +182,7 @@ class Session:
         highest = problem.weight_set.support(q)
         own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
         shift = problem.weight_set.support(q + error) - highest + float(at.weights @ error)
-        return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, n_iter, history)
+        return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, loop)
 
     def certified(
         self,
@@ -185,8 +190,7 @@ class Session:
         own: float,
         rounding: float,
         status: Status,
-        n_iter: int,
-        history: History,
+        loop: Loop[Point],
         kind: str = "joint",
     ) -> Solution:
         """A result with the gap that the solver left, and the rounding errors beside it."""
@@ -195,9 +199,9 @@ class Session:
             dual_coef=at.machine.dual_coef,
             intercept=at.machine.intercept,
             certificate=Certificate.of(kind, at.machine.primal, own, rounding, status, tol=self.tol),
-            n_iter=n_iter,
+            n_iter=loop.n_iter,
             n_machines=self.n_machines,
-            trace={key: np.asarray(values) for key, values in history.items()},
+            trace=loop.arrays(),
         )
 
 
@@ -217,6 +221,13 @@ class Point:
         """Whether J is certainly larger here than at another point."""
         level = other.machine.primal
         return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
+
+
+class MarginStep(Step[Session, Point]):
+    """A step over the weights of a machine."""
+
+    #: The class of the sets of weights that it fits.
+    fits: ClassVar[type]
 
 
 @dataclass

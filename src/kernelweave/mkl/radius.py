@@ -37,7 +37,7 @@ from kernelweave.mkl.criteria.radius import (
 from kernelweave.mkl.do_radius import DoProblem
 from kernelweave.mkl.families import KernelFamily
 from kernelweave.mkl.loop import minimise
-from kernelweave.mkl.problem import Problem, WarmStart
+from kernelweave.mkl.problem import Problem, Session, WarmStart
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
 from kernelweave.mkl.svm_mkl import LOSSES
@@ -246,9 +246,8 @@ def _do_by_newton(
     plain = Problem(family.gram, machine, family.scale, Simplex())
     radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
     problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
-    found = minimise(
-        problem, [Newton()], tol=tol, max_iter=max_iter, warm=WarmStart(start), callback=callback
-    )
+    session = Session(problem, tol, WarmStart(start))
+    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback)
     return found.extended(
         RadiusSolution,
         certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),

@@ -12,6 +12,7 @@ Methods are sequences of steps (`kernelweave.mkl.steps`), each going on where th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from numpy.typing import ArrayLike
@@ -32,8 +33,8 @@ from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.loop import Callback, Step, minimise
-from kernelweave.mkl.problem import Problem, WarmStart
+from kernelweave.mkl.loop import Callback, minimise
+from kernelweave.mkl.problem import MarginStep, Problem, Session, WarmStart
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.cutting_plane import CuttingPlane
 from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
@@ -43,7 +44,7 @@ from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Solution
 
 #: Steps by name; of those that fit a set of weights the first is the default.
-STEPS: dict[str, type[Step]] = {
+STEPS: dict[str, type[MarginStep]] = {
     "newton": Newton,
     "interior-point": InteriorPoint,
     "reduced-gradient": ReducedGradient,
@@ -168,7 +169,8 @@ def solve_problem(
     """`solve_svm_mkl` on a problem that was checked."""
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
-        return minimise(problem, steps, tol=tol, max_iter=max_iter or MOST, warm=warm, callback=callback)
+        session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
+        return minimise(session, steps, max_iter=max_iter or MOST, callback=callback)
 
 
 def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
@@ -176,7 +178,7 @@ def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
     return ("auto", *(name for name, step in STEPS.items() if issubclass(kind, step.fits)))
 
 
-def steps_of(method: str, problem: Problem) -> list[Step]:
+def steps_of(method: str, problem: Problem) -> list[MarginStep]:
     """The steps of a method, in their order; each goes on where the one before is slow."""
     weight_set = problem.weight_set
     possible = methods_for(type(weight_set))[1:]
@@ -188,7 +190,7 @@ def steps_of(method: str, problem: Problem) -> list[Step]:
             f"loss={problem.machine.loss.name!r}. Use 'auto'."
         )
     # the last turn of Newton only polishes
-    turns: list[Step] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
+    turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
     if not has_interior(problem):
         turns = [Newton()]
     if method == "auto" and possible[0] == "newton":

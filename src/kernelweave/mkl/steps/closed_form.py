@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from kernelweave.mkl.loop import Look, Loop, Moves, Step
-from kernelweave.mkl.problem import LOOSEST, Point, Session, inner_tol
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves
+from kernelweave.mkl.problem import LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import AlternatingSet
 from kernelweave.results import Status, relative_gap
 
@@ -20,7 +20,7 @@ SLOW_ROUNDS = 50
 EQUAL_SHARE = 0.3
 
 
-class ClosedForm(Step):
+class ClosedForm(MarginStep):
     """The alternation, which converges linearly.
 
     Where weights may vanish it is slow for a kernel that is just not wanted: it gives way to Newton.
@@ -28,9 +28,9 @@ class ClosedForm(Step):
 
     fits = AlternatingSet
 
-    def slow(self, session: Session) -> float:
-        """Where weights may vanish."""
-        return SLOW_ROUNDS if session.problem.weight_set.sparse else math.inf
+    def limits(self, session: Session) -> Limits:
+        """It gives way where weights may vanish."""
+        return Limits(slow=SLOW_ROUNDS if session.problem.weight_set.sparse else math.inf)
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """One machine a round."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.loop import Look, Loop, Moves, Step
-from kernelweave.mkl.problem import Point, Session
+from kernelweave.mkl.loop import Look, Loop, Moves
+from kernelweave.mkl.problem import MarginStep, Point, Session
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, Status
 
@@ -57,7 +57,7 @@ class _Cuts:
 
 
 @dataclass
-class CuttingPlane(Step):
+class CuttingPlane(MarginStep):
     """Column generation: a linear program over all cuts so far gives the direction of the next weights."""
 
     fits = Simplex
@@ -112,4 +112,4 @@ class CuttingPlane(Step):
         best = loop.best.point
         own = max(0.0, best.machine.primal - self.lower)
         rounding = best.machine.rounding + self.lower - self.certain
-        return session.certified(best, own, rounding, status, loop.n_iter, loop.trace, "cuts")
+        return session.certified(best, own, rounding, status, loop, "cuts")

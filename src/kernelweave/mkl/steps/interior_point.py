@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from kernelweave.machines.loss import Sides
-from kernelweave.mkl.loop import Look, Loop, Moves, Step
-from kernelweave.mkl.problem import Index, Point, Problem, Session
+from kernelweave.mkl.loop import Look, Loop, Moves
+from kernelweave.mkl.problem import Index, MarginStep, Point, Problem, Session
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Solution, Status, relative_gap
 
@@ -258,9 +258,8 @@ class _Part:
     rows: Index
     kernels: Index
 
-    @property
-    def problem(self) -> Problem:
-        return self.session.problem
+    def __post_init__(self) -> None:
+        self.problem = self.session.problem
 
     @property
     def weight_set(self) -> ShareSet:
@@ -316,7 +315,7 @@ class _Part:
 
 
 @dataclass
-class InteriorPoint(Step):
+class InteriorPoint(MarginStep):
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels where they are many.
 
     A part starts with the kernels of the largest forms, and grows by those whose forms exceed the level of its
@@ -336,7 +335,7 @@ class InteriorPoint(Step):
         interior = has_interior(problem)
         # also looks at the labels and weights of rows
         first = session.solve(equal, LOOSE if interior else tol, session.warm.dual_coef)
-        self._best = best = session.result(first, Status.STALLED, 1, loop.trace)
+        self._best = best = session.result(first, Status.STALLED, loop)
         if not interior or _own(best) <= min(tol, FINE) or not first.machine.dual_coef.any():
             yield Look(first, best.primal, best.own_gap, m, last=True)
             return best.status
@@ -348,9 +347,10 @@ class InteriorPoint(Step):
         goal = tol if m <= PART else max(tol, LOOSE)
         while True:
             part = _Part(session, rows, np.sort(chosen))
-            self._trying = trying = _Trying(part, goal, first, len(loop.trace["rel_gap"]))
+            self._trying = trying = _Trying(part, goal, first, loop.n_iter)
             for look in trying.moves():
-                yield replace(look, gap=max(look.gap, known * abs(look.objective)))
+                look.gap = max(look.gap, known * abs(look.objective))
+                yield look
             point, reached = self._finish(session, loop)
             known = _own(self._best)
             if _reached(self._best):
@@ -374,10 +374,10 @@ class InteriorPoint(Step):
         assert self._best is not None
         trying, self._trying = self._trying, None
         point, reached = trying.end()
-        found = session.result(point, Status.STALLED, loop.n_iter, loop.trace)
-        if len(loop.trace["rel_gap"]) > trying.before:
+        found = session.result(point, Status.STALLED, loop)
+        if loop.n_iter > trying.before:
             # what was written there is the gap over the kernels of the part
-            loop.trace["rel_gap"][-1] = _own(found)
+            loop.amend(_own(found))
         if _own(found) < _own(self._best):
             self._best = found
         return point, reached
@@ -389,7 +389,7 @@ class InteriorPoint(Step):
         assert self._best is not None
         if _reached(self._best) and status is not Status.INTERRUPTED:
             status = self._best.status
-        return self._best.ended(status)
+        return loop.told(self._best, status, session.n_machines)
 
 
 def _own(result: Solution) -> float:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.loop import Look, Loop, Moves, Step
-from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Session, inner_tol
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves
+from kernelweave.mkl.problem import FINEST, LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Status, relative_gap
 
@@ -39,26 +39,29 @@ MOST_REJECTED = 30
 
 
 @dataclass
-class Newton(Step):
+class Newton(MarginStep):
     """Newton on the shares, with the second derivative that holds while the free rows stay the same.
 
     Attributes
     ----------
+    most : float
+        Iterations.
     gives_way : bool
         To the interior point, where it is slow.
     """
 
+    most: float = math.inf
     gives_way: bool = False
     fits = ShareSet
-    patience = PATIENCE
 
-    def slow(self, session: Session) -> float:
-        """After so many iterations, which grow with the rows as a step of the interior point does."""
-        if not self.gives_way:
-            return math.inf
-        # a step of the interior point grows with n^3, an iteration of Newton with about n^2
-        rows = max(1.0, session.problem.gram.n_samples / SLOW_ROWS)
-        return int((SLOW if session.warm.weights is None else SLOW_WARM) * rows)
+    def limits(self, session: Session) -> Limits:
+        """It gives way after iterations that grow with the rows as a step of the interior point does."""
+        slow = math.inf
+        if self.gives_way:
+            # a step of the interior point grows with n^3, an iteration of Newton with about n^2
+            rows = max(1.0, session.problem.gram.n_samples / SLOW_ROWS)
+            slow = int((SLOW if session.warm.weights is None else SLOW_WARM) * rows)
+        return Limits(most=self.most, idle=PATIENCE, slow=slow)
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Machines, each from the last, on the weights of the working set."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.loop import Look, Loop, Moves, Step
-from kernelweave.mkl.problem import FINEST, Point, Session, inner_tol
+from kernelweave.mkl.loop import Look, Loop, Moves
+from kernelweave.mkl.problem import FINEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Status, relative_gap
 
@@ -53,7 +53,7 @@ class _Search:
         return _Trial(weights, at.machine, self.session.problem.quad(self.b))
 
 
-class ReducedGradient(Step):
+class ReducedGradient(MarginStep):
     """Descend along the largest feasible steps, then search between the last two.
 
     Directions and steps are those of the paper. Its line search compares values (golden section); here it goes by the
