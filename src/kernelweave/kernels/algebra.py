@@ -28,7 +28,8 @@ from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.other import Constant
 from kernelweave.kernels.preparation import Step, apply_steps, as_steps
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.views import ColumnMask, ColumnSlice, Selection, Table, freeze_columns
+from kernelweave.views import ColumnMask, ColumnSlice, Table, freeze_columns
+from kernelweave.views.selection import Selection
 
 __all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
 

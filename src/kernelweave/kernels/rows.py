@@ -12,7 +12,8 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave.kernels.preparation import Step
 from kernelweave.kernels.statistics import check_sizes, statistic_panels
-from kernelweave.views import Selection, Table
+from kernelweave.views import Table
+from kernelweave.views.selection import Selection
 
 __all__ = ["MEDIAN_ROWS", "TrainingRows"]
 

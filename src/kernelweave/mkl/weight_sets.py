@@ -20,10 +20,13 @@ from kernelweave._loops import core
 from kernelweave._parameters import Number, check_fields
 
 __all__ = [
+    "AlternatingSet",
     "CappedSimplex",
     "LpBall",
     "Orthant",
     "Parameters",
+    "Region",
+    "ShareSet",
     "Simplex",
     "Sphere",
     "WeightSet",

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import Switch, Text, Whole, checked
-from kernelweave.inspection import Model, Output
+from kernelweave.inspection.arguments import Model, Output
+from kernelweave.inspection.layers import MAX_ROWS
 from kernelweave.plots.drawing import (
     COLORS,
     GREY,
@@ -458,7 +459,7 @@ class LayerSpectraDisplay(Display):
         *,
         output: Output = None,
         center: Switch = False,
-        max_rows: Annotated[int, Whole(2)] = inspection.MAX_ROWS,
+        max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
         ax: Any = None,
         **plot_kwargs: Any,
     ) -> LayerSpectraDisplay:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
-from kernelweave.inspection import Model, Output
+from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
     CHOSEN,
     COLORS,

@@ -9,7 +9,7 @@ import numpy as np
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
-from kernelweave.inspection import Model, Output
+from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
     COLORS,
     Array,

@@ -1,0 +1,56 @@
+"""What is asked of an estimator, and which of its outputs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import InstanceOf, Text, Whole
+from kernelweave.estimators import MKLClassifier, MKLRegressor
+
+#: What is looked into.
+Model = Annotated[
+    Any,
+    InstanceOf(
+        (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV forms"
+    ),
+]
+
+#: Which class or output of a model with several: its name or position.
+Output = Annotated[str | int | None, Text() | Whole() | None]
+
+
+def outputs_of(estimator: Any) -> tuple[str, ...]:
+    """Names of the classes or outputs that have weights of their own; one empty name where there is one."""
+    if estimator.model_.weights.ndim == 1:
+        return ("",)
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        return tuple(map(str, classes))
+    return tuple(f"output {k}" for k in range(len(estimator.model_.weights)))
+
+
+def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
+    """Position of a class or output; the first by default."""
+    if output is None:
+        return 0
+    which = (
+        int(output)
+        if isinstance(output, int | np.integer)
+        else outputs.index(check_known(str(output), outputs, "output"))
+    )
+    if not 0 <= which < len(outputs):
+        raise InputError(f"`output` must be from 0 to {len(outputs) - 1}, got {output!r}.")
+    return which
+
+
+def targets_of(estimator: Model, which: int) -> NDArray[Any]:
+    """The classes, or the targets of one output, of the training rows."""
+    task, classes = estimator.model_.task, getattr(estimator, "classes_", None)
+    if classes is None:
+        targets = task.targets
+        return targets[0][:, min(which, targets[0].shape[1] - 1)]
+    return classes[task.codes]

@@ -1,0 +1,312 @@
+"""Layers of deep kernels: their weights, descent, matrices and eigenvalues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import Flag, OneOf, Whole, checked
+from kernelweave.fitting.task import set_up
+from kernelweave.inspection.arguments import Model, Output, outputs_of, targets_of, which_output
+from kernelweave.mkl.layers import Layers
+
+Array = NDArray[np.float64]
+
+#: Rows of the kernel matrices of layers: pictures and eigenvalues of more would cost more than they say.
+MAX_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Names and weights of the kernels of every layer.
+
+    Attributes
+    ----------
+    names : tuple of arrays of str
+        One array per layer, the lowest first.
+    weights : tuple of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
+        One column per class or output where each has its own weights.
+    outputs : tuple of str
+        Names of the columns; one empty name when there is one column.
+    """
+
+    names: tuple[NDArray[Any], ...]
+    weights: tuple[Array, ...]
+    outputs: tuple[str, ...]
+
+
+@checked
+def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
+    """Kernel weights of every layer of a fitted estimator; there is one layer unless the learner is deep.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        One class or output of a model with several; default all of them.
+
+    Returns
+    -------
+    LayerWeights
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> found = kw.inspection.layer_weights(model)
+    >>> list(found.names[1]), found.weights[1]
+    (['Linear', 'RBF(gamma=1)', 'Polynomial(degree=2)', 'Polynomial(degree=3)'], array([0.25, 0.25, 0.25, 0.25]))
+    """
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    chosen = range(len(outputs)) if output is None else [which_output(outputs, output)]
+    layers = zip(*(estimator.model_.weights_of(k) for k in chosen), strict=True)
+    flat = len(outputs) == 1 or output is not None
+    return LayerWeights(
+        tuple(estimator.layer_kernel_names_),
+        tuple(columns[0].copy() if flat else np.column_stack(columns) for columns in layers),
+        tuple(outputs[k] for k in chosen),
+    )
+
+
+@dataclass(frozen=True)
+class LayerDescent:
+    """How the weights of a deep kernel came about, the start included.
+
+    Attributes
+    ----------
+    criterion : array of shape (n_steps,)
+    names : tuple of arrays of str
+        Kernels of every layer.
+    weights : tuple of arrays of shape (n_steps, n_kernels of the layer)
+    validation, validation_error : arrays of shape (n_steps,) or None
+        Mean loss, and error rate (of regression the root mean squared error), on rows set aside.
+    kept : int
+        The step whose weights the model has.
+    output : str
+        Which class or output.
+    """
+
+    criterion: Array
+    names: tuple[NDArray[Any], ...]
+    weights: tuple[Array, ...]
+    validation: Array | None
+    validation_error: Array | None
+    kept: int
+    output: str
+
+
+@checked
+def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
+    """Criterion, weights and validation loss over the iterations of a deep learner.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. Of a path of strengths the last descent was
+        kept, which started at the weights of the strength before.
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+
+    Returns
+    -------
+    LayerDescent
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> learner = kw.learners.MLMKL(C=10.0, tol=1e-2)
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> found = kw.inspection.descent(model)
+    >>> bool((np.diff(found.criterion) <= 0).all()), [w.shape[1] for w in found.weights]
+    (True, [4, 4])
+    """
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    which = which_output(outputs, output)
+    histories = estimator.history_
+    history = histories[which] if which < len(histories) else {}
+    if not {"criterion", "weights"} <= set(history):
+        name = type(estimator.model_.learner).__name__
+        raise InputError(f"{name} left no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
+    final = estimator.model_.weights_of(which)
+    ends = np.cumsum([len(w) for w in final])[:-1]
+    distance = np.abs(history["weights"] - np.concatenate(final)).max(axis=1)
+    return LayerDescent(
+        criterion=history["criterion"],
+        names=tuple(estimator.layer_kernel_names_),
+        weights=tuple(np.split(history["weights"], ends, axis=1)),
+        validation=history.get("validation"),
+        validation_error=history.get("validation_error"),
+        kept=int(np.argmin(distance)),
+        output=outputs[which],
+    )
+
+
+@dataclass(frozen=True)
+class LayerGrams:
+    """Kernel matrices of every layer on training rows.
+
+    Attributes
+    ----------
+    kernels : tuple of arrays of shape (n_rows, n_rows)
+        The lowest layer first.
+    rows : array of int, shape (n_rows,)
+        Which of the training rows (those with a positive weight).
+    target : array of shape (n_rows,)
+        Their classes, or targets.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    kernels: tuple[Array, ...]
+    rows: NDArray[np.intp]
+    target: NDArray[Any]
+    output: str
+
+
+@checked
+def layer_grams(
+    estimator: Model,
+    *,
+    output: Output = None,
+    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
+    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
+    seed: Annotated[int, Whole(0)] = 0,
+) -> LayerGrams:
+    """Kernel matrices of every layer on the training rows of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal ones that learners start from.
+    max_rows : int, default=1000
+        Of more training rows, as many as this are drawn at random.
+    seed : int, default=0
+        Of that draw.
+
+    Returns
+    -------
+    LayerGrams
+
+    Notes
+    -----
+    Computes the base kernels of all training rows again, as `fit` did.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> [K.shape for K in kw.inspection.layer_grams(model).kernels]
+    [(30, 30), (30, 30)]
+    """
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    which = which_output(outputs, output)
+    task = estimator.model_.task
+    setups = set_up(task)
+    setup = setups[which if len(setups) > 1 else 0]
+    n = task.source.n_samples
+    rows = np.arange(n)
+    gram = setup.gram
+    if n > max_rows:
+        rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
+        gram = gram.restrict(rows)
+    own = estimator.model_.weights_of(which)
+    if weights == "initial":
+        own = [np.full(len(w), 1.0 / len(w)) for w in own]
+    K = gram.combine(estimator.model_.scaled(which, own[0]))
+    trained = estimator.model_.layers[which] if estimator.model_.layers else None
+    layers = Layers(()) if trained is None else trained.layers
+    tape = layers.forward(K, K.diagonal().copy(), own[1:])
+    return LayerGrams(
+        # of all but the last, a pass fills the upper triangle alone
+        kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
+        rows=rows,
+        target=targets_of(estimator, which)[rows],
+        output=outputs[which],
+    )
+
+
+@dataclass(frozen=True)
+class LayerSpectra:
+    """Eigenvalues of the kernel matrices of every layer.
+
+    Attributes
+    ----------
+    eigenvalues : tuple of arrays of shape (n_rows,)
+        Descending, divided by their sum (the trace).
+    effective_rank : array of shape (n_layers,)
+        ``exp(-sum_i e_i log e_i)``: from 1, when one direction holds everything, to n_rows, when all are equal.
+    output : str
+        Which class or output the weights belong to.
+    """
+
+    eigenvalues: tuple[Array, ...]
+    effective_rank: Array
+    output: str
+
+
+@checked
+def layer_spectra(
+    estimator: Model,
+    *,
+    output: Output = None,
+    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
+    center: Annotated[bool, Flag()] = False,
+    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
+    seed: Annotated[int, Whole(0)] = 0,
+) -> LayerSpectra:
+    """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+    weights : {"learnt", "initial"}, default="learnt"
+        Those of the model, or the equal ones that learners start from.
+    center : bool, default=False
+        Centre the matrices first: the mean, which often is the largest eigenvalue, is no more than the intercept can
+        do.
+    max_rows : int, default=1000
+        Of more training rows, as many as this are drawn at random.
+    seed : int, default=0
+        Of that draw.
+
+    Returns
+    -------
+    LayerSpectra
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = kw.MKLClassifier(kw.banks.mlmkl(), "deep-uniform", normalize="cosine").fit(X, X[:, 0] > 0)
+    >>> found = kw.inspection.layer_spectra(model)
+    >>> [round(float(e.sum()), 6) for e in found.eigenvalues]
+    [1.0, 1.0]
+    """
+    grams = layer_grams(estimator, output=output, weights=weights, max_rows=max_rows, seed=seed)
+    found = []
+    for K in grams.kernels:
+        if center:
+            K = K - K.mean(axis=0)
+            K = K - K.mean(axis=1, keepdims=True)
+        # rounding leaves negative ones of the size of the largest times the precision
+        values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
+        total = float(values.sum())
+        found.append(values / total if total > 0 else values)
+    rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
+    return LayerSpectra(tuple(found), np.array(rank), grams.output)

@@ -1,0 +1,136 @@
+"""Paths along strengths of regularisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import Costs, Strengths
+from kernelweave._parameters import Whole, checked
+from kernelweave.estimators.cv import check_strengths
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import path_task, set_up, shared_alphas
+from kernelweave.inspection.arguments import Model, Output, outputs_of, which_output
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Path:
+    """Weights along a regularisation path.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        Descending; for learners with a C they are 1 / C.
+    df : array of shape (n_alphas,)
+        Degrees of freedom, P1 (15).
+    names : array of str, shape (n_kernels,)
+    weights : array of shape (n_alphas, n_kernels)
+    coef : array of shape (n_alphas, n_features) or None
+        For linear kernels: coefficients of the (standardised) columns.
+    chosen : int
+        Position of the estimator's alpha.
+    output : str
+        Which class or output.
+    upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
+        Of the layers above the first, the lowest first; `names` and `weights` are those of the first.
+    criteria : dict of str to array of shape (n_alphas,)
+        Selection criteria of RLS2, see `kernelweave.Path`; empty for other learners. Summed over outputs that
+        were solved together.
+    Cs : array of shape (n_alphas,) or None
+        Of learners with a C, ascending.
+    """
+
+    alphas: Array
+    df: Array
+    names: NDArray[Any]
+    weights: Array
+    coef: Array | None
+    chosen: int
+    output: str
+    upper_weights: tuple[Array, ...] = ()
+    criteria: Mapping[str, Array] = field(default_factory=dict)
+    Cs: Array | None = None
+
+
+@checked
+def regularization_path(
+    estimator: Model,
+    *,
+    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    Cs: Annotated[ArrayLike | None, Costs() | None] = None,
+    n_alphas: Annotated[int, Whole(1)] = 30,
+    output: Output = None,
+    report: Callable[[str], bool] | None = None,
+) -> Path:
+    """Solve the path again on the training rows of a fitted estimator, with degrees of freedom and criteria.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    alphas : array-like, optional
+        For RLS2. Default: the strengths the estimator tried, else an automatic path.
+    Cs : array-like, optional
+        The same for learners with a C.
+    n_alphas : int, default=30
+        Length of the automatic path.
+    output : str or int, optional
+        Class (or output) of a one-vs-rest model; default the first.
+    report : callable, optional
+        Called with a text after every strength; a true value ends the path, as Ctrl-C does: what is done is kept.
+
+    Returns
+    -------
+    Path
+    """
+    check_is_fitted(estimator)
+    outputs = outputs_of(estimator)
+    which = which_output(outputs, output)
+    task = estimator.model_.task
+    setups = set_up(task)
+    learner = estimator.model_.learner
+    check_strengths(learner, alphas, Cs, stacklevel=4)
+    if Cs is not None:
+        alphas = 1.0 / np.atleast_1d(np.asarray(Cs, dtype=np.float64))
+    if alphas is None:
+        found = getattr(estimator, "alphas_", None)
+        alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
+    grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+    problem = which if len(setups) > 1 else 0
+    tell = report or (lambda _: False)
+    path = path_task(task, [setups[problem]], learner, grid, report=tell)[0]
+    weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
+    inner = which if len(setups) == 1 else 0
+    stacks = [layers[inner] for layers in getattr(path, "uppers", ()) if layers]
+    coef = None
+    source = task.source
+    if hasattr(estimator, "coef_") and isinstance(source, TableSource):
+        scale = setups[problem].normalizer.scale
+        dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, inner]
+        layout, probability = source.linear_layout(), setups[problem].normalizer.probability
+        found = [
+            layout.coefficients(w * scale, c, source.table.values, probability)
+            for w, c in zip(weights, dual, strict=True)
+        ]
+        coef = np.array([own for own, _ in found])
+    criteria = getattr(path, "criteria", {})
+    return Path(
+        alphas=path.alphas,
+        df=criteria["df"] if criteria else path.df,
+        names=estimator.kernel_names_,
+        weights=weights,
+        coef=coef,
+        chosen=int(np.argmin(np.abs(np.log(path.alphas) - np.log(estimator.alpha_)))),
+        output=outputs[which],
+        upper_weights=tuple(
+            map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
+        ),
+        criteria=criteria,
+        Cs=1.0 / path.alphas if learner.strength == "C" else None,
+    )

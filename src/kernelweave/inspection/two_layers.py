@@ -1,0 +1,139 @@
+"""A weighted sum of kernels as a machine with two layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import checked
+from kernelweave.fitting.task import set_up
+from kernelweave.inspection.arguments import Model, Output, which_output
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TwoLayers:
+    """A weighted sum of kernels, read as a machine with two layers: ``f(x) = f2(f1(x)) + intercept``.
+
+    Attributes
+    ----------
+    names : array of str, shape (n_kernels,)
+    weights : array of shape (n_kernels,)
+        d of the combined kernel ``sum_i d_i s_i K_i``.
+    scale : array of shape (n_kernels,)
+        s, the factors of the normaliser: the diagonal of the second layer's kernel ``z'Sz'``.
+    beta : array of shape (n_kernels,)
+        Coefficients of the second layer, ``sqrt(d_i / s_i)``. Their signs are free; all are taken positive.
+    first : array of shape (n_rows, n_kernels)
+        f1 of the rows, ``f1_i(x) = s_i beta_i sum_j c_j K_i(x_j, x)``; 0 where d_i = 0.
+    first_norm2 : float
+        ``||f1||^2 = c'K(d)c``, what the strength of regularisation multiplies.
+    second_norm2 : float
+        ``||f2||^2 = beta'S beta = sum_i d_i``: 1 on the simplex.
+    output : str
+        Which class or output.
+    """
+
+    names: NDArray[Any]
+    weights: Array
+    scale: Array
+    beta: Array
+    first: Array
+    first_norm2: float
+    second_norm2: float
+    output: str
+
+    def second(self, z: ArrayLike) -> Array:
+        """The second layer, ``f2(z) = z'S beta``.
+
+        Parameters
+        ----------
+        z : array of shape (n_rows, n_kernels)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        values = np.asarray(z, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(self.beta):
+            raise InputError(f"`z` must have shape (n_rows, {len(self.beta)}), got {values.shape}.")
+        return values @ (self.scale * self.beta)
+
+
+@checked
+def two_layers(estimator: Model, X: Any, *, output: Output = None) -> TwoLayers:
+    """The two layers of a fitted model, after the representer theorem of P1 (Theorems 1 and 2).
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        With a weighted sum of kernels.
+    X : array-like of shape (n_rows, n_features)
+        Rows of which the first layer is evaluated.
+    output : str or int, optional
+        Class or output of a model with several; default the first.
+
+    Returns
+    -------
+    TwoLayers
+
+    Raises
+    ------
+    InputError
+        The model has layers of kernels on kernels.
+
+    Notes
+    -----
+    Computes the training kernels again, as `fit` did, for the norm of the first layer.
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv:1001.2709: (1), (2), Theorems 1, 2.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, X[:, 0] - X[:, 1])
+    >>> layers = kw.inspection.two_layers(model, X)
+    >>> layers.first.shape, round(layers.second_norm2, 9)
+    ((40, 3), 1.0)
+    >>> bool(np.allclose(layers.second(layers.first) + model.intercept_, model.predict(X)))
+    True
+    """
+    check_is_fitted(estimator)
+    if estimator.model_.layers:
+        raise InputError(
+            "This model has layers of kernels on kernels; `two_layers` reads weighted sums of kernels, as of RLS2 or "
+            "SimpleMKL. For deep kernels see `layer_weights`."
+        )
+    n_outputs = estimator.model_.dual_coef.shape[1]
+    classes = getattr(estimator, "classes_", None)
+    named = range(n_outputs) if classes is None or n_outputs == 1 else classes
+    outputs = tuple(f"output {k}" if classes is None else str(k) for k in named) if n_outputs > 1 else ("",)
+    which = which_output(outputs, output)
+    owner = estimator.model_.owner[which]
+    scale = estimator.normalizers_[owner].scale
+    base = np.atleast_2d(estimator.model_.weights)
+    weights = base[min(which, len(base) - 1)]
+    parts = estimator.kernel_contributions(X)
+    parts = parts[:, :, which] if parts.ndim == 3 else parts
+    root = np.sqrt(weights * scale)
+    setup = set_up(estimator.model_.task)[owner]
+    q = setup.gram.quadratic_forms(estimator.model_.dual_coef[:, which][None])
+    return TwoLayers(
+        names=estimator.kernel_names_,
+        weights=weights,
+        scale=scale,
+        beta=np.sqrt(weights / scale),
+        first=np.divide(parts, root, out=np.zeros_like(parts), where=root > 0),
+        first_norm2=float((weights * scale) @ q),
+        second_norm2=float(weights.sum()),
+        output=outputs[which],
+    )

@@ -1,0 +1,168 @@
+"""Weights of kernels and of views, and what kernels add to decision values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._parameters import Flag, Whole, checked
+from kernelweave.inspection.arguments import Model, outputs_of
+
+Array = NDArray[np.float64]
+
+#: How the labels of single kernels begin.
+_KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
+
+
+@dataclass(frozen=True)
+class KernelWeights:
+    """Kernel names with their weights, largest first.
+
+    Attributes
+    ----------
+    names : array of str, shape (n_kernels,)
+    weights : array of shape (n_kernels,) or (n_kernels, n_outputs)
+        One column per class or output where each has its own weights.
+    outputs : tuple of str
+        Names of the columns; one empty name when there is one column.
+    """
+
+    names: NDArray[Any]
+    weights: Array
+    outputs: tuple[str, ...]
+
+
+@checked
+def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True) -> KernelWeights:
+    """Kernel weights of a fitted estimator, sorted by their sum over outputs.
+
+    Of deep kernels those of the first layer, the one that sees the data; `layer_weights` has all of them.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    nonzero : bool, default=True
+        Only kernels with a nonzero weight.
+
+    Returns
+    -------
+    KernelWeights
+    """
+    check_is_fitted(estimator)
+    weights = np.atleast_2d(estimator.model_.weights).T
+    total = weights.sum(axis=1)
+    order = np.argsort(-total, kind="stable")
+    if nonzero:
+        order = order[total[order] > 0]
+    chosen = weights[order]
+    return KernelWeights(
+        estimator.kernel_names_[order],
+        chosen[:, 0] if estimator.model_.weights.ndim == 1 else chosen,
+        outputs_of(estimator),
+    )
+
+
+@checked
+def view_weights(estimator: Model) -> dict[str, float]:
+    """Shares of the views (or sets of columns) in the weights of their kernels, averaged over outputs, largest first.
+
+    Of deep kernels those of the first layer, the one that sees the data.
+
+    Returns
+    -------
+    dict of str to float
+        View name (or the columns) to share; shares sum to 1.
+    """
+    check_is_fitted(estimator)
+    weights = np.atleast_2d(estimator.model_.weights)
+    total = weights.sum(axis=1, keepdims=True)
+    weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
+    shares: dict[str, float] = {}
+    for view, weight in zip(_views(estimator), weights, strict=True):
+        shares[view] = shares.get(view, 0.0) + float(weight)
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _views(estimator: Model) -> list[str]:
+    """The view of every kernel: kernels know theirs, of kernel matrices there are only the names."""
+    kernels = getattr(estimator.model_.source, "kernels", None)
+    if kernels is None:
+        return [view_of(str(name)) for name in estimator.kernel_names_]
+    return [kernel.view for kernel in kernels]
+
+
+def view_of(label: str) -> str:
+    """The view part of a kernel label, as well as a text can tell; `Kernel.view` is exact.
+
+    Examples
+    --------
+    >>> view_of("rna: RBF(gamma=1)"), view_of("RBF(gamma=1) on age")
+    ('rna', 'age')
+    """
+    named = re.fullmatch(rf"(.+): {_KERNEL}", label) or re.fullmatch(rf"{_KERNEL} on (.+)", label)
+    if named:
+        return named[1]
+    head, separator, _ = label.partition(": ")
+    if separator and "(" not in head:
+        return head
+    return label.rpartition(" on ")[2] if " on " in label else label
+
+
+@checked
+def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> list[str]:
+    """Sentences about kernels that say nothing about new rows, with their names.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    most : int, default=6
+        Names in a sentence; of more it says how many.
+
+    Returns
+    -------
+    list of str
+        One for kernels that are the identity on the training rows, one for those that are constant; none where there
+        are no such kernels.
+    """
+    check_is_fitted(estimator)
+    sentences = []
+    for kind, words in (
+        ("identity", "the identity on the training rows: in them no row resembles another"),
+        ("constant", "constant on the training rows: in them all rows are alike"),
+    ):
+        names = [name for name, found in estimator.uninformative_kernels_ if found == kind]
+        if names:
+            more = f" and {len(names) - most} more" if len(names) > most else ""
+            one = "1 kernel is" if len(names) == 1 else f"{len(names)} kernels are"
+            sentences.append(f"{one} {words} ({', '.join(names[:most])}{more}).")
+    return sentences
+
+
+@checked
+def contribution_sizes(estimator: Model, X: Any) -> KernelWeights:
+    """Standard deviation over rows of what each kernel adds to the decision values, largest first.
+
+    Of deep kernels what the kernels of the last layer add, whose sum is the decision value.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    X : array-like of shape (n_rows, n_features)
+
+    Returns
+    -------
+    KernelWeights
+        Sizes in place of weights, in units of the target.
+    """
+    parts = estimator.kernel_contributions(X)
+    sizes = parts.std(axis=0)
+    flat = sizes if sizes.ndim == 1 else sizes.sum(axis=1)
+    order = np.argsort(-flat, kind="stable")
+    order = order[flat[order] > 0]
+    names = ("",) if sizes.ndim == 1 else outputs_of(estimator)
+    return KernelWeights(estimator.layer_kernel_names_[-1][order], sizes[order], names)

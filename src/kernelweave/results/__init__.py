@@ -1,0 +1,32 @@
+"""What solvers return: a `Solution` with its `Certificate`, or a `Path` of them along strengths of regularisation.
+
+All are frozen values. A few methods know more than weights, coefficients and a certificate, and return a subclass.
+"""
+
+from __future__ import annotations
+
+from kernelweave.results.certificate import Certificate, Status, relative_gap
+from kernelweave.results.path import Path
+from kernelweave.results.solution import (
+    AlignmentSolution,
+    Ball,
+    MachineSolution,
+    RadiusSolution,
+    RelaxedSolution,
+    Solution,
+    Verifier,
+)
+
+__all__ = [
+    "AlignmentSolution",
+    "Ball",
+    "Certificate",
+    "MachineSolution",
+    "Path",
+    "RadiusSolution",
+    "RelaxedSolution",
+    "Solution",
+    "Status",
+    "Verifier",
+    "relative_gap",
+]

@@ -1,0 +1,178 @@
+"""How a solver ended, and how far a solution is from the optimum at most."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Status(enum.Enum):
+    """How a solver ended. The value is the sentence for the user."""
+
+    CONVERGED = "The relative duality gap is at or below tol."
+    RESIDUAL_RULE = (
+        "The relative residual is at or below delta (the paper's rule); the gap says how good that is."
+    )
+    MAX_ITER = (
+        "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
+        "(for example to mean diagonal 1)."
+    )
+    UNFINISHED = (
+        "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change "
+        "the step."
+    )
+    EMPTIED = (
+        "The next step would have left a layer without weights, and was not taken. Lower eta, or take "
+        "step='backtracking'."
+    )
+    NOT_STATIONARY = (
+        "The criterion falls no further, though its gradient promises more than tol: rounding errors, or the criterion "
+        "has a kink. Raise tol, or normalise the kernels."
+    )
+    STALLED = (
+        "No step brings progress any more: there is next to no regularisation beside the kernels, or they differ by "
+        "many orders of magnitude, or the solver's steps cannot reach so small a tol. Raise tol, raise alpha (lower "
+        "C), normalise the kernels, or take the default solver."
+    )
+    TRUNCATED = (
+        "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
+        "above tol. Lower rank_tol, or raise tol."
+    )
+    ROUNDING = (
+        "Rounding errors may be larger than tol allows, though the solver can do no more: numbers of 16 digits tell no "
+        "more about this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
+    )
+    INTERRUPTED = "Interrupted; what was finished is returned."
+    REFUTED = "The numbers do not have the certificate that was reported with them: they, or the data, have changed."
+
+    def __repr__(self) -> str:
+        return f"Status.{self.name}"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the solver's own stopping rule was met."""
+        return self in (Status.CONVERGED, Status.RESIDUAL_RULE)
+
+    @property
+    def is_of_descent(self) -> bool:
+        """Whether it speaks of a criterion that descends, of which the duality gap of the machine says nothing."""
+        return self in (Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY)
+
+
+def relative_gap(primal: float, gap: float) -> float:
+    """``gap / |primal|``; 0 when both are zero."""
+    if gap == 0:
+        return 0.0
+    return gap / abs(primal) if primal != 0 else float("inf")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far a solution is from the optimum, at most.
+
+    Attributes
+    ----------
+    kind : str
+        What is bounded: ``"joint"`` (weights and machine together), ``"cuts"`` (the same, with a lower bound that
+        several coefficients found, not those of the solution alone), ``"machine"`` (the machine at these weights),
+        ``"ball"``, ``"alignment"`` or ``"margins"`` (weights that come before the machine).
+    primal, dual : float
+        Bounds of the optimal value: the value of this solution, and one that no solution passes.
+    gap : float
+        Their distance >= 0, in units of the objective; an upper bound of the suboptimality, `rounding` included.
+    rounding : float
+        The part of `gap` that bounds rounding errors, to first order.
+    stationarity : float or None
+        Where the criterion is not convex: what its linear model still promises, as a share of the value.
+    status : Status
+    """
+
+    kind: str
+    primal: float
+    dual: float
+    gap: float
+    rounding: float = 0.0
+    stationarity: float | None = None
+    status: Status = Status.CONVERGED
+
+    @property
+    def rel_gap(self) -> float:
+        """``gap / |primal|``."""
+        return relative_gap(self.primal, self.gap)
+
+    @property
+    def own_gap(self) -> float:
+        """The gap without the rounding errors: what more steps could make smaller."""
+        return self.gap - self.rounding
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        primal: float,
+        own: float,
+        rounding: float,
+        status: Status,
+        *,
+        tol: float | None = None,
+        stationarity: float | None = None,
+    ) -> Certificate:
+        """A certificate from the gap that a solver left and the rounding errors beside it.
+
+        Parameters
+        ----------
+        kind : str
+        primal, own, rounding : float
+        status : Status
+            How the solver says that it ended.
+        tol : float, optional
+            The relative gap that was asked for: the whole gap, with its rounding errors, has the last word about
+            whether it was reached. None leaves the status as it is.
+        stationarity : float, optional
+        """
+        gap = own + rounding
+        if tol is not None:
+            goal = tol * abs(primal)
+            if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= goal:
+                status = Status.CONVERGED if gap <= goal else Status.ROUNDING
+            elif status is Status.CONVERGED:
+                # the last look at all kernels has the last word
+                status = Status.ROUNDING if own - rounding <= goal else Status.STALLED
+            elif status is Status.STALLED and own <= rounding:
+                status = Status.ROUNDING
+        return cls(kind, primal, primal - gap, gap, rounding, stationarity, status)
+
+    @classmethod
+    def total(cls, parts: Sequence[Certificate]) -> Certificate:
+        """The certificate of the sum of several objectives.
+
+        Its kind is that of the part of which least is bounded, its status the first one that is not well.
+        """
+        kinds = {part.kind for part in parts}
+        kind = next((one for one in ("machine", "cuts") if one in kinds), parts[0].kind)
+        primal, gap = sum(part.primal for part in parts), sum(part.gap for part in parts)
+        worst = next((part.status for part in parts if not part.status.ok), parts[0].status)
+        return cls(kind, primal, primal - gap, gap, sum(part.rounding for part in parts), status=worst)
+
+    def checked_by(self, found: Certificate) -> Certificate:
+        """What was found when the certificate was computed again, with the status that follows from it."""
+        slack = self.rounding + found.rounding + 16.0 * EPS * abs(self.primal)
+        holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
+        if self.kind != "cuts":
+            # rounding errors that grew speak against the numbers as the gap does
+            holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
+        return replace(
+            found,
+            kind=self.kind,
+            stationarity=self.stationarity,
+            status=self.status if holds else Status.REFUTED,
+        )

@@ -1,0 +1,159 @@
+"""Solutions along strengths of regularisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.results.certificate import Status
+from kernelweave.results.solution import RelaxedSolution, Solution
+
+Array = NDArray[np.float64]
+
+S_co = TypeVar("S_co", bound=Solution, covariant=True)
+
+#: Computes ``df`` (False) or all selection criteria (True) along a path.
+Measure = Callable[[bool], Mapping[str, Array]]
+
+
+@dataclass(frozen=True)
+class Path(Generic[S_co]):
+    """Solutions along strengths of regularisation, and their numbers as arrays.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        Strengths, in the order in which they were solved: descending for RLS2.
+    solutions : tuple of Solution
+        After an interruption the last one has the status ``INTERRUPTED``.
+    measure : callable or None
+        Computes `df` and `criteria` when they are first asked for; it keeps the Gram matrices alive.
+    """
+
+    alphas: Array
+    solutions: tuple[S_co, ...] = field(repr=False)
+    measure: Measure | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, solutions: Iterable[S_co], *, interrupted: bool = False, measure: Measure | None = None
+    ) -> Path[S_co]:
+        """The path of these solutions; `interrupted` tells that more were asked for."""
+        found = list(solutions)
+        if interrupted:
+            found[-1] = found[-1].ended(Status.INTERRUPTED)
+        return cls(np.array([one.alpha for one in found]), tuple(found), measure)
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def at(self, index: int, which: int | None = None) -> S_co:
+        """The solution at one position of the path, and of the strengths of the ridge where there are several."""
+        found = self.solutions[index]
+        if isinstance(found, RelaxedSolution) and np.ndim(found.relax) == 1:
+            return found.at(0 if which is None else which)  # type: ignore[return-value]
+        return found
+
+    def _stack(self, name: str) -> Array:
+        return np.array([getattr(one, name) for one in self.solutions])
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weights, shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)."""
+        return self._stack("weights")
+
+    @cached_property
+    def dual_coef(self) -> Array:
+        """Coefficients, shape (n_alphas, [n_relax,] n_samples, [n_outputs])."""
+        return self._stack("dual_coef")
+
+    @cached_property
+    def intercept(self) -> Array:
+        """Intercepts, shape (n_alphas, n_outputs), or (n_alphas, 1) where all outputs share one."""
+        return self._stack("intercept").reshape(len(self), -1)
+
+    @property
+    def uppers(self) -> list[tuple[object, ...]]:
+        """Layers above the sum of kernels, for every strength and output; empty tuples where there are none."""
+        return [getattr(one, "uppers", ()) for one in self.solutions]
+
+    @property
+    def primal(self) -> Array:
+        """Values of the solutions, shape (n_alphas,)."""
+        return self._stack("primal")
+
+    @property
+    def dual(self) -> Array:
+        """Lower bounds of the optimal values, shape (n_alphas,)."""
+        return self._stack("dual")
+
+    @property
+    def gap(self) -> Array:
+        """Gaps, shape (n_alphas,)."""
+        return self._stack("gap")
+
+    @property
+    def rel_gap(self) -> Array:
+        """Relative gaps, shape (n_alphas,)."""
+        return self._stack("rel_gap")
+
+    @property
+    def rounding(self) -> Array:
+        """Bounds of rounding errors, shape (n_alphas,)."""
+        return self._stack("rounding")
+
+    @property
+    def status(self) -> tuple[Status, ...]:
+        """How each ended."""
+        return tuple(one.status for one in self.solutions)
+
+    @property
+    def n_iter(self) -> NDArray[np.int64]:
+        """Iterations, shape (n_alphas,)."""
+        return np.array([one.n_iter for one in self.solutions])
+
+    @property
+    def n_active(self) -> NDArray[np.int64]:
+        """Number of kernels with a nonzero weight at each strength (in any output)."""
+        used = self.weights > 0
+        return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
+
+    @property
+    def relax(self) -> Array:
+        """Strengths of the ridge, shape (n_alphas,) or (n_alphas, n_relax)."""
+        return self._stack("relax")
+
+    @property
+    def ridge_primal(self) -> Array:
+        """See `RelaxedSolution`; an array like `relax`."""
+        return self._stack("ridge_primal")
+
+    @property
+    def ridge_gap(self) -> Array:
+        """See `RelaxedSolution`; an array like `relax`."""
+        return self._stack("ridge_gap")
+
+    @cached_property
+    def df(self) -> Array:
+        """Degrees of freedom at fixed weights, shape (n_alphas,) or that of `relax`; NaN for margins.
+
+        Equation (15) of RLS2, and its kernel form ``tr(K(d) (K(d) + alpha I)^-1)``. Computed on first use: about two
+        factorisations per alpha.
+        """
+        return np.full(len(self), np.nan) if self.measure is None else self.measure(False)["df"]
+
+    @cached_property
+    def criteria(self) -> Mapping[str, Array]:
+        """Selection criteria, arrays like `df`; for margins there are none.
+
+        ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the weakest strength of
+        the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``, ``df`` and ``df_total`` (which
+        counts the learnt weights). Of the ridge where the path is relaxed; ``df_total`` and ``cp`` are NaN there, since
+        what the weights add is not known. Computed on first use.
+        """
+        return {} if self.measure is None else self.measure(True)

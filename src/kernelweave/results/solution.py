@@ -1,0 +1,269 @@
+"""Solutions: weights, coefficients and a certificate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.results.certificate import Certificate, Status, relative_gap
+
+Array = NDArray[np.float64]
+
+
+class Verifier(Protocol):
+    """A problem that can compute the certificate of any weights and coefficients."""
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of the numbers of a solution, whatever was reported with them."""
+
+
+S = TypeVar("S", bound="Solution")
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights of kernels and the machine on their sum, with a certificate.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
+        Kernel weights d. Two-dimensional when every output has its own.
+    dual_coef : array of shape (n_samples,) or (n_samples, n_outputs)
+        Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty where weights come before the machine.
+    intercept : float or array of shape (n_outputs,)
+    certificate : Certificate
+        Of weights and machine together where the problem is convex in the weights; otherwise of the machine at these
+        weights.
+    n_iter : int
+        Outer iterations: factorisations, steps of the weights, rounds.
+    trace : mapping of str to array
+        ``objective``, ``rel_gap`` (without rounding errors) and ``n_active`` after every iteration, and what else the
+        solver has to tell.
+    alpha : float
+        The strength of regularisation that was used; 1 / C for machines with a C along a path, NaN without one.
+    n_machines : int
+        Machines that were solved on the way.
+    """
+
+    weights: Array
+    dual_coef: Array
+    intercept: float | Array
+    certificate: Certificate
+    n_iter: int
+    trace: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    alpha: float = math.nan
+    n_machines: int = 0
+
+    @property
+    def primal(self) -> float:
+        """Upper bound of the optimal value: the value of this solution."""
+        return self.certificate.primal
+
+    @property
+    def dual(self) -> float:
+        """Lower bound of the optimal value."""
+        return self.certificate.dual
+
+    @property
+    def gap(self) -> float:
+        """``primal - dual`` >= 0, rounding errors included."""
+        return self.certificate.gap
+
+    @property
+    def rel_gap(self) -> float:
+        """``gap / |primal|``."""
+        return self.certificate.rel_gap
+
+    @property
+    def own_gap(self) -> float:
+        """The gap without the rounding errors."""
+        return self.certificate.own_gap
+
+    @property
+    def rounding(self) -> float:
+        """The part of `gap` that bounds rounding errors, to first order."""
+        return self.certificate.rounding
+
+    @property
+    def status(self) -> Status:
+        """How the solver ended."""
+        return self.certificate.status
+
+    @property
+    def stationarity(self) -> float | Array | None:
+        """How nearly the weights are stationary, where the criterion is not convex; else None."""
+        return self.certificate.stationarity
+
+    @property
+    def history(self) -> Mapping[str, Array]:
+        """The name of `trace` in 0.1."""
+        return self.trace
+
+    def verify(self, problem: Verifier) -> Certificate:
+        """Compute the certificate again from the numbers of this solution.
+
+        Parameters
+        ----------
+        problem : object with a method ``certify(solution)``
+            The problem that was solved, for example a `kernelweave.machines.machine.OnKernel`.
+
+        Returns
+        -------
+        Certificate
+            Its status is that of the solution if primal value and gap are those that were reported, up to their
+            rounding errors, and ``REFUTED`` otherwise. Of kind ``"cuts"`` only the primal value must agree.
+        """
+        return self.certificate.checked_by(problem.certify(self))
+
+    def ended(self: S, status: Status) -> S:
+        """The same with another status."""
+        return replace(self, certificate=replace(self.certificate, status=status))
+
+    def extended(self, kind: type[S], **more: object) -> S:
+        """The same as one of the subclasses, which know more."""
+        return kind(**{f.name: getattr(self, f.name) for f in fields(Solution)} | more)
+
+
+@dataclass(frozen=True)
+class MachineSolution(Solution):
+    """A machine on one kernel.
+
+    Its ``weights`` are the single 1, ``n_iter`` counts SMO steps plus Newton systems. The gap presumes that the kernel
+    is positive semidefinite. The intercept is the best one for the coefficients; the middle where it is not unique.
+
+    Attributes
+    ----------
+    support : array of int, shape (n_support,)
+        Rows with a nonzero coefficient.
+    infeasibility : float
+        Largest violation of a constraint of the dual problem: the box, and the sum of the coefficients.
+    """
+
+    intercept: float
+    support: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    infeasibility: float = 0.0
+
+    @classmethod
+    def of(
+        cls, b: Array, intercept: float, certificate: Certificate, *, n_iter: int, infeasibility: float
+    ) -> MachineSolution:
+        """The solution of these coefficients: the single weight is 1, and what is not zero is the support."""
+        return cls(
+            np.ones(1),
+            b,
+            intercept,
+            certificate,
+            n_iter,
+            support=np.flatnonzero(b),
+            infeasibility=infeasibility,
+        )
+
+
+@dataclass(frozen=True)
+class Ball(MachineSolution):
+    """The minimum enclosing ball of the rows in the feature space of one kernel.
+
+    `dual_coef` are the coefficients of the centre, nonnegative with sum 1: ``center = sum_i dual_coef[i] phi(x_i)``.
+    `primal` is the squared radius of the ball about this centre that holds every row.
+
+    Attributes
+    ----------
+    radius2 : float
+        Squared radius r^2, the dual value ``b'diag(K) - b'Kb``. It converges twice as fast as `primal`, and its
+        derivative in K at fixed b is exact.
+    center_norm2 : float
+        ``b'Kb``: a point lies at the squared distance ``k(x, x) - 2 k(x, X) @ dual_coef + center_norm2``.
+    """
+
+    radius2: float = math.nan
+    center_norm2: float = math.nan
+
+
+@dataclass(frozen=True)
+class RadiusSolution(Solution):
+    """A kernel learnt by margin and radius.
+
+    With Newton steps the gap certifies weights and machine together; otherwise it is that of the machine at these
+    weights, and `stationarity` says how nearly the weights are stationary.
+
+    Attributes
+    ----------
+    value : float
+        The criterion.
+    radius2 : float
+        Squared radius of the minimum enclosing ball of the learnt kernel; NaN where the criterion uses none.
+    """
+
+    value: float = math.nan
+    radius2: float = math.nan
+
+    @property
+    def stationarity(self) -> float:
+        """What the linear model of the criterion still promises over the simplex, as a share of `value`."""
+        found = self.certificate.stationarity
+        return math.nan if found is None else found
+
+
+@dataclass(frozen=True)
+class AlignmentSolution(Solution):
+    """Weights from the alignment of kernels with the targets, nonnegative with sum 1.
+
+    `primal` is the alignment of the combination ``sum_m weights[m] s_m K_m``, and no combination has more than `dual`.
+    For weights proportional to each kernel's own alignment both are NaN, as is the gap: they optimise nothing.
+
+    Attributes
+    ----------
+    alignments : array of shape (n_kernels,)
+        Centred alignment of each kernel with the targets, from 0 to 1; 0 for constant kernels.
+    """
+
+    alignments: Array = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def alignment(self) -> float:
+        """Alignment of the combination."""
+        return self.certificate.primal
+
+
+@dataclass(frozen=True)
+class RelaxedSolution(Solution):
+    """RLS2 with weights of one strength and the coefficients of others.
+
+    `weights` and the certificate speak of RLS2 at `alpha`, where the weights come from. `dual_coef` is that of ridge
+    regression at the strengths `relax`; with several it has their axis first, and the fields below are arrays.
+
+    Attributes
+    ----------
+    relax : float or array of shape (n_relax,)
+        Strength of the ridge.
+    ridge_primal : float or array of shape (n_relax,)
+        ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
+    ridge_gap : float or array of shape (n_relax,)
+        An upper bound of how far `ridge_primal` is above its smallest value at these weights, rounding included.
+    """
+
+    relax: float | Array = math.nan
+    ridge_primal: float | Array = math.nan
+    ridge_gap: float | Array = math.nan
+
+    @property
+    def ridge_rel_gap(self) -> float:
+        """``ridge_gap / ridge_primal``, of a single strength."""
+        return relative_gap(float(self.ridge_primal), float(self.ridge_gap))
+
+    def at(self, which: int) -> RelaxedSolution:
+        """The solution at one of several strengths of the ridge."""
+        names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
+        relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])
+        return replace(
+            self,
+            dual_coef=self.dual_coef[which],
+            relax=float(relax),
+            ridge_primal=float(primal),
+            ridge_gap=float(gap),
+        )

@@ -1,0 +1,222 @@
+"""Columns of arrays and data frames, one by one: their names, whether they are numeric, what is missing."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave.views.messages import column_name, listing
+
+
+@dataclass
+class Column:
+    """One column as it came: values (n_rows,), numeric or object; whether it is categorical."""
+
+    values: NDArray[Any]
+    categorical: bool = False
+
+
+def plain_array(X: Any) -> NDArray[Any] | None:
+    """Return `X` if it is a finite numeric matrix that needs no reading column by column, else None."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
+        return None
+    return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
+
+
+def read_columns(X: Any) -> tuple[list[str] | None, list[Column]]:
+    """The names of the columns, where they have any, and the columns; raises for what is not a table."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError(
+            "A sparse matrix was passed, but dense data is required. Use X.toarray() to convert it."
+        )
+    if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
+        raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
+    names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))
+    shape = (len(columns[0].values) if columns else len(X), len(columns))
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InputError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Pass at "
+                "least one."
+            )
+    return names, columns
+
+
+def is_frame(X: Any) -> bool:
+    """Whether it is a data frame or a table of Arrow."""
+    return hasattr(X, "iloc") or hasattr(X, "get_columns") or hasattr(X, "column_names")
+
+
+def _read_array(X: Any) -> list[Column]:
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise InputError(
+            "X must be rectangular, got rows of different lengths. Pad or drop the short rows."
+        ) from None
+    if array.ndim != 2:
+        hint = ""
+        if array.ndim == 1:
+            hint = " using X.reshape(-1, 1) if it is one column, or X.reshape(1, -1) if it is one row"
+        raise InputError(
+            f"Expected 2D array, got {array.ndim}D array of shape {array.shape}. Reshape your data{hint}."
+        )
+    if array.dtype.kind in "US":  # numbers among strings in a list: look at them one by one
+        array = np.asarray(X, dtype=object)
+    _check_kind(array, "X")
+    if array.dtype.kind != "O":
+        return [Column(column) for column in array.T]
+    return [Column(column, not _converts(column, column_name(j, None))) for j, column in enumerate(array.T)]
+
+
+def _read_frame(X: Any) -> tuple[list[str] | None, list[Column]]:
+    labels, series = _frame_columns(X)
+    strings = [isinstance(label, str) for label in labels]
+    if any(strings) and not all(strings):
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise TypeError(
+            f"Feature names are only supported if all input features have string names, got {kinds}. "
+            "Use X.columns = X.columns.astype(str)."
+        )
+    names = [str(label) for label in labels] if any(strings) else None
+    if names is not None and len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"Column names must be unique, got {listing(repeated)} more than once. Rename them.")
+    columns = []
+    for j, (values, declared) in enumerate(series):
+        what = column_name(j, names)
+        _check_kind(values, what)
+        if values.dtype.kind in "US":
+            values, declared = values.astype(object), True
+        numbers_only = values.dtype.kind == "O" and not declared and all(map(_is_number, values))
+        categorical = declared or values.dtype.kind == "b" or (values.dtype.kind == "O" and not numbers_only)
+        columns.append(Column(values, categorical))
+    return names, columns
+
+
+def _frame_columns(X: Any) -> tuple[list[Any], Iterator[tuple[NDArray[Any], bool]]]:
+    """Return column labels, and per column its values and whether its type is declared categorical."""
+    if hasattr(X, "iloc"):  # pandas and what looks like it
+        X = X.to_frame() if not hasattr(X, "columns") else X
+        series = [X.iloc[:, j] for j in range(X.shape[1])]
+        return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for s in series)
+    if hasattr(X, "get_columns"):  # polars
+        series = X.get_columns()
+        return list(X.columns), (
+            (s.to_numpy(), str(s.dtype).startswith(("Categorical", "Enum"))) for s in series
+        )
+    import narwhals
+
+    frame = narwhals.from_native(X, eager_only=True)
+    kinds = (narwhals.Categorical, narwhals.Enum)
+    return frame.columns, ((s.to_numpy(), s.dtype in kinds) for s in frame.iter_columns())
+
+
+def _check_kind(values: NDArray[Any], what: str) -> None:
+    kind = values.dtype.kind
+    if kind == "c" or (kind == "O" and any(isinstance(value, complex) for value in values.flat)):
+        raise InputError(
+            f"Complex data not supported: {what} holds complex numbers. Pass real and imaginary parts."
+        )
+    if kind in "Mm":
+        raise InputError(
+            f"{what[0].upper()}{what[1:]} holds dates or durations, which are neither numbers nor "
+            "categories. Convert them, for example to days since a reference date."
+        )
+    if kind == "V":
+        raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and value != value
+
+
+def _is_number(value: Any) -> bool:
+    is_bool = isinstance(value, (bool, np.bool_))
+    return _is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
+
+
+def _converts(values: NDArray[Any], what: str) -> bool:
+    """Return whether all present values convert to float; raise TypeError for what cannot be a cell."""
+    all_convert = True
+    for value in values:
+        if _is_missing(value):
+            continue
+        if not isinstance(value, (str, bytes, numbers.Number, np.bool_)):
+            raise TypeError(
+                f"Every cell argument must be a string or a number, got {value!r} ({type(value).__name__}) "
+                f"in {what}. Flatten it into columns."
+            )
+        try:
+            float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            all_convert = False
+    return all_convert
+
+
+def to_floats(values: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """Values as floats, missing ones as NaN; raises for what is no number."""
+    if values.dtype.kind != "O":
+        return values.astype(np.float64)
+    result = np.empty(len(values))
+    for i, value in enumerate(values):
+        try:
+            result[i] = float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{what[0].upper()}{what[1:]} was numeric when fitted, got {value!r} in row {i}. Pass "
+                "numbers, or fit again with this column as categories."
+            ) from None
+    return result
+
+
+def check_missing(columns: Sequence[Column], names: list[str] | None) -> None:
+    """Raise if values are missing or infinite, naming columns and counts."""
+    n_nan, n_inf = {}, {}
+    for j, column in enumerate(columns):
+        values, kind = column.values, column.values.dtype.kind
+        if kind == "f":
+            finite = np.isfinite(values)
+            if not finite.all():
+                n_nan[j] = int(np.isnan(values).sum())
+                n_inf[j] = len(values) - int(finite.sum()) - n_nan[j]
+        elif kind == "O":
+            n_nan[j] = sum(map(_is_missing, values))
+            n_inf[j] = sum(isinstance(v, (float, np.floating)) and abs(v) == np.inf for v in values)
+    for counts, word in ((n_nan, "NaN"), (n_inf, "infinity")):
+        bad = [
+            f"{column_name(j, names)} ({count} of {len(columns[j].values)} rows)"
+            for j, count in counts.items()
+            if count
+        ]
+        if bad:
+            what = "NaN (missing values)" if word == "NaN" else word
+            more = f" and {len(bad) - 5} more columns" if len(bad) > 5 else ""
+            raise InputError(
+                f"X must be complete and finite, but contains {what} in {', '.join(bad[:5])}{more}. "
+                "Impute the values or drop these rows."
+            )
+
+
+def category_key(value: Any) -> str | float:
+    """Return a category as str or float, so that fitted state is plain."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, numbers.Number):
+        return float(value)  # type: ignore[arg-type]
+    return str(value)
+
+
+def category_order(key: str | float) -> tuple[bool, str | float]:
+    """By which categories are sorted: numbers come before strings."""
+    return isinstance(key, str), key

@@ -1,0 +1,189 @@
+"""From arrays and data frames to tables, with the columns and categories that were seen first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError
+from kernelweave.views.columns import (
+    Column,
+    category_key,
+    category_order,
+    check_missing,
+    plain_array,
+    read_columns,
+    to_floats,
+)
+from kernelweave.views.messages import bullets, column_name
+from kernelweave.views.table import Table
+
+
+class TableEncoder:
+    """Turn arrays and data frames into tables, the same way for training and new rows.
+
+    Numeric arrays stay as they are. In arrays of objects or strings a column is numeric if every value
+    converts to a number, and categorical otherwise. In data frames boolean, string, categorical and object
+    columns are categorical (object columns that hold numbers only are numeric); all others are numeric. The
+    categories are the values seen in `fit`, sorted, numbers before strings.
+
+    Parameters
+    ----------
+    owner : str, default="model"
+        What error messages call the object that was fitted.
+    reorder : bool, default=True
+        Accept a data frame whose columns are those of `fit` in another order, and put them in order. False:
+        raise, with scikit-learn's wording.
+
+    Attributes
+    ----------
+    n_columns_ : int
+    names_ : list of str, or None
+        Column names; None for arrays, and for frames whose column labels are not strings.
+    categories_ : list of lists of str and float
+        Per column the sorted categories; an empty list for a numeric column. Booleans are kept as the strings
+        ``"False"`` and ``"True"``.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().fit([["red", 1.5], ["blue", 2.5]])
+    >>> encoder.categories_
+    [['blue', 'red'], []]
+    >>> encoder.transform([["blue", 0.5], ["green", 0.0]]).values
+    array([[ 0. ,  0.5],
+           [-1. ,  0. ]])
+    """
+
+    n_columns_: int
+    names_: list[str] | None
+    categories_: list[list[str | float]]
+
+    def __init__(self, owner: str = "model", reorder: bool = True) -> None:
+        self.owner = owner
+        self.reorder = reorder
+
+    def fit(self, X: Any) -> TableEncoder:
+        """Learn the columns and categories of `X` and return self.
+
+        Raises
+        ------
+        InputError
+            For missing or infinite values (column and count are named), dates, complex numbers, and shapes
+            that are not (n_rows, n_columns) with at least one row and one column.
+        TypeError
+            For sparse input, and for cells that are neither numbers nor strings.
+        """
+        array = plain_array(X)
+        if array is not None:
+            self.n_columns_ = array.shape[1]
+            self.names_ = None
+            self.categories_ = [[] for _ in range(self.n_columns_)]
+            return self
+        names, columns = _read(X)
+        check_missing(columns, names)
+        self.n_columns_ = len(columns)
+        self.names_ = names
+        self.categories_ = [
+            sorted(set(map(category_key, c.values)), key=category_order) if c.categorical else []
+            for c in columns
+        ]
+        return self
+
+    def transform(self, X: Any) -> Table:
+        """Return `X` as a table with the columns and categories of `fit`; unknown categories get the code -1.
+
+        Raises
+        ------
+        InputError
+            As `fit`; also for a wrong number of columns, for missing or unseen column names, and for a
+            numeric column that holds a string (column and first such value are named).
+        """
+        if not hasattr(self, "categories_"):
+            raise InputError("This TableEncoder has not been fitted. Call fit first.")
+        own_names = None if self.names_ is None else tuple(self.names_)
+        array = plain_array(X)
+        if array is not None and array.shape[1] == self.n_columns_ and not any(self.categories_):
+            return Table(array.astype(np.float64), own_names)
+        names, columns = _read(X)
+        if names is not None and self.names_ is not None:
+            columns = self._match(names, columns, self.names_)
+        elif len(columns) != self.n_columns_:
+            raise InputError(
+                f"X has {len(columns)} features, but {self.owner} is expecting {self.n_columns_} features as "
+                "input. Pass the columns used in fit."
+            )
+        check_missing(columns, self.names_)
+        values = np.empty((len(columns[0].values), self.n_columns_))
+        for j, (column, categories) in enumerate(zip(columns, self.categories_, strict=True)):
+            if categories:
+                code = {category: float(i) for i, category in enumerate(categories)}
+                values[:, j] = [code.get(category_key(value), -1.0) for value in column.values]
+            else:
+                values[:, j] = to_floats(column.values, column_name(j, self.names_))
+        check_missing([Column(column) for column in values.T], self.names_)
+        return Table(values, own_names, tuple(map(len, self.categories_)))
+
+    def _match(self, names: list[str], columns: list[Column], fitted: list[str]) -> list[Column]:
+        """Return `columns` in the order of `fit`, or say which names are missing or new."""
+        if names == fitted:
+            return columns
+        unseen = sorted(set(names) - set(fitted))
+        missing = sorted(set(fitted) - set(names))
+        message = "The feature names should match those that were passed during fit.\n"
+        if unseen:
+            message += "Feature names unseen at fit time:\n" + bullets(unseen)
+        if missing:
+            message += "Feature names seen at fit time, yet now missing:\n" + bullets(missing)
+        if not unseen and not missing and not self.reorder:
+            message += "Feature names must be in the same order as they were in fit.\n"
+        if unseen or missing or not self.reorder:
+            raise InputError(message)
+        by_name = dict(zip(names, columns, strict=True))
+        return [by_name[name] for name in fitted]
+
+
+def _read(X: Any) -> tuple[list[str] | None, list[Column]]:
+    if isinstance(X, Table):
+        raise InputError("A Table is encoded already. Pass the original array or data frame.")
+    return read_columns(X)
+
+
+def as_table(X: Any) -> Table:
+    """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
+
+    Examples
+    --------
+    >>> as_table([[1, 2], [3, 4]]).levels
+    (0, 0)
+    """
+    return as_tables(X)[0]
+
+
+def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
+    """Return `X` and `Z` as tables with the same columns; categories are those of `X`.
+
+    Raises
+    ------
+    InputError
+        If the two do not have the same columns, and as :meth:`TableEncoder.transform`.
+    """
+    if isinstance(X, Table):
+        left, right = X, Z if Z is None or isinstance(Z, Table) else as_table(Z)
+    elif (array := plain_array(X)) is not None:
+        left, right = Table(array), Z if Z is None or isinstance(Z, Table) else as_table(Z)
+    else:
+        encoder = TableEncoder("X").fit(X)
+        left = encoder.transform(X)
+        right = Z if Z is None or isinstance(Z, Table) else encoder.transform(Z)
+    if right is not None and left.levels != right.levels:
+        raise InputError(
+            f"X and Z must have the same columns, got {_kinds(left)} and {_kinds(right)}. Encode both with "
+            "one TableEncoder fitted on the training rows."
+        )
+    return left, right
+
+
+def _kinds(table: Table) -> str:
+    levels = [level for level in table.levels if level]
+    return f"{table.n_columns} columns" + (f" (categorical with {levels} levels)" if levels else "")

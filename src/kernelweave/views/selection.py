@@ -1,0 +1,97 @@
+"""Selections of columns as hashable values."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import listed
+
+
+@dataclass(frozen=True)
+class ColumnSlice:
+    """A slice of columns as a hashable value; a name as `stop` is included, an integer `stop` is not."""
+
+    start: int | str | None
+    stop: int | str | None
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class ColumnMask:
+    """A boolean column mask as a hashable value: one entry per column of the table."""
+
+    values: tuple[bool, ...]
+
+
+Selection = ColumnSlice | ColumnMask | tuple[int | str, ...] | None
+
+
+def freeze_columns(columns: Any) -> Selection:
+    """Return a column selection as a hashable value.
+
+    Parameters
+    ----------
+    columns : None, int, str, slice, boolean mask, or sequence of int and str
+        None selects all columns.
+
+    Returns
+    -------
+    None, tuple of int and str, ColumnSlice, or ColumnMask
+        Equal selections written the same way give equal values.
+
+    Raises
+    ------
+    InputError
+        If the selection is empty or holds anything else, such as floats.
+
+    Examples
+    --------
+    >>> freeze_columns(["age", 2]), freeze_columns(slice("age", "bmi"))
+    (('age', 2), ColumnSlice(start='age', stop='bmi', step=None))
+    """
+    if columns is None or isinstance(columns, (ColumnSlice, ColumnMask)):
+        return columns
+    if isinstance(columns, slice):
+        step = None if columns.step is None else _column(columns.step)
+        if isinstance(step, str):
+            raise InputError(
+                f"The step of a column slice must be an integer, got {step!r}. Use slice('a', 'c')."
+            )
+        start, stop = (None if end is None else _column(end) for end in (columns.start, columns.stop))
+        return ColumnSlice(start, stop, step)
+    if isinstance(columns, (str, numbers.Integral, np.integer)):
+        return (_column(columns),)
+    items = listed(columns)
+    if items is None:
+        raise InputError(_wrong_column(columns))
+    if not items:
+        raise InputError(
+            "A column selection must hold at least one column, got none. Leave it out to use all columns."
+        )
+    if all(isinstance(item, (bool, np.bool_)) for item in items):
+        return ColumnMask(tuple(map(bool, items)))
+    return tuple(map(_column, items))
+
+
+def _column(item: Any) -> int | str:
+    if isinstance(item, str):
+        return str(item)
+    if isinstance(item, (bool, np.bool_)):
+        raise InputError(_wrong_column(item))
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise InputError(_wrong_column(item)) from None
+
+
+def _wrong_column(item: Any) -> str:
+    return (
+        f"Columns are selected by names, integers, a slice or a boolean mask, got {item!r} "
+        f"({type(item).__name__}). Pass for example ['age', 'bmi'], [0, 3] or slice(0, 4)."
+    )

@@ -1,0 +1,197 @@
+"""The table: numeric and categorical columns in one matrix."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, Reals, as_names
+from kernelweave._parameters import Each, Text, Whole, check_fields
+from kernelweave.views.messages import listing
+from kernelweave.views.selection import ColumnMask, ColumnSlice, freeze_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A matrix of numeric and categorical columns.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_columns)
+        Kept as float64 and not copied if it already is. A categorical column holds codes ``0 .. levels - 1``,
+        or -1 for a category that was not known when the codes were made.
+    names : sequence of str or None, default=None
+        One unique name per column.
+    levels : sequence of int or None, default=None
+        Per column 0 if it is numeric, otherwise the number of known categories. None: all columns numeric.
+
+    Examples
+    --------
+    >>> table = Table([[0.5, 0], [1.5, 1], [2.5, -1]], names=("age", "group"), levels=(0, 2))
+    >>> table.take(["group", "age"], expand=True)
+    array([[1. , 0. , 0.5],
+           [0. , 1. , 1.5],
+           [0. , 0. , 2.5]])
+    """
+
+    values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
+    names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
+    levels: Annotated[tuple[int, ...], Each(Whole(0), empty=True) | None] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        n_columns = self.values.shape[1]
+        names = None if self.names is None else as_names(self.names, n_columns, "column")
+        levels = (0,) * n_columns if self.levels is None else tuple(self.levels)
+        for label, entries in (("names", names), ("levels", levels)):
+            if entries is not None and len(entries) != n_columns:
+                raise InputError(
+                    f"`{label}` must have one entry per column ({n_columns}), got {len(entries)}. "
+                    "Leave it out or complete it."
+                )
+        if names is not None and len(set(names)) < n_columns:
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            raise InputError(
+                f"Column names must be unique, got {listing(repeated)} more than once. Rename them."
+            )
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "levels", levels)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.values.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, a categorical one counted once."""
+        return self.values.shape[1]
+
+    @property
+    def n_expanded_columns(self) -> int:
+        """Number of columns of ``take(None, expand=True)``."""
+        return sum(level or 1 for level in self.levels)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names, or ``x0, x1, ...`` where there are none."""
+        return self.names if self.names is not None else tuple(f"x{j}" for j in range(self.n_columns))
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names or ())}
+
+    @cached_property
+    def _all_numeric(self) -> bool:
+        return not any(self.levels)
+
+    def resolve(self, columns: Any) -> NDArray[np.intp]:
+        """Return the positions of the selected columns.
+
+        Parameters
+        ----------
+        columns : None, int, str, slice, boolean mask, or sequence of int and str
+            None: all. Negative integers count from the end. A slice of names includes its end, a slice of
+            integers does not. A mask has one entry per column.
+
+        Returns
+        -------
+        array of shape (n_selected,)
+            In the order asked for, ``0 <= position < n_columns``.
+
+        Raises
+        ------
+        InputError
+            For unknown names (the known ones are listed), indices out of range, a mask of the wrong length,
+            and selections that are empty or name a column twice.
+
+        Examples
+        --------
+        >>> Table([[1.0, 2.0, 3.0]], names=("a", "b", "c")).resolve(slice("b", "c")).tolist()
+        [1, 2]
+        """
+        selection = freeze_columns(columns)
+        if selection is None:
+            return np.arange(self.n_columns)
+        if isinstance(selection, ColumnMask):
+            if len(selection.values) != self.n_columns:
+                raise InputError(
+                    f"A column mask must have one entry per column ({self.n_columns}), got "
+                    f"{len(selection.values)}. Pass names or indices instead."
+                )
+            found = np.flatnonzero(selection.values)
+        elif isinstance(selection, ColumnSlice):
+            start, stop = selection.start, selection.stop
+            start = self._index(start) if isinstance(start, str) else start
+            stop = self._index(stop) + 1 if isinstance(stop, str) else stop
+            found = np.arange(self.n_columns)[start : stop : selection.step]
+        else:
+            found = np.array([self._index(item) for item in selection], dtype=np.intp)
+            if len(set(found.tolist())) < len(found):
+                twice = sorted({self.column_names[j] for j in found if np.count_nonzero(found == j) > 1})
+                raise InputError(
+                    f"A column can be selected once, got {listing(twice)} twice. Drop the repeats."
+                )
+        if not len(found):
+            raise InputError(
+                f"The selection {columns!r} holds none of the {self.n_columns} columns. Widen it."
+            )
+        return found
+
+    def _index(self, item: int | str) -> int:
+        if isinstance(item, str):
+            if item in self._position:
+                return self._position[item]
+            if self.names is None:
+                raise InputError(
+                    f"Column {item!r} was asked for by name, but these columns have no names. Use integers "
+                    f"from 0 to {self.n_columns - 1}, or pass a data frame."
+                )
+            close = difflib.get_close_matches(item, self.names, n=3)
+            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise InputError(f"Unknown column {item!r}.{hint} Known: {listing(self.names, limit=50)}.")
+        if not -self.n_columns <= item < self.n_columns:
+            raise InputError(
+                f"Column {item} is out of range: the table has {self.n_columns} columns, numbered from 0. "
+                f"Use integers from {-self.n_columns} to {self.n_columns - 1}."
+            )
+        return item % self.n_columns
+
+    def select(self, columns: Any) -> Table:
+        """Return the table of the selected columns (itself when `columns` is None)."""
+        if columns is None:
+            return self
+        found = self.resolve(columns)
+        names = None if self.names is None else tuple(self.names[j] for j in found)
+        return Table(self.values[:, found], names, tuple(self.levels[j] for j in found))
+
+    def take(self, columns: Any = None, expand: bool = True) -> NDArray[np.float64]:
+        """Return the selected columns as one array, possibly a view: do not modify it.
+
+        Parameters
+        ----------
+        columns : see `resolve`
+        expand : bool, default=True
+            Replace each categorical column by its 0/1 indicator columns, one per known category, all zero for
+            an unknown one. False: keep the codes.
+
+        Returns
+        -------
+        array of shape (n_rows, k), float64
+        """
+        table = self.select(columns)
+        if not expand or table._all_numeric:
+            return table.values
+        blocks = []
+        for column, level in zip(table.values.T, table.levels, strict=True):
+            blocks.append(column[:, None] == np.arange(level) if level else column[:, None])
+        return np.concatenate(blocks, axis=1, dtype=np.float64)
+
+    def rows(self, index: Any) -> Table:
+        """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
+        return Table(self.values[index], self.names, self.levels)
