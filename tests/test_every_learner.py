@@ -287,6 +287,10 @@ class Solution:
 
     def same(self, other, rows=slice(None), power=1.0, slack=0.0):
         """The same solution: objective (times `power`) and f on these rows."""
+        if self.case.local and self.case.loss == SQUARED:
+            # a gap of 1e-8 leaves other coefficients than a linear system, hence other weights after some steps:
+            # measured 4e-5
+            slack = max(slack, 1e-4)
         assert self.found.primal * power == pytest.approx(other.found.primal, rel=2 * self.tol + slack)
         np.testing.assert_allclose(self.f[rows], other.f, atol=self.reach())
 

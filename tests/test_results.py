@@ -114,6 +114,8 @@ MARGINS = {
     "squares": ("simplex", "squared-hinge", "auto"),
     "tube": ("simplex", "epsilon-insensitive", "auto"),
     "capped": (kw.weight_sets.CappedSimplex(0.4), "hinge", "auto"),
+    "logistic": ("simplex", "logistic", "auto"),
+    "logistic cuts": ("simplex", "logistic", "cutting-plane"),
     "lp": (kw.weight_sets.LpBall(2.0), "hinge", "auto"),
     "cuts": ("simplex", "hinge", "cutting-plane"),
 }

@@ -39,7 +39,7 @@ def claiming(found, **changes):
     return replace(found, certificate=replace(found.certificate, **changes))
 
 
-@pytest.mark.parametrize("solver", ["rls2", "svc", "l2svc", "svr", "meb", "mkl", "rkl"])
+@pytest.mark.parametrize("solver", ["rls2", "svc", "l2svc", "svr", "klr", "meb", "mkl", "rkl"])
 def test_the_judge_rejects_what_is_wrong(solver):
     problem, found, value = solved(solver)
     assert stress.judge(problem, found, value, value.primal) == []

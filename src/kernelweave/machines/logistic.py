@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from kernelweave._checks import NotPSDError
 from kernelweave._threads import blas_threads_for
+from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import Values
 
 Array = NDArray[np.float64]
@@ -27,6 +28,8 @@ Array = NDArray[np.float64]
 MOST_STEPS = 200
 #: Share of the decrease that the derivative promises which a step must bring, and the shortest step.
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
+#: How often more is added to the diagonal, ten times as much each time, before a matrix is called indefinite.
+LIFTS = 3
 #: Steps without a smaller gap after which rounding is blamed.
 PATIENCE = 3
 
@@ -39,7 +42,15 @@ class Weighted:
         B = K * self.root[:, None] * self.root
         B.flat[:: len(B) + 1] += 1.0
         with blas_threads_for(len(B)):
-            self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+            self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0)
+            # beside entries that are much larger than 1 the identity is lost in rounding
+            added = len(B) * EPS * max(float(B.diagonal().max()), 0.0)
+            for _ in range(LIFTS):
+                if info == 0:
+                    break
+                B.flat[:: len(B) + 1] += added
+                self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0)
+                added *= 10.0
         if info != 0:
             raise NotPSDError(
                 "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "

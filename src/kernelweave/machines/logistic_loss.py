@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, expit, log_expit
+from scipy.special import entr, expit, log_expit, xlogy
 
 from kernelweave._checks import check_kernel_matrix
 from kernelweave._threads import blas_threads_for
@@ -50,7 +50,8 @@ class Logistic(Loss):
         a = self._shares(y, costs, b)
         p = expit(-y * f)
         # the linear terms of both logarithms cancel: what is left has no sign
-        return float(costs @ (_beyond_linear(a, p - a, p) + _beyond_linear(1.0 - a, a - p, expit(y * f))))
+        own = _beyond_linear(a, p - a, log_expit(-y * f))
+        return float(costs @ (own + _beyond_linear(1.0 - a, a - p, log_expit(y * f))))
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         a = self._shares(y, costs, b)
@@ -127,11 +128,13 @@ class Logistic(Loss):
         return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
 
 
-def _beyond_linear(a: Array, d: Array, limit: Array) -> Array:
-    """``a (x - log(1 + x))`` for ``x = d / a``, and `limit` where a is 0."""
-    x = np.divide(d, a, out=np.zeros_like(a), where=a > 0)
-    x = np.maximum(x, -1.0 + EPS)
+def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
+    """``a (x - log(1 + x))`` for ``x = d / a``; the logarithm of ``a + d``, a probability, is given too."""
+    # far from a, the probability may be 0 or x infinite, but the logarithms are not
+    far = np.abs(d) > 0.5 * a
+    x = np.divide(d, a, out=np.zeros_like(a), where=~far & (a > 0))
     small = np.abs(x) < 1e-4
     y = np.where(small, x, 0.0)
-    near = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
-    return np.where(a > 0, a * np.where(small, near, x - np.log1p(x)), limit)
+    series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
+    near = a * np.where(small, series, x - np.log1p(x))
+    return np.where(far, d - a * log_p + xlogy(a, a), near)

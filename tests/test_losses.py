@@ -1,0 +1,158 @@
+"""The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import kernelweave as kw
+from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.machine import Machine
+
+EVERY = pytest.mark.parametrize("name", list(LOSSES))
+SMOOTH = ("squared-hinge", "squared", "logistic")
+
+
+def problem(name, rng, n=40, C=3.0):
+    """A kernel, a machine with weights of rows, and its solution."""
+    X = rng.normal(size=(n, 3))
+    t = X[:, 0] + 0.5 * rng.normal(size=n)
+    loss = as_loss(name)
+    y = np.where(t > 0, 1.0, -1.0) if loss.classifies else t
+    K = X @ X.T + np.exp(-np.square(X[:, None] - X[None]).sum(-1))
+    return K, Machine(y, C, loss, rng.uniform(0.2, 2.0, n))
+
+
+def feasible(machine, rng):
+    """Coefficients that the dual allows, of sum zero, some of them zero."""
+    y, costs = machine.y, machine.costs
+    b = costs * rng.uniform(0.05, 0.9, len(y))
+    b = b * y if machine.loss.classifies else b * np.where(rng.random(len(y)) < 0.5, 1.0, -1.0)
+    b[:3] = 0.0
+    above, below = b[b > 0].sum(), -b[b < 0].sum()
+    return np.where(b > 0, b * min(1.0, below / above), b * min(1.0, above / below))
+
+
+def conjugate(loss, y, b):
+    """``max_f -b f - loss(y, f)`` of one row with weight 1, by trying: with the sign that the dual term has."""
+
+    def value(f):
+        return float(b * f + loss.losses(np.array([y]), np.array([f]))[0])
+
+    # a scan for the valley, which is convex, then a search inside of it
+    grid = np.linspace(-60.0, 60.0, 4001)
+    k = int(np.argmin([value(f) for f in grid]))
+    bounds = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
+    return min(
+        minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 1e-12}).fun, value(grid[k])
+    )
+
+
+@EVERY
+def test_the_dual_term_is_that_of_the_conjugate(name, rng):
+    """Minus the conjugates of ``C_i loss`` at ``-b_i``, row by row; measured: 1e-13."""
+    loss = as_loss(name)
+    y = np.array([-1.0, 1.0]) if loss.classifies else rng.normal(size=2)
+    for target in y:
+        sign = target if loss.classifies else 1.0
+        for share in (0.01, 0.3, 0.7, 0.99):
+            b, costs = np.array([sign * share * 2.5]), np.array([2.5])
+            own = loss.dual_term(np.array([target]), costs, b)
+            assert own == pytest.approx(2.5 * conjugate(loss, target, float(b[0]) / 2.5), abs=1e-7)
+
+
+def assert_sums(loss, K, y, costs, b):
+    """The gap is primal less dual; the sum of b is zero but for rounding: measured 1e-14."""
+    for intercept in (None, 0.3):
+        at = loss.values(y, costs, b, K @ b, intercept)
+        dual = loss.dual_term(y, costs, b) - 0.5 * b @ K @ b
+        assert at.gap == pytest.approx(at.primal - dual, abs=1e-11 * max(at.primal, abs(dual)))
+        assert at.gap >= 0.0
+
+
+@EVERY
+def test_the_gap_is_primal_less_dual(name, rng):
+    K, machine = problem(name, rng)
+    for b in (feasible(machine, rng), machine.solve(K, tol=1e-10).dual_coef):
+        assert_sums(machine.loss, K, machine.y, machine.costs, b)
+
+
+@EVERY
+def test_slopes_are_those_of_differences(name, rng):
+    _, machine = problem(name, rng)
+    y, costs, loss = machine.y, machine.costs, machine.loss
+    b, step = feasible(machine, rng), 1e-6
+    rows = np.flatnonzero(b)
+    slope = loss.dual_slope(y, costs, b)
+    f = rng.normal(size=len(y))
+    for i in rows:
+        e = step * (np.arange(len(y)) == i)
+        ahead, behind = loss.dual_term(y, costs, b + e), loss.dual_term(y, costs, b - e)
+        assert slope[i] == pytest.approx((ahead - behind) / (2 * step), abs=1e-6)
+    change = costs * (loss.losses(y, f + step) - loss.losses(y, f - step)) / (2 * step)
+    np.testing.assert_allclose(loss.slope(y, costs, f), change, atol=1e-6)
+
+
+@EVERY
+def test_the_intercept_is_the_best_one(name, rng):
+    K, machine = problem(name, rng)
+    y, costs, loss = machine.y, machine.costs, machine.loss
+    product = K @ feasible(machine, rng)
+
+    def value(t):
+        return float(costs @ loss.losses(y, product + t))
+
+    best = minimize_scalar(value, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10}).fun
+    assert value(loss.intercept(y, costs, product)) <= best * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_free_rows_answer_as_the_system_says(name, rng):
+    """How coefficients move with the kernel: the derivative of b along a change of K, against differences."""
+    K, machine = problem(name, rng)
+    A = rng.normal(size=(len(K), 2))
+    change, step = A @ A.T, 1e-4
+    b = machine.solve(K, tol=1e-15).dual_coef
+    rows = machine.free(b)
+    system = machine.loss.system(K, machine.costs, b, rows)
+    moved = np.zeros(len(b))
+    moved[rows], _ = system.solve(-(change @ b)[rows])
+    ends = [machine.solve(K + sign * step * change, tol=1e-15).dual_coef for sign in (1, -1)]
+    # coefficients are known to the root of the gap; measured 2e-4
+    np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step), moved, atol=2e-3 * np.abs(moved).max())
+
+
+# ---- probabilities that leave the range of numbers -------------------------------------------------------------------
+
+
+def test_rows_that_are_sure_count_with_their_logarithm():
+    """A probability of exp(-1e4) is zero in floating point, and its share of the gap 1e4 times the coefficient."""
+    loss = as_loss("logistic")
+    y, costs = np.array([1.0, -1.0]), np.ones(2)
+    for size in (1e-300, 1e-10, 0.3, 1.0 - 1e-12):
+        b = np.array([size, -size])
+        for f in (np.array([1e4, -1e4]), np.array([-1e4, 1e4]), np.array([3.0, -2.0])):
+            gap = loss.gap(y, costs, b, f)
+            direct = loss.losses(y, f).sum() - loss.dual_term(y, costs, b) + b @ f
+            # the direct sum loses what the terms have in common
+            assert gap == pytest.approx(direct, rel=1e-9, abs=1e-11)
+
+
+# ---- what wrong formulas do ------------------------------------------------------------------------------------------
+
+
+@EVERY
+@pytest.mark.parametrize("formula", ["dual_term", "gap", "losses"])
+def test_half_a_formula_is_found(name, formula, rng):
+    K, machine = problem(name, rng)
+    kind = type(machine.loss)
+    right = getattr(kind, formula)
+    half = type(f"Half{kind.__name__}", (kind,), {formula: lambda self, *args: 0.5 * right(self, *args)})
+    with pytest.raises(AssertionError):
+        assert_sums(half(**vars(machine.loss)), K, machine.y, machine.costs, feasible(machine, rng))
+
+
+def test_klr_at_one_kernel_is_mkl_over_a_point(rng):
+    K, machine = problem("logistic", rng)
+    one = kw.solve_klr(K, machine.y, 3.0, tol=1e-10)
+    two = kw.solve_svm_mkl(K[:, :, None], machine.y, 3.0, loss="logistic", tol=1e-10)
+    assert two.primal == pytest.approx(one.primal, rel=1e-10)
