@@ -235,9 +235,10 @@ def _estimators() -> list[Call]:
         Call(
             "MKLClassifier",
             fit(kw.MKLClassifier, LABELS),
-            {**common, "learner": learners.RLS2(1.0), "class_weight": None},
+            {**common, "alpha": 1.0, "class_weight": None},
         ),
-        Call("MKLRegressor", fit(kw.MKLRegressor, TARGETS), {**common, "learner": learners.RLS2(1.0)}),
+        Call("MKLClassifier C", fit(kw.MKLClassifier, LABELS), {"learner": "uniform", "C": 1.0}),
+        Call("MKLRegressor", fit(kw.MKLRegressor, TARGETS), {**common, "alpha": 1.0}),
         Call("MKLClassifierCV", fit(kw.MKLClassifierCV, LABELS), {**common, **path, "class_weight": None}),
         Call("MKLRegressorCV", fit(kw.MKLRegressorCV, TARGETS), {**common, **path}),
         Call(

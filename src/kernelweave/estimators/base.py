@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,41 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     learner: Any
     normalize: Any
     fit_intercept: bool
+    #: None on estimators that choose the strength, and on models that were pickled before these were parameters.
+    C: float | None = None
+    alpha: float | str | None = None
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; those of the learner as ``learner__C``, also where it was given by its name.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self
+        """
+        learner = params.get("learner", self.learner)
+        if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
+            params = {**params, "learner": learners.resolve(learner)}
+        return super().set_params(**params)
+
+    def _resolved_learner(self) -> learners.Learner:
+        """The learner, with the strength that the estimator's own parameters give it."""
+        learner = learners.resolve(self.learner)
+        for name, value in (("C", self.C), ("alpha", self.alpha)):
+            if value is None:
+                continue
+            if learner.strength != name:
+                raise InputError(
+                    f"`{name}` is for learners that have it, and {type(learner).__name__} has {learner.strength}. Give "
+                    f"{learner.strength}=, or another learner, such as "
+                    f"learner={'simple' if name == 'C' else 'rls2'!r}."
+                )
+            learner = clone(learner).set_params(**{name: value})
+            learner.check()
+        return learner
 
     # ---- state ------------------------------------------------------------------------------------
 
@@ -84,7 +119,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         class_weight: Array | None = None,
     ) -> None:
         """Fit every problem on the rows with a positive weight; `labels` are what splitters see."""
-        learner = learners.resolve(self.learner)
+        learner = self._resolved_learner()
         if learner.own_intercept and not self.fit_intercept:
             raise InputError(
                 f"`fit_intercept=False` is for learners that fix the intercept beforehand; {type(learner).__name__} "

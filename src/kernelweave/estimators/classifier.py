@@ -36,6 +36,11 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
         See `MKLRegressor`.
     learner : str or Learner, default="rls2"
+        How the weights are found; its parameters can be set as ``learner__C``.
+    C : float, optional
+        Strength of learners with a C, such as "simple", in place of the learner's own; larger fits the data more.
+    alpha : float or "auto", optional
+        Strength of "rls2", in place of the learner's own; larger fits the data less.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "within-class" (P1, rule 17) has its own factors for every class.
     standardize : bool or "auto", default="auto"
@@ -79,6 +84,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
+        C: Annotated[float | None, Number(above=0) | None] = None,
+        alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -88,6 +95,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     ) -> None:
         self.kernels = kernels
         self.learner = learner
+        self.C = C
+        self.alpha = alpha
         self.normalize = normalize
         self.standardize = standardize
         self.fit_intercept = fit_intercept

@@ -37,7 +37,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         None builds a default bank on standardised columns (see `kernelweave.banks.default`). With a `KernelBank`
         X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train, n_kernels).
     learner : str or Learner, default="rls2"
-        How the weights are found; its parameters are reached as ``learner__alpha`` when it is an object.
+        How the weights are found; its parameters can be set as ``learner__alpha``.
+    C : float, optional
+        Strength of learners with a C, such as "simple", in place of the learner's own; larger fits the data more.
+    alpha : float or "auto", optional
+        Strength of "rls2", in place of the learner's own; larger fits the data less.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
         None. Statistics are weighted, taken in `fit` and kept.
@@ -127,6 +131,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
+        C: Annotated[float | None, Number(above=0) | None] = None,
+        alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -135,6 +141,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     ) -> None:
         self.kernels = kernels
         self.learner = learner
+        self.C = C
+        self.alpha = alpha
         self.normalize = normalize
         self.standardize = standardize
         self.fit_intercept = fit_intercept
