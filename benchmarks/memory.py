@@ -1,7 +1,8 @@
-"""How far the peak memory of a fit grows, against `max_memory`: ``python benchmarks/memory.py [fit]``.
+"""How far the peak memory of a fit grows, against `max_memory`: ``python benchmarks/memory.py [fit] [grid]``.
 
 Every case runs in a process of its own. Growth is that of the peak resident size (``ru_maxrss``) from just before the
-training stack is assembled until it is normalised, or with ``fit`` until the model is fitted.
+training stack is assembled until it is normalised, or with ``fit`` until the model is fitted. With ``grid``, Gaussians of
+all sizes and budgets instead of the list of representations.
 """
 
 import json
@@ -74,6 +75,13 @@ CASES = [
     (2000, 500, "50MB", "center", "columns"),
 ]
 
+GRID = [
+    (n, n_kernels, budget, "mean-diagonal", "gaussians")
+    for n in (2000, 4000, 6000)
+    for n_kernels in (50, 500)
+    for budget in ("50MB", "200MB", "1GB", "4GB")
+]
+
 
 def measure(case, whole):
     done = subprocess.run(
@@ -89,7 +97,7 @@ def main(arguments):
     print(
         f"{'rows':>5} {'kernels':>7} {'of':10} {'budget':>6} {'normalize':13} {'growth':>8} {'seconds':>8}  held as"
     )
-    for case in CASES:
+    for case in GRID if "grid" in arguments else CASES:
         found = measure(case, whole)
         rows, kernels, budget, normalize, what = case
         growth, seconds = f"{found['fit' if whole else 'growth']:.0f} MB", found["seconds"]

@@ -174,6 +174,17 @@ def test_simplex_qp_copes_with_duplicates(core, rng):
 
 
 @pytest.mark.parametrize("core", CORES)
+def test_simplex_qp_keeps_its_sum_beside_a_hessian_of_rounding(core, rng):
+    # the gradient is 1e17 times the curvature: the sum of 1 was lost in their ratio
+    A = rng.normal(size=(5, 4))
+    g = rng.normal(size=4)
+    for factor in (1e-17, 1e-23, 1e-60):
+        x = np.array([0.0, 0.5, 0.5, 0.0])
+        core.simplex_qp(factor * A.T @ A, g, x, 1e-13, 500)
+        np.testing.assert_array_equal(x, np.arange(4) == np.argmin(g))
+
+
+@pytest.mark.parametrize("core", CORES)
 def test_simplex_qp_survives_a_hessian_that_is_indefinite_to_rounding(core, rng):
     v = rng.normal(size=9)
     H = np.outer(v, v) - 1e-15 * np.eye(9)

@@ -422,16 +422,21 @@ int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
         const size_t f = factor.members.size();
         a.assign(f, 1.0);
         b.resize(f);
-        for (size_t p = 0; p < f; ++p) b[p] = g(factor.members[p]);
+        // the sum is fixed, so that a shift of g changes nothing but the digits left where H is small beside it
+        double least = g(factor.members[0]);
+        for (size_t p = 1; p < f; ++p) least = std::min(least, g(factor.members[p]));
         factor.solve(a);
+        double sa = 0.0, sb = 0.0, mean = 0.0;
+        for (size_t p = 0; p < f; ++p) { sa += a[p]; mean += a[p] * (g(factor.members[p]) - least); }
+        mean /= sa;
+        for (size_t p = 0; p < f; ++p) b[p] = g(factor.members[p]) - least - mean;
         factor.solve(b);
-        double sa = 0.0, sb = 0.0;
-        for (size_t p = 0; p < f; ++p) { sa += a[p]; sb += b[p]; }
-        const double level = (1.0 + sb) / sa;
+        for (size_t p = 0; p < f; ++p) sb += b[p];
+        const double rise = (1.0 + sb) / sa, level = rise + mean + least;
         double step = 1.0;
         size_t blocking = f;
         for (size_t p = 0; p < f; ++p) {
-            a[p] = level * a[p] - b[p];  // the equality-constrained minimiser
+            a[p] = rise * a[p] - b[p];  // the equality-constrained minimiser
             const double now = x(factor.members[p]);
             if (a[p] < 0.0) {
                 const double ratio = now / (now - a[p]);

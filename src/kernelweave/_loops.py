@@ -237,7 +237,7 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
         return cho_solve((cholesky(block, lower=True), True), right)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(block)
-        return vectors @ ((vectors.T @ right) / np.maximum(values, floor)[:, None])
+        return vectors @ ((vectors.T @ right) / np.maximum(values, floor))
 
 
 @_sized(g="k", H="kk", x="k")
@@ -249,9 +249,13 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     for n_iter in range(max_iter):
         free = np.flatnonzero(inside)
         block = H[np.ix_(free, free)]
-        a, b = _solve_floored(block, np.column_stack([np.ones(len(free)), g[free]]), ridge).T
-        level = (1.0 + b.sum()) / a.sum()
-        target = level * a - b
+        # the sum is fixed, so that a shift of g changes nothing but the digits left where H is small beside it
+        least = float(g[free].min())
+        a = _solve_floored(block, np.ones(len(free)), ridge)
+        mean = float(a @ (g[free] - least)) / float(a.sum())
+        b = _solve_floored(block, g[free] - least - mean, ridge)
+        rise = (1.0 + float(b.sum())) / float(a.sum())
+        target, level = rise * a - b, rise + mean + least
         if (target < 0).any():
             now = x[free]
             falling = target < 0
