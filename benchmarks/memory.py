@@ -1,8 +1,8 @@
 """How far the peak memory of a fit grows, against `max_memory`: ``python benchmarks/memory.py [fit] [grid]``.
 
 Every case runs in a process of its own. Growth is that of the peak resident size (``ru_maxrss``) from just before the
-training stack is assembled until it is normalised, or with ``fit`` until the model is fitted. With ``grid``, Gaussians of
-all sizes and budgets instead of the list of representations.
+training stack is assembled until it is normalised, or with ``fit`` until the model is fitted. With ``grid``, Gaussians
+of all sizes and budgets instead of the list of representations.
 """
 
 import json
