@@ -32,8 +32,8 @@ test test-noext quick: export SCIPY_ARRAY_API := 1
 test test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
-ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops functions gram layers weight_sets smo svm meb rls2 path certificates \
-  svm_mkl radius alignment))
+ARRAYS := $(addprefix tests/test_,$(addsuffix .py,loops loop functions gram layers weight_sets smo svm logistic meb rls2 \
+  relaxed truncation path certificates results svm_mkl radius alignment))
 
 # The real data sets, where they lie beside the repository. Tests that need them are skipped elsewhere.
 ifneq ($(wildcard ../shared/data/.),)
@@ -94,21 +94,22 @@ test: $(STAMPS)/group-test
 test-noext: $(STAMPS)/group-test
 	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARRAYS) $(ARGS)
 
-# With the oldest versions that pyproject.toml allows, which are made for the oldest Python that it allows.
+# With the oldest versions that pyproject.toml allows, which are made for the oldest Python that it allows. What it does not
+# name, pytest among it, comes in the tested version.
 OLDEST := build/oldest
 test-oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
 	  callbacks estimators learners model_selection persistence)) $(ARGS)
 
-$(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -name '*.py')
+$(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__pycache__/*')
 	@echo "Installing the oldest versions in $(OLDEST) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))' || { \
 	  echo "The oldest versions are not made for this Python. Name 3.11 or 3.12: make PYTHON=... test-oldest" >&2; exit 1; }
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	@$(PYTHON) .ci/oldest > $(OLDEST)/constraints.txt
+	@$(PYTHON) .ci/oldest $(CONSTRAINTS) > $(OLDEST)/constraints.txt
 	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --upgrade pip $(PINS)
 	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -c $(OLDEST)/constraints.txt $(BUILD_PINS) \
-	  '.[save]' hypothesis pandas 'pytest>=9' pytest-xdist
+	  '.[save]' hypothesis pandas pytest pytest-xdist
 	@touch $@
 
 quick: lint layers types $(STAMPS)/group-test
