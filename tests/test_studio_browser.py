@@ -90,6 +90,19 @@ class Visit:
         self.page.get_by_label(label, exact=True).first.click()
         self.page.get_by_role("option", name=option, exact=exact).first.click()
 
+    def choose_learner(self, title):
+        """Pick a learner, and wait until the fields of the path, which are drawn anew for it, are there."""
+        many = self.page.get_by_label("How many", exact=True)
+        old = many.evaluate("field => field.closest('[id^=c]').id")
+        self.page.get_by_role("radio", name=re.compile(f"^{title}")).click()
+        self.page.wait_for_function("id => !document.getElementById(id)", arg=old)
+        expect(many).to_be_visible()
+
+    def settle(self):
+        """Wait until the page talks to the server and nothing more is on its way."""
+        self.page.wait_for_function("window.socket?.connected && document.fonts.status === 'loaded'")
+        self.page.wait_for_load_state("networkidle")
+
     def close(self):
         self.context.close()
 
@@ -212,9 +225,7 @@ def test_the_journey_on_wine(visit, tmp_path):
     expect(page.get_by_text("chemistry: RBF(gamma=0.25)")).to_be_visible()
     page.get_by_role("button", name="Method").click()
     page.wait_for_url("**/method")
-    page.get_by_role("radio", name=re.compile("^RLS2")).click()
-    # the fields of strengths are drawn anew for the learner
-    page.wait_for_timeout(2000)
+    here.choose_learner("RLS2")
     page.get_by_label("How many", exact=True).fill("12")
     page.get_by_label("Folds", exact=True).fill("5")
     expect(page.get_by_text("252", exact=True)).to_be_visible()
@@ -252,14 +263,18 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
     page.get_by_role("button", name="By name").click()
     expect(page.get_by_role("group", name="View worst")).to_contain_text("10 columns")
     here.open("/method")
-    page.get_by_role("radio", name=re.compile("^SimpleMKL")).click()
+    here.choose_learner("SimpleMKL")
     expect(page.get_by_role("heading", name="SimpleMKL")).to_be_visible()
     page.get_by_label("How many", exact=True).fill("8")
     page.get_by_label("Folds", exact=True).fill("3")
     expect(page.get_by_text("40", exact=True)).to_be_visible()
     start_run(here, "Tumours")
     wait_done(here, "Tumours")
-    page.get_by_role("button", name="Use").click()
+    page.get_by_role("button", name="Understand").click()
+    page.wait_for_url("**/understand*")
+    # a learner with a C is shown in its own parameter
+    expect(page.get_by_role("status", name="At the cursor")).to_contain_text(re.compile(r"^C [\d.]+"))
+    page.get_by_role("link", name="Model and files").click()
     page.wait_for_url("**/use*")
     here.choose("Table", "breast-cancer")
     page.get_by_role("button", name="Predict").click()
@@ -294,9 +309,7 @@ def test_the_journey_on_two_tables(visit, studio, tmp_path):
     expect(page.get_by_role("group", name="View odd")).to_contain_text("2 columns")
     expect(page.get_by_alt_text(re.compile("Gram matrix of odd")).first).to_be_visible()
     here.open("/method")
-    page.get_by_role("radio", name=re.compile("^RLS2")).click()
-    # the fields of strengths are drawn anew for the learner
-    page.wait_for_timeout(2000)
+    here.choose_learner("RLS2")
     page.get_by_label("How many", exact=True).fill("10")
     page.get_by_label("Folds", exact=True).fill("5")
     expect(page.get_by_text("70", exact=True)).to_be_visible()
@@ -395,7 +408,7 @@ def test_progress_is_on_screen_within_a_second(visit, studio):
         begin = time.monotonic()
         until(lambda known=known: steps(page) >= known, 20)
         waits.append(time.monotonic() - begin)
-        time.sleep(0.2)
+        until(lambda known=known: store.run(run)["done"] > known, 20)
     store.close()
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("stopped", exact=True).first).to_be_visible(timeout=WAIT)
@@ -739,7 +752,7 @@ def test_pages_fit_the_screen_and_everything_has_a_name(visit, width, scheme):
     page = here.page
     for path in PAGES:
         here.open(path)
-        page.wait_for_timeout(300)
+        here.settle()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (
             f"{path} is wider than the screen"
         )

@@ -7,13 +7,15 @@ from sklearn.datasets import load_diabetes, load_wine
 pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
+from kernelweave.inspection import regularization_path
 from kernelweave.runs.fitting import fit_model, make_model
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import prepare, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.writing import score_held
 from kernelweave.studio.methods import scorers
-from kernelweave.studio.results import describe_model
+from kernelweave.studio.results import describe_curve, describe_model, describe_path
+from kernelweave.studio.schema import Curve, PathPoint
 
 
 def wine(n_rows=90, seed=0):
@@ -47,6 +49,50 @@ def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernel
         total = np.sum(found.values[k], axis=1) + found.intercepts[k]
         given = [row[results.held.columns.index(f"decision {name}")] for row in results.held.rows]
         np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+
+
+@pytest.mark.parametrize(("method", "parameter"), [("rls2", "alpha"), ("simple", "C")])
+def test_learners_are_shown_in_their_own_parameter(method, parameter):
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.charts import curve_chart, live_chart, path_chart
+
+    given = {"alphas": "10,1,0.2"} if parameter == "alpha" else {"Cs": "0.1,1,5"}
+    values = [10.0, 1.0, 0.2] if parameter == "alpha" else [0.1, 1.0, 5.0]
+    model, _ = described(wine(60), method=method, kernels="linear; rbf(gamma=0.1)", **given)
+    X, y = np.asarray(wine(60).drop(columns="target")), np.asarray(wine(60)["target"])
+    path = regularization_path(model.fit(X, y))
+    curve, shown = describe_curve(model, "min"), describe_path(path)
+    assert (curve.parameter, shown.parameter) == (parameter, parameter)
+    # 0.2 and 1 / (1 / 5) are not the same to the last bit
+    np.testing.assert_allclose(curve.strengths, values, rtol=1e-15)
+    np.testing.assert_allclose(shown.strengths, values, rtol=1e-15)
+    points = [
+        PathPoint(number=k, stage="", alpha=a, rel_gap=0, n_active=1, weights={0: 1.0})
+        for k, a in enumerate(path.alphas)
+    ]
+    charts = [
+        curve_chart([("mean", curve)], score="accuracy"),
+        path_chart(shown.strengths, shown.names, shown.weights, by=parameter, cursor=1, chosen=0),
+        live_chart(["a"], points, path.alphas, parameter),
+    ]
+    for chart in charts:
+        assert chart["xAxis"]["name"] == f"{parameter}: strong to weak"
+        assert chart["xAxis"]["inverse"] == (parameter == "alpha")
+        x = [point[0] for point in chart["series"][-1]["data"]]
+        np.testing.assert_allclose(x, values, rtol=1e-15)
+
+
+def test_curves_of_both_kinds_share_an_axis_of_alpha():
+    pytest.importorskip("nicegui")
+    from kernelweave.studio.pages.charts import curve_chart
+
+    one = dict(alphas=[10.0, 0.5], mean=[0.7, 0.8], error=[0.1, 0.1], folds=[], chosen=1, best=1, rule="min")
+    curves = [(name, Curve(**one, score="accuracy", parameter=name)) for name in ("alpha", "C")]
+    chart = curve_chart(curves, score="accuracy")
+    assert chart["xAxis"]["name"] == "alpha, or 1 / C: strong to weak"
+    assert [s["data"] for s in chart["series"] if s["name"] in ("alpha", "C")] == 2 * [
+        [[10.0, 0.7], [0.5, 0.8]]
+    ]
 
 
 def test_regression_has_residuals():

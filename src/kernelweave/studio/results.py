@@ -11,6 +11,7 @@ from kernelweave.inspection import Path, contribution_sizes, kernel_weights, lay
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import (
+    AlphaOrC,
     Certificate,
     Contributions,
     Convergence,
@@ -150,6 +151,7 @@ def describe_curve(model: Any, rule: str) -> Curve | None:
         best=int(np.argmax(mean)),
         rule=rule,
         score=str(results["score_name"]),
+        parameter=_parameter(model),
     )
 
 
@@ -166,6 +168,7 @@ def describe_path(path: Path) -> PathResult:
         names=[str(path.names[m]) for m in order],
         weights=np.round(weights[:, order], 8).tolist(),
         chosen=path.chosen,
+        parameter="alpha" if path.Cs is None else "C",
     )
 
 
@@ -260,9 +263,13 @@ def _thin(number: int) -> Any:
     return np.unique(np.linspace(0, number - 1, min(number, MOST_POINTS)).round().astype(int))
 
 
+def _parameter(model: Any) -> AlphaOrC:
+    return "C" if hasattr(model, "C_") else "alpha"
+
+
 def describe_certificate(model: Any) -> Certificate:
     """How the fit ended, and how far it may be from the optimum."""
-    named = "C" if hasattr(model, "C_") else "alpha"
+    named = _parameter(model)
     return Certificate(
         objective=float(model.objective_),
         gap=float(model.gap_),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -291,6 +292,16 @@ class Run(_Model):
     summary: Summary | None
 
 
+AlphaOrC = Annotated[
+    Literal["alpha", "C"], Field(description="The learner's own parameter of regularisation: C is 1 / alpha.")
+]
+
+
+def in_parameter(alphas: Iterable[float], parameter: str) -> list[float]:
+    """Values of alpha in the learner's own parameter."""
+    return [1.0 / alpha if parameter == "C" else alpha for alpha in alphas]
+
+
 class PathPoint(_Model):
     """A point of a path while it grows."""
 
@@ -307,6 +318,7 @@ class PathPoints(_Model):
 
     kernels: list[str]
     points: list[PathPoint]
+    parameter: AlphaOrC = "alpha"
 
 
 class Event(_Model):
@@ -372,11 +384,22 @@ class Weights(_Model):
     layers: list[Layer] = Field(default=[], description="Of deep models, the lowest first.")
 
 
-class PathResult(_Model):
+class _Strengths(_Model):
+    """Values of the regularisation parameter, from strong to weak."""
+
+    alphas: list[float]
+    parameter: AlphaOrC = "alpha"
+
+    @property
+    def strengths(self) -> list[float]:
+        """The same values in the learner's own parameter."""
+        return in_parameter(self.alphas, self.parameter)
+
+
+class PathResult(_Strengths):
     """The regularisation path on all training rows."""
 
     output: str
-    alphas: list[float]
     df: list[Real]
     n_active: list[int]
     names: list[str]
@@ -384,10 +407,9 @@ class PathResult(_Model):
     chosen: int
 
 
-class Curve(_Model):
+class Curve(_Strengths):
     """Cross-validated scores along the path."""
 
-    alphas: list[float]
     mean: list[Real]
     error: list[Real]
     folds: list[list[Real]]

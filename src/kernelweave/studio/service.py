@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import check_scoring, describe_cv, make_cv, make_model
+from kernelweave.runs.fitting import check_scoring, describe_cv, make_cv, make_model, path_setting
 from kernelweave.runs.folders import csv_text, write_text
 from kernelweave.runs.joining import Joined, join_new, read_layout
 from kernelweave.runs.preparing import Prepared, prepare, split
@@ -330,7 +330,7 @@ class Studio:
 
     def points(self, run_id: str, after: int) -> PathPoints:
         """Points of the path that came after a number."""
-        self.store.run(run_id)
+        method = self.run(run_id).request.spec.method
         names = self.places.run(run_id) / KERNELS
         return PathPoints(
             kernels=json.loads(names.read_text("utf8")) if names.exists() else [],
@@ -345,6 +345,7 @@ class Studio:
                 )
                 for row in self.store.points(run_id, after)
             ],
+            parameter="C" if path_setting(method) == "Cs" else "alpha",
         )
 
     def log(self, run_id: str) -> Log:

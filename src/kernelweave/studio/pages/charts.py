@@ -13,6 +13,7 @@ from nicegui import ui
 
 from kernelweave.studio.pages.shell import text
 from kernelweave.studio.pages.theme import DASHES, N_COLOURS
+from kernelweave.studio.schema import in_parameter
 
 #: Lines with a colour of their own; the others are thin and grey.
 MOST_LINES = 8
@@ -166,8 +167,7 @@ def path_chart(
                 "silent": True, "symbol": "triangle", "symbolSize": 9, "symbolOffset": [0, 6],
                 "data": [{"coord": [where, 0]}], "itemStyle": {":color": "kw('ink')"},
             }  # fmt: skip
-    log = by == "alpha"
-    horizontal = axis("alpha: strong to weak" if log else "degrees of freedom", log=log, inverse=log)
+    horizontal = axis("degrees of freedom") if by == "df" else strength_axis(by)
     known = [a for a in x if a is not None]
     if known:
         horizontal["min"], horizontal["max"] = min(known), max(known)
@@ -181,29 +181,36 @@ def path_chart(
     return options
 
 
+def strength_axis(parameter: str, **more: Any) -> dict[str, Any]:
+    """An axis of regularisation parameters on which the strongest regularisation is on the left."""
+    return axis(f"{parameter}: strong to weak", log=True, inverse=parameter != "C", **more)
+
+
 def live_chart(
-    kernels: Sequence[str], points: Sequence[Any], ends: tuple[float, float] | None
+    kernels: Sequence[str], points: Sequence[Any], alphas: Sequence[float], parameter: str = "alpha"
 ) -> dict[str, Any]:
-    """The path of one stage as it grows, over the strengths that have been seen so far."""
+    """The path of one stage as it grows, over the range of all values that have been seen so far."""
     largest: dict[int, float] = {}
     for point in points:
         for m, weight in point.weights.items():
             largest[m] = max(largest.get(m, 0.0), weight)
     order = sorted(largest, key=lambda m: -largest[m])[: 3 * MOST_LINES]
+    x = in_parameter((p.alpha for p in points), parameter)
     series = []
     for rank, m in enumerate(order):
         ranked = rank < MOST_LINES
         series.append({
             "name": kernels[m] if m < len(kernels) else f"kernel {m}", "type": "line", "symbolSize": 4,
             "showSymbol": len(points) < 3,
-            "data": [[p.alpha, p.weights.get(m, 0.0)] for p in points],
+            "data": [[a, p.weights.get(m, 0.0)] for a, p in zip(x, points, strict=True)],
             "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
             "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
         })  # fmt: skip
     names = [str(s["name"]) for s in series[:MOST_LINES]]
-    across = axis("alpha: strong to weak", log=True, inverse=True)
-    if ends is not None and ends[0] < ends[1]:
-        across["min"], across["max"] = ends
+    across = strength_axis(parameter)
+    ends = in_parameter(alphas, parameter)
+    if ends and min(ends) < max(ends):
+        across["min"], across["max"] = min(ends), max(ends)
     return base(
         legend=legend(names),
         xAxis=across,
@@ -215,11 +222,13 @@ def live_chart(
 def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, Any]:
     """Mean scores over folds with a band of one standard error."""
     series: list[dict[str, Any]] = []
+    # learners with an alpha and with a C have one axis in common
+    parameters = {curve.parameter for _, curve in curves}
+    parameter = "C" if parameters == {"C"} else "alpha"
     for rank, (name, curve) in enumerate(curves):
+        x = in_parameter(curve.alphas, parameter)
         points = [
-            (a, m, e or 0.0)
-            for a, m, e in zip(curve.alphas, curve.mean, curve.error, strict=True)
-            if m is not None
+            (a, m, e or 0.0) for a, m, e in zip(x, curve.mean, curve.error, strict=True) if m is not None
         ]
         low = [[a, m - e] for a, m, e in points]
         band = [[a, 2 * e] for a, m, e in points]
@@ -243,11 +252,11 @@ def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, A
         series.append({
             "name": name, "type": "line", "data": [[a, m] for a, m, _ in points], "symbolSize": 5, "symbol": "circle",
             "lineStyle": line_style(rank), "itemStyle": {":color": colour(rank)}, "z": 4,
-            "markLine": marker(curve.alphas[curve.chosen], "chosen" if len(curves) == 1 else ""),
+            "markLine": marker(x[curve.chosen], "chosen" if len(curves) == 1 else ""),
         })  # fmt: skip
     shown = [s["name"] for s in series if not str(s["name"]).startswith(("low ", "band "))]
     options = base(
-        xAxis=axis("alpha: strong to weak", log=True, inverse=True, scale=True),
+        xAxis=strength_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True),
         yAxis=axis(score, scale=True, nameGap=44),
         series=series,
     )

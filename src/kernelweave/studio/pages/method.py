@@ -180,14 +180,10 @@ class _MethodPage:
             with ui.expansion("All parameters").props("dense"):
                 rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
-            strength = (
-                "C, the weight of the loss; in pictures of the path alpha is 1 / C"
-                if method.strength == "C"
-                else "alpha, the weight of the penalty"
+            meaning = (
+                "C, the weight of the loss" if method.strength == "C" else "alpha, the weight of the penalty"
             )
-            text(f"The strength of regularisation is {strength}. It is chosen on the path.").classes(
-                "kw-hint"
-            )
+            text(f"The regularisation parameter is {meaning}. It is chosen on the path.").classes("kw-hint")
             if method.reference:
                 text(method.reference).classes("kw-hint")
 

@@ -78,6 +78,7 @@ class _RunsPage:
         self.seen: Any = None
         self.points: list[PathPoint] = []
         self.kernels: list[str] = []
+        self.parameter = "alpha"
         self.detail: dict[str, Any] = {}
 
     def build(self) -> None:
@@ -139,7 +140,7 @@ class _RunsPage:
         found = self.studio.points(run.id, after)
         if found.points:
             self.points += found.points
-            self.kernels = found.kernels
+            self.kernels, self.parameter = found.kernels, found.parameter
             self.draw()
 
     def draw(self) -> None:
@@ -156,7 +157,7 @@ class _RunsPage:
             return
         self.detail["stage"].set_text(f"Kernel weights, {stage}")
         chart.options.clear()
-        chart.options.update(live_chart(self.kernels, here, (min(alphas), max(alphas))))
+        chart.options.update(live_chart(self.kernels, here, alphas, self.parameter))
         chart.update()
         self.detail["empty"].set_visibility(False)
         chart.set_visibility(True)
@@ -215,7 +216,7 @@ class _RunsPage:
 
     @ui.refreshable_method
     def show(self) -> None:
-        self.points, self.kernels = [], []
+        self.points, self.kernels, self.parameter = [], [], "alpha"
         for key in ("progress", "chart", "steps", "step", "stage", "empty", "meter"):
             self.detail.pop(key, None)
         if not self.run_id:
@@ -232,11 +233,11 @@ class _RunsPage:
             else:
                 self.ended(run)
             found = self.studio.points(run.id, 0)
-            self.points, self.kernels = found.points, found.kernels
+            self.points, self.kernels, self.parameter = found.points, found.kernels, found.parameter
             if run.state not in FINAL or (self.points and not run.summary):
                 self.detail["stage"] = text("Kernel weights", "h3")
                 self.detail["chart"] = figure(
-                    live_chart([], [], None), "Kernel weights along the path as it grows"
+                    live_chart([], [], []), "Kernel weights along the path as it grows"
                 )
                 self.detail["empty"] = empty("show_chart", "The path appears with its first points.")
                 self.detail["chart"].set_visibility(False)

@@ -174,16 +174,16 @@ class _UnderstandPage:
             )
             charts.figure(
                 charts.curve_chart([("mean over folds", curve)], score=curve.score),
-                f"{curve.score} over {len(curve.folds)} folds against alpha; best {number(best)}",
+                f"{curve.score} over {len(curve.folds)} folds against {curve.parameter}; best {number(best)}",
                 f"Mean over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}.",
             )
             with ui.expansion("As a table").props("dense"):
                 rows = [
                     [f"{a:.4g}", number(m), number(e), "chosen" if k == curve.chosen else ""]
-                    for k, (a, m, e) in enumerate(zip(curve.alphas, curve.mean, curve.error, strict=True))
+                    for k, (a, m, e) in enumerate(zip(curve.strengths, curve.mean, curve.error, strict=True))
                 ]
                 simple_table(
-                    ["alpha", curve.score, "standard error", ""],
+                    [curve.parameter, curve.score, "standard error", ""],
                     rows,
                     numbers=(0, 1, 2),
                     label="Scores over folds",
@@ -428,7 +428,8 @@ class PathCard:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.which = 0
-        self.by = "alpha"
+        #: "df", or the learner's own parameter.
+        self.by: str = results.paths[0].parameter
         self.cursor = results.paths[0].chosen
         #: None where there is one strength alone.
         self.chart: Any = None
@@ -452,8 +453,8 @@ class PathCard:
                     ).props("outlined dense options-dense").style("min-width: 9rem")
                 if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
                     toggle = ui.toggle(
-                        {"alpha": "alpha", "df": "df"},
-                        value="alpha",
+                        [self.by, "df"],
+                        value=self.by,
                         on_change=lambda event: self.turn(by=event.value),
                     )
                     toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
@@ -476,7 +477,7 @@ class PathCard:
 
     def strength(self) -> str:
         """The strength at the cursor."""
-        return f"alpha {self.path.alphas[self.cursor]:.3g}"
+        return f"{self.path.parameter} {self.path.strengths[self.cursor]:.3g}"
 
     def label(self) -> str:
         """What the chart shows, for those who do not see it."""
@@ -485,7 +486,7 @@ class PathCard:
     def options(self) -> dict[str, Any]:
         """The chart at the cursor."""
         path = self.path
-        x: list[float | None] = [*path.alphas] if self.by == "alpha" else [*path.df]
+        x: list[float | None] = [*path.df] if self.by == "df" else [*path.strengths]
         return charts.path_chart(
             x, path.names, path.weights, by=self.by, cursor=self.cursor, chosen=path.chosen
         )
@@ -513,7 +514,7 @@ class PathCard:
         """Put the cursor to the point that was clicked."""
         data = event.args.get("data") if isinstance(event.args, dict) else None
         if isinstance(data, list) and data:
-            x = self.path.alphas if self.by == "alpha" else [d or 0.0 for d in self.path.df]
+            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.strengths
             self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
 
     def draw(self) -> None:
@@ -530,7 +531,7 @@ class PathCard:
         path, k = self.path, self.cursor
         with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
             with ui.element("div").classes("kw-row"):
-                text(f"alpha {path.alphas[k]:.4g}", "h3")
+                text(f"{path.parameter} {path.strengths[k]:.4g}", "h3")
                 if k == path.chosen:
                     tag("chosen", "now")
             with stack("kw-stats"):
