@@ -21,7 +21,7 @@ model = kw.MKLClassifierCV(kernels, standardize=True, rule="1se").fit(X_train, y
 print(f"accuracy {model.score(X_test, y_test):.3f}; the objective is certified to {model.rel_gap_:.0e}")
 
 # %%
-# The choice of the strength, with a band of one standard error.
+# The choice of alpha, with a band of one standard error.
 kw.plots.CVCurveDisplay.from_estimator(model)
 
 # %%

@@ -11,7 +11,12 @@ from kernelweave.experiments import EXPERIMENTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 #: Pages whose Python blocks are run in order, in one scope.
-RUN = ["user_guide/two_layers.md", "user_guide/fitted_kernels.md", "papers/rkl_convex.md"]
+RUN = [
+    "user_guide/certificates.md",
+    "user_guide/two_layers.md",
+    "user_guide/fitted_kernels.md",
+    "papers/rkl_convex.md",
+]
 
 
 @pytest.mark.parametrize("page", RUN)

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 SECTIONS = [
     (
         "Estimators",
-        "scikit-learn's contract in full. The CV variants choose the strength of regularisation on a path.",
+        "scikit-learn's contract in full. The CV variants choose the regularisation parameter on a path.",
         ["MKLRegressor", "MKLClassifier", "MKLRegressorCV", "MKLClassifierCV"],
     ),
     ("Kernels", "Frozen values that compose.", ["kernels"]),

@@ -29,15 +29,13 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import HAS_EXTENSION, core
+from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
 from kernelweave.functions import KernelFunction
 
 __all__ = ["Layers", "Tape", "TrainedLayers", "namespace"]
 
 Array = NDArray[np.float64]
-
-#: Values on a diagonal above which squares and cubes of the next layer, or a machine, would lose all digits.
-LARGEST = 1e100
 
 
 def namespace(x: Any) -> Any:
@@ -171,7 +169,8 @@ class Layers:
             diagonals, units, roots = self._climb(kappa, weights)
         for depth, diagonal in enumerate(diagonals):
             largest = float(xp.max(xp.abs(diagonal)))
-            if not largest <= LARGEST:
+            # squares and cubes of the next layer, or a machine, would lose all digits
+            if not largest <= LARGEST_NUMBER:
                 raise InputError(
                     f"The kernel of layer {depth + 1} reaches {largest:.1e} on its diagonal, too large to go on. "
                     "Use cosine normalisation between the layers, or scale the base kernels."

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
 from kernelweave.runs.views import expand_views, names_in, read_views
 
-#: Numbers whose squares can be added up.
-LARGEST = 1e140
 #: What a column of held-out rows says about them.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
@@ -125,12 +124,12 @@ def _check_cells(table: Any, columns: list[str]) -> None:
 def _check_infinite(table: Any, columns: list[str], what: str) -> None:
     values = table[columns].select_dtypes(include=["floating"])
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
-    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST)
+    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST_NUMBER)
     if large.any():
         j = int(np.argmax(large.any(axis=0)))
         raise InputError(
-            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond {LARGEST:g}. "
-            "Write it in another unit, or leave it out."
+            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond "
+            f"{LARGEST_NUMBER:g}. Write it in another unit, or leave it out."
         )
     count = np.isinf(numbers).sum(axis=0)
     if count.any():
