@@ -69,8 +69,8 @@ def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
 def test_weights_over_every_set(data, weight_set, method):
     X, y = data
     gram = X[:, None, :] * X[None, :, :]
-    # cutting planes converge slowly: 4e-6 after 500 machines
-    tol = {"reduced-gradient": 1e-5, "cutting-plane": 1e-4}.get(method, 1e-8)
+    # cutting planes converge slowly: 3e-8 to 7e-8 after 500 machines (three seeds)
+    tol = 1e-6 if method == "cutting-plane" else 1e-8
     found = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", method=method, tol=tol)
     assert found.status is Status.CONVERGED
     again = found.verify(make_problem(gram, y, 3.0, weight_set, loss="logistic"))

@@ -129,12 +129,11 @@ def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
     costs = {"dense": (1.0, 1e-3, 1e4), "mixed": (1.0, 1e-2, 1e2)}.get(kind, (1e3, 1e-1))
     for C in some(*costs):
         lower = oracle(gram, y, C, loss=loss)
+        # the reduced gradient zigzags where few rows are free
         for method in ON_SIMPLEX if kind == "mixed" and C == 1 else ON_SIMPLEX[:3]:
-            # the reduced gradient zigzags where few rows are free
-            tol = 1e-3 if method == "reduced-gradient" else 1e-6
-            result = solve(gram, y, C, loss=loss, method=method, tol=tol)
-            check(result, gram, y, C, loss=loss, tol=tol)
-            agree(result, lower, tol)
+            result = solve(gram, y, C, loss=loss, method=method, tol=1e-6)
+            check(result, gram, y, C, loss=loss, tol=1e-6)
+            agree(result, lower, 1e-6)
 
 
 @pytest.mark.slow
@@ -928,7 +927,8 @@ def test_a_start_on_a_kernel_of_zeros_is_left(loss, rng):
     start = WarmStart(np.eye(gram.shape[2])[0])
     result = solve(gram, y, 1.0, loss=loss, tol=1e-6, warm_start=start)
     check(result, gram, y, 1.0, loss=loss, tol=1e-6)
-    assert result.primal == pytest.approx(cold.primal, rel=2e-6)
+    # both are at most tol above the optimum; measured: 4e-13
+    assert result.primal == pytest.approx(cold.primal, rel=1e-6)
 
 
 def test_the_curvature_on_a_kernel_of_zeros_ends(rng):
