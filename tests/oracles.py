@@ -307,7 +307,9 @@ def rkl_point_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
     elif loss == "logistic":
         dual_term = costs[used] @ (cp.entr(share) + cp.entr(1 - share))
     else:
-        limits += [share >= -1 if tube else share >= 0, share <= 1]
+        # in units of b: bounds of shares cost this solver three digits
+        limits += [b >= (-costs if tube else np.minimum(0.0, y * costs))]
+        limits += [b <= (costs if tube else np.maximum(0.0, y * costs))]
         dual_term = y @ b - epsilon * tube * cp.norm1(b)
     for m in range(stack.shape[2]):
         F = factor_of(stack[:, :, m])

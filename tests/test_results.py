@@ -10,12 +10,9 @@ from kernelweave.functions import Identity, Power
 from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Hinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
-from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.deep import DualValue
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
-from kernelweave.mkl.ridge_problem import make_problem as rls2_problem
-from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Certificate, Status
 
 
@@ -83,17 +80,18 @@ def solved(kind, gram, y, weight):
     more = {"scale": scale, "sample_weight": weight}
     if kind.startswith("rls2"):
         Y = np.column_stack([y, gram[:, 0, 1]]) if kind == "rls2 outputs" else y
-        problem, _ = rls2_problem(gram, Y, weight, scale)
+        problem = kw.problems.rls2_problem(gram, Y, **more)
         alpha = np.inf if kind == "rls2 inf" else 0.3
         return kw.solve_rls2(gram, Y, alpha, shared_weights=kind != "rls2 outputs", **more), problem
     if kind == "rkl":
-        machine = Machine(y, 2.0, Hinge(), weight)
-        return kw.solve_rkl(gram, y, 2.0, tol=1e-6, **more), RadiusProblem(as_gram(gram), machine, scale)
+        return kw.solve_rkl(gram, y, 2.0, tol=1e-6, **more), kw.problems.rkl_problem(gram, y, 2.0, **more)
     if kind in ("svc", "deep"):
         K = gram @ scale
         machine = Machine(y, 2.0, Hinge(), weight)
         if kind == "svc":
-            return kw.solve_svc(K, y, 2.0, sample_weight=weight), OnKernel(K, machine)
+            return kw.solve_svc(K, y, 2.0, sample_weight=weight), kw.problems.machine_problem(
+                K, y, 2.0, sample_weight=weight
+            )
         kernel = DeepKernel(as_gram(gram), scale, Layers([[Identity(), Power()]]))
         found = solve_deep(
             kernel, machine, DualValue(machine, np.arange(len(y))), Descent(tol=1e-2),
@@ -103,7 +101,7 @@ def solved(kind, gram, y, weight):
         return found, OnKernel(K, machine)
     weight_set, loss, method = MARGINS[kind]
     target = y if as_loss(loss).classifies else gram[:, 0, 1] + 0.1 * y
-    problem = make_problem(gram, target, 2.0, weight_set, loss=loss, **more)
+    problem = kw.problems.margin_problem(gram, target, 2.0, weight_set, loss=loss, **more)
     return kw.solve_svm_mkl(
         gram, target, 2.0, weight_set, loss=loss, method=method, tol=1e-7, **more
     ), problem

@@ -71,6 +71,11 @@ SECTIONS = [
         "What these functions return: a frozen solution with its certificate, or a path of them.",
         ["results"],
     ),
+    (
+        "Problems",
+        "What the functions of arrays minimise, as values with which `Solution.verify` computes a certificate again.",
+        ["problems"],
+    ),
     ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),

@@ -25,6 +25,7 @@ from kernelweave.machines.svm import solve_klr as solve_klr
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc
 from kernelweave.machines.svm import solve_svc as solve_svc
 from kernelweave.machines.svm import solve_svr as solve_svr
+from kernelweave.mkl import problems as problems
 from kernelweave.mkl import weight_sets as weight_sets
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf

@@ -13,10 +13,11 @@ from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
+from kernelweave.mkl.criteria.radius import WeightedSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import WarmStart
-from kernelweave.mkl.radius import STEPS, solve_radius
+from kernelweave.mkl.radius import MOST, STEPS, solve_radius_problem
 from kernelweave.results import RadiusSolution, Solution
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
@@ -34,13 +35,12 @@ class _RadiusLearner(RuleLearner):
     step: str
 
     def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> Solution:
-        m = problem.machine
         # convex problems may start from the last solution; the others would follow it into its valley
         convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
-        return solve_radius(
-            problem.gram, m.y, m.C, kind, norm, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
-            scale=problem.scale, tol=problem.tol, step=self.step,
-            max_iter=200 if self.max_iter is None else self.max_iter, start=warm.weights if convex else None,
+        family = WeightedSum(problem.gram, problem.scale)
+        return solve_radius_problem(
+            family, problem.machine, kind, norm, tol=problem.tol, step=self.step, max_iter=self.max_iter or MOST,
+            start=warm.weights if convex else None,
         )  # fmt: skip
 
 
@@ -296,15 +296,14 @@ class ARDGaussian(_RadiusLearner):
         family = GaussianOfSum(problem.gram, problem.scale)
 
         def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusSolution:
-            return solve_radius(
-                family, m.y, m.C, self.kind, loss=m.loss.name, epsilon=m.loss.tube, sample_weight=m.sample_weight,
-                tol=tol, step=self.step, max_iter=max_iter, start=start,
-            )  # fmt: skip
+            return solve_radius_problem(
+                family, m, self.kind, tol=tol, step=self.step, max_iter=max_iter, start=start
+            )
 
         guess = family.start(m.sample_weight)
         trials = [run(share * guess, 1, 1e-2) for share in STARTS]
         best = min(trials, key=lambda found: found.value)
-        found = run(best.weights, 200 if self.max_iter is None else self.max_iter, problem.tol)
+        found = run(best.weights, self.max_iter or MOST, problem.tol)
         diagonal = family.diagonal(found.weights)
         return found.extended(
             DeepSolution,

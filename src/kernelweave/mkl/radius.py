@@ -40,7 +40,7 @@ from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.problem import Problem, Session, WarmStart
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
-from kernelweave.mkl.svm_mkl import LOSSES
+from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
 from kernelweave.results import Certificate, RadiusSolution, relative_gap
 
@@ -79,7 +79,7 @@ def solve_radius(
     kind: Annotated[str, OneOf(*KINDS)] = "rkl",
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     *,
-    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -171,27 +171,59 @@ def solve_radius(
     >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
     (0, True)
     """
-    row = ROWS[kind]
     family: Family
     if isinstance(gram, FAMILIES):
-        family, place = gram, PARAMETERS
+        family = gram
         _check_family(kind, unused={"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2})
     else:
-        if norm not in row.norms:
-            raise InputError(
-                f"kind={kind!r} needs norm={' or '.join(map(str, row.norms))}: its value depends on the scale of the "
-                f"weights. Got {norm!r}."
-            )
         stack = as_gram(gram)  # type: ignore[arg-type]
-        family, place = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge), NORMS[norm]
+        family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
         raise InputError(
             f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
         )
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    machine = Machine(targets, C, row.loss(kind, as_loss(loss, epsilon)), own)
-    first = _first(family, own) if start is None else np.array(start, dtype=float)
+    machine = Machine(targets, C, as_loss(loss, epsilon), own)
+    return solve_radius_problem(
+        family,
+        machine,
+        kind,
+        norm,
+        tol=tol,
+        step=step,
+        max_iter=max_iter or MOST,
+        start=start,
+        callback=callback,
+    )
+
+
+def solve_radius_problem(
+    family: Family,
+    machine: Machine,
+    kind: str,
+    norm: int | None = 1,
+    *,
+    tol: float,
+    step: str = "auto",
+    max_iter: int = MOST,
+    start: ArrayLike | None = None,
+    callback: Callback | None = None,
+) -> RadiusSolution:
+    """`solve_radius` on a family of kernels and a machine; criteria with the squared hinge take no other loss."""
+    row = ROWS[kind]
+    place = PARAMETERS
+    ridge = 0.0
+    if isinstance(family, WeightedSum):
+        ridge = family.ridge
+        if norm not in row.norms:
+            raise InputError(
+                f"kind={kind!r} needs norm={' or '.join(map(str, row.norms))}: its value depends on the scale of the "
+                f"weights. Got {norm!r}."
+            )
+        place = NORMS[norm]
+    machine = replace(machine, loss=row.loss(kind, machine.loss))
+    first = _first(family, machine.sample_weight) if start is None else np.array(start, dtype=float)
     if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
     newton = row.newton if isinstance(family, WeightedSum) and (row.ridge or ridge == 0) else None
@@ -207,10 +239,10 @@ def solve_radius(
         if newton is not None and step in ("auto", "newton"):
             assert isinstance(family, WeightedSum)
             begin = None if start is None else first
-            return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter or MOST, callback=callback)
+            return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter, callback=callback)
         criterion = RadiusMargin(family, machine, kind)
         here, status, history = descend(
-            criterion, first, place.region.scaled, tol=tol, max_iter=max_iter or MOST, spectral=step != "armijo",
+            criterion, first, place.region.scaled, tol=tol, max_iter=max_iter, spectral=step != "armijo",
             stationarity=place.stationarity, scaled=place.units, callback=callback,
         )  # fmt: skip
     found = here.machine

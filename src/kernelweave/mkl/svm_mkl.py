@@ -31,7 +31,7 @@ from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf,
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
-from kernelweave.machines.losses import as_loss
+from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session, WarmStart
@@ -52,7 +52,8 @@ STEPS: dict[str, type[MarginStep]] = {
     "closed-form": ClosedForm,
 }
 METHODS = ("auto", *STEPS)
-LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
+#: Losses by name: all but that of ridge regression, which RLS2 is for.
+MARGIN_LOSSES = tuple(name for name in LOSSES if name != Squared.name)
 #: Outer iterations.
 MOST = 500
 
@@ -64,7 +65,7 @@ def solve_svm_mkl(
     C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,

@@ -110,7 +110,7 @@ class Solution:
         Parameters
         ----------
         problem : object with a method ``certify(solution)``
-            The problem that was solved, for example a `kernelweave.machines.machine.OnKernel`.
+            The problem that was solved, made by a function of `kernelweave.problems`.
 
         Returns
         -------

@@ -71,6 +71,7 @@ class WeightedSum:
         self.gram, self.scale = gram, scale
         self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
         self._diagonal = gram.diagonal()
+        self.ridge = ridge
         self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
         self._matrix = np.empty((gram.n_samples, gram.n_samples))
 

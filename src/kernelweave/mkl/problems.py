@@ -1,0 +1,229 @@
+"""Problems as values: what the functions that solve them minimise, to compute certificates again.
+
+A solution holds weights and coefficients, a problem the kernels and targets. ``solution.verify(problem)`` evaluates
+both bounds of the optimal value from the numbers in them, with nothing from the solver.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from numpy.typing import ArrayLike
+
+from kernelweave._checks import (
+    Floats,
+    RowWeights,
+    Scale,
+    Targets,
+    check_row_weights,
+    check_scale,
+)
+from kernelweave._parameters import Cost, Nonnegative, OneOf, checked
+from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.box import as_kernel
+from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.machine import Machine, OnKernel
+from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
+from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
+from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
+from kernelweave.mkl.weight_sets import WeightSet
+
+__all__ = ["machine_problem", "margin_problem", "rkl_problem", "rls2_problem"]
+
+
+@checked
+def machine_problem(
+    K: ArrayLike,
+    y: Targets,
+    C: Cost,
+    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    *,
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+) -> OnKernel:
+    """A machine on one kernel: the problem of `solve_svc`, `solve_l2svc`, `solve_svr` and `solve_klr`.
+
+    Parameters
+    ----------
+    K : array of shape (n_samples, n_samples)
+        Symmetric positive semidefinite.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets.
+    C : float
+        Weight of the loss > 0.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"}, default="hinge"
+    epsilon : float, default=0.1
+        Half width of the tube of the epsilon-insensitive loss.
+    sample_weight : array of shape (n_samples,), optional
+
+    Returns
+    -------
+    OnKernel
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels that do not fit the loss.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> x = np.array([-2.0, -1.0, 1.0, 3.0])
+    >>> K, y = np.outer(x, x), [-1, -1, 1, 1]
+    >>> kw.solve_svc(K, y, C=10.0).verify(kw.problems.machine_problem(K, y, C=10.0)).status
+    Status.CONVERGED
+    """
+    matrix, kind = as_kernel(K, "raise"), as_loss(loss, epsilon)
+    weights = check_row_weights(sample_weight, len(matrix))
+    return OnKernel(matrix, Machine(kind.check(y, C * weights), C, kind, weights))
+
+
+@checked
+def margin_problem(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    C: Cost,
+    weight_set: str | WeightSet = "simplex",
+    *,
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> Problem:
+    """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+    C : float
+        Weight of the loss > 0.
+    weight_set : "simplex" or WeightSet, default="simplex"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    epsilon : float, default=0.1
+        Half width of the tube of the epsilon-insensitive loss.
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    Problem
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, C <= 0.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2])
+    >>> result = kw.solve_svm_mkl(gram, y, C=1.0)
+    >>> problem = kw.problems.margin_problem(gram, y, C=1.0)
+    >>> result.verify(problem).status
+    Status.CONVERGED
+    >>> from dataclasses import replace
+    >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
+    Status.REFUTED
+    """
+    return make_margin_problem(
+        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    )
+
+
+@checked
+def rls2_problem(
+    gram: Gram | ArrayLike,
+    y: Annotated[ArrayLike, Floats((1, 2))],
+    *,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> RidgeProblem:
+    """RLS2: the problem of `solve_rls2`, for every strength of regularisation.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,) or (n_samples, n_outputs)
+        Targets, as they were given to the solver.
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    RidgeProblem
+        The strength is that of the solution that is verified.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> gram = X[:, None, :] * X[None, :, :]
+    >>> kw.solve_rls2(gram, X[:, 0], alpha=1.0).verify(kw.problems.rls2_problem(gram, X[:, 0])).status
+    Status.CONVERGED
+    """
+    return make_problem(gram, y, sample_weight, scale)[0]
+
+
+@checked
+def rkl_problem(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    C: Cost,
+    *,
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> RadiusProblem:
+    """RKL: the problem of `solve_rkl` on sums of kernels without a ridge. The ball is computed anew.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+    C : float
+        Weight of the loss > 0, on a kernel whose ball has radius 1.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    epsilon : float, default=0.1
+        Half width of the tube of the epsilon-insensitive loss.
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    RadiusProblem
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, C <= 0.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] + 0.1)
+    >>> kw.solve_rkl(gram, y, C=10.0).verify(kw.problems.rkl_problem(gram, y, C=10.0)).status
+    Status.CONVERGED
+    """
+    stack, kind = as_gram(gram), as_loss(loss, epsilon)
+    weights = check_row_weights(sample_weight, stack.n_samples)
+    machine = Machine(kind.check(y, C * weights), C, kind, weights)
+    return RadiusProblem(stack, machine, check_scale(scale, stack.n_kernels))
