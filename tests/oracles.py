@@ -286,6 +286,42 @@ def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0,
     return _conic(cp.Problem(cp.Minimize(0.5 * alpha * norms + error), limits(d) if limits else []))
 
 
+def simplex_dual_by_conic(gram, y, costs, loss, *, epsilon=0.1, ridge=0.0):
+    """Optimal value of kernel learning over the simplex, with squared weights times `ridge`, from its dual.
+
+    The smallest ``ridge |d|^2 - 1/2 <d, q>`` over the simplex is the largest ``-t/2 - sum_m max(0, q_m - t)^2 / (16
+    ridge)`` over t. Fewer cones than `mkl_primal_by_conic`, and found where that is out of reach.
+    """
+    import cvxpy as cp
+
+    rows = costs > 0
+    gram, y, costs = gram[np.ix_(rows, rows)], y[rows], costs[rows]
+    b, t, q = cp.Variable(len(y)), cp.Variable(), cp.Variable(gram.shape[2])
+    limits, share = [cp.sum(b) == 0], cp.multiply(b, y / costs)
+    if loss == "squared-hinge":
+        limits.append(share >= 0)
+        dual_term = y @ b - 0.5 * cp.sum_squares(cp.multiply(b, 1 / np.sqrt(costs)))
+    elif loss == "logistic":
+        dual_term = costs @ (cp.entr(share) + cp.entr(1 - share))
+    elif loss == "hinge":
+        limits += [share >= 0, share <= 1]
+        dual_term = y @ b
+    else:
+        limits.append(cp.abs(b) <= costs)
+        dual_term = y @ b - epsilon * cp.norm1(b)
+    for m in range(gram.shape[2]):
+        if gram[:, :, m].any():
+            limits.append(cp.sum_squares(factor_of(gram[:, :, m]) @ b) <= q[m])
+        else:
+            limits.append(q[m] == 0)
+    if ridge:
+        least = -0.5 * t - cp.sum_squares(cp.pos(q - t)) / (16 * ridge)
+    else:
+        least = -0.5 * t
+        limits.append(q <= t)
+    return _conic(cp.Problem(cp.Maximize(dual_term + least), limits))
+
+
 def rkl_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
     """Optimal value of RKL by CVXPY with Clarabel."""
     return rkl_point_by_conic(gram, y, costs, loss, epsilon)[0]

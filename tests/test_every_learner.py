@@ -7,6 +7,7 @@ something cannot hold, the reason stands in a table below.
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from kernelweave.learners import LEARNERS
 from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
-from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic
+from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic, simplex_dual_by_conic
 
 N = 24
 HINGE, SQUARED, TUBE, LOGISTIC = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
@@ -57,6 +58,10 @@ SETTINGS = {
         learners.SoftMarginMKL(theta=0.37, solver="closed-form", loss=LOGISTIC),
     ],
     "lp": [learners.LpMKL(), learners.LpMKL(p=4)],
+    "cardinality": [
+        learners.CardinalityMKL(k=2),
+        learners.CardinalityMKL(k=3, tol=1e-8),
+    ],
     "rkl": [learners.RKL(C=10.0)],
     "kl-c": [
         learners.ChapelleRadius(max_iter=5, tol=1e-8),
@@ -82,6 +87,7 @@ OPTIMA = {
     "silp": lambda case, p: p.over(BY_NAME["simplex"], case.loss),
     "soft-margin": lambda case, p: p.over(BY_NAME["cap 0.37"], case.loss),
     "lp": lambda case, p: p.over(BY_NAME[{2: "p 2", 4: "p 4"}[case.learner.p]], case.loss),
+    "cardinality": lambda case, p: p.best(case.learner.k, case.loss),
     "rkl": lambda case, p: rkl_by_conic(p.scaled, p.y, p.costs, case.loss, p.epsilon),
     "do": lambda case, p: p.over(BY_NAME["simplex"], case.loss, radii=p.radii()),
 }
@@ -93,7 +99,9 @@ FACTORS = {
     "rkl": (0, 0),
     "gaussian": (0, 0),
     "do": (0, -1),
-    **dict.fromkeys(["simple", "silp", "lp", "soft-margin", "uniform", "best", "align", "alignf"], (-1, -1)),
+    **dict.fromkeys(
+        ["simple", "silp", "lp", "soft-margin", "cardinality", "uniform", "best", "align", "alignf"], (-1, -1)
+    ),
     "kl-c": (-1, -1),
 }
 #: Learners of which no such rule can hold.
@@ -182,6 +190,14 @@ class Problem:
         costs = self.weight if loss == "squared" else self.costs
         return mkl_primal_by_conic(
             self.scaled, self.y, costs, known.limits, loss, epsilon=self.epsilon, **options
+        )
+
+    def best(self, k: int, loss: str):
+        """The optimum over all subsets of k kernels, each by a cone program."""
+        subsets = combinations(range(len(self.scale)), k)
+        return min(
+            simplex_dual_by_conic(self.scaled[:, :, list(S)], self.y, self.costs, loss, epsilon=self.epsilon)
+            for S in subsets
         )
 
     def radii(self):

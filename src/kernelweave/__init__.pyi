@@ -27,6 +27,7 @@ from kernelweave.machines.svm import solve_svc as solve_svc
 from kernelweave.machines.svm import solve_svr as solve_svr
 from kernelweave.mkl import problems as problems
 from kernelweave.mkl import weight_sets as weight_sets
+from kernelweave.mkl.cardinality import solve_cardinality_mkl as solve_cardinality_mkl
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
 from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl

@@ -12,6 +12,7 @@ from typing import Any
 from kernelweave._checks import InputError, check_known
 from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
+from kernelweave.learners.cardinality import CardinalityMKL
 from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
 from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
 from kernelweave.learners.radius import RKL, ARDGaussian, ChapelleRadius, DoRadius
@@ -28,6 +29,7 @@ __all__ = [
     "Align",
     "AlignF",
     "BestKernel",
+    "CardinalityMKL",
     "ChapelleRadius",
     "DeepUniform",
     "DoRadius",
@@ -48,6 +50,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "silp": SILP,
     "lp": LpMKL,
     "soft-margin": SoftMarginMKL,
+    "cardinality": CardinalityMKL,
     "uniform": Uniform,
     "best": BestKernel,
     "align": Align,

@@ -24,7 +24,7 @@ from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Problem, Session, WarmStart
 from kernelweave.mkl.svm_mkl import solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
-from kernelweave.results import Certificate, Path, Solution
+from kernelweave.results import Certificate, Path, Solution, Status
 
 Array = NDArray[np.float64]
 
@@ -170,7 +170,9 @@ class MarginLearner(Learner):
                 done.append(
                     self._solve_at(info, alpha, self.tol if tol is None else max(tol, self.tol), warm)
                 )
-                if callback is not None and callback(index, done[-1]) and index + 1 < len(alphas):
+                told = callback is not None and callback(index, done[-1])
+                # a solver that keeps what it has is not asked for the next strength
+                if (told or done[-1].status is Status.INTERRUPTED) and index + 1 < len(alphas):
                     interrupted = True
                     break
         except KeyboardInterrupt:

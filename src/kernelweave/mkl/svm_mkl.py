@@ -154,7 +154,7 @@ def solve_svm_mkl(
     problem = make_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    warm = _check_warm(warm_start, problem)
+    warm = check_warm(warm_start, problem)
     return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
 
 
@@ -201,7 +201,7 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
     return [STEPS[method](), *more]
 
 
-def _check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> WarmStart:
+def check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> WarmStart:
     """Copy a warm start, so that the caller's stays as it is. It need not be feasible."""
     if warm_start is None:
         return WarmStart()

@@ -26,6 +26,7 @@ class Status(enum.Enum):
         "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
         "(for example to mean diagonal 1)."
     )
+    MAX_TIME = "max_time was reached before the gap fell to tol. Raise max_time or tol."
     UNFINISHED = (
         "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change "
         "the step."
@@ -83,7 +84,8 @@ class Certificate:
     ----------
     kind : str
         What is bounded: ``"joint"`` (weights and machine together), ``"cuts"`` (the same, with a lower bound that
-        several coefficients found, not those of the solution alone), ``"machine"`` (the machine at these weights),
+        several coefficients found, not those of the solution alone), ``"cardinality"`` (the same over all subsets of
+        kernels that a limit allows), ``"machine"`` (the machine at these weights),
         ``"ball"``, ``"alignment"`` or ``"margins"`` (weights that come before the machine).
     primal, dual : float
         Bounds of the optimal value: the value of this solution, and one that no solution passes.
