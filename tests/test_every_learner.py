@@ -254,7 +254,7 @@ class Solution:
         self.b = self.found.dual_coef.reshape(-1)
         self.intercept = float(np.sum(getattr(self.found, "intercept", 0.0)))
         self.K = self.problem.scaled @ self.weights
-        for upper in getattr(self.found, "uppers", ()):
+        for upper in getattr(self.found, "upper_layers", ()):
             self.K = through(upper, self.K, self.K.diagonal(), self.K.diagonal())
         self.f = self.K @ self.b
 

@@ -381,13 +381,13 @@ def _box_smo(
         slope = D - U[i]
         curvature = diag[i] + diag - 2.0 * K[i]
         j = int(np.argmax(np.square(np.maximum(slope, 0.0)) / np.maximum(curvature, floor)))
-        bent = float(curvature[j])
-        if bent < 0:
-            worst = min(worst, bent / (diag[i] + diag[j] + 1e-300))
+        second = float(curvature[j])
+        if second < 0:
+            worst = min(worst, second / (diag[i] + diag[j] + 1e-300))
         top = 0.0 if kink > 0 and b[i] < 0 else hi[i]
         bottom = 0.0 if kink > 0 and b[j] > 0 else lo[j]
         room_i, room_j = top - b[i], b[j] - bottom
-        delta = min(slope[j] / max(bent, floor), room_i, room_j)
+        delta = min(slope[j] / max(second, floor), room_i, room_j)
         b[i] = top if delta >= room_i else b[i] + delta
         b[j] = bottom if delta >= room_j else b[j] - delta
         g += delta * (K[i] - K[j])

@@ -103,7 +103,7 @@ class Part:
     def decision(self, result: MarginSolution) -> Array:
         """Decision values on the held-out rows."""
         K = np.tensordot(result.weights, self.block, 1)
-        upper = result.uppers[0] if result.uppers else None
+        upper = result.upper_layers[0] if result.upper_layers else None
         if upper is not None:
             K = upper.cross(K, result.weights @ self.diagonal)
         return K @ result.dual_coef[:, 0] + result.intercept[0]

@@ -121,7 +121,7 @@ def fold_decisions(
                 np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * setup.normalizer.scale,
                 path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs),
                 setup.intercept + np.repeat(path.intercept[:done], each, axis=0),
-                cast(list[tuple[TrainedLayers | None, ...]], path.uppers[:done]),
+                cast(list[tuple[TrainedLayers | None, ...]], path.upper_layers[:done]),
             )
         )
     values = decisions(part.source, task.source.queries(test), setups[0].normalizer, problems)

@@ -104,7 +104,7 @@ class Model:
             dual_coef=np.column_stack([r.dual_coef for r in results]),
             intercept=np.concatenate([s.intercept for s in solved]),
             owner=np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved]),
-            layers=tuple(layers for r in results for layers in getattr(r, "uppers", ())),
+            layers=tuple(layers for r in results for layers in getattr(r, "upper_layers", ())),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
         )
@@ -242,7 +242,7 @@ class Model:
         source, fitted = self.source, self.normalizers[0]
         gram = fitted.prepare(source.gram(), overwrite=True)
         weight = self.task.sample_weight
-        noise = np.ones(source.n_samples) if weight is None else 1.0 / weight
+        inverse_weights = np.ones(source.n_samples) if weight is None else 1.0 / weight
         groups = (
             [slice(0, self.n_outputs)]
             if self.weights.ndim == 1
@@ -255,7 +255,7 @@ class Model:
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
             active = np.flatnonzero(effective)
-            system = DenseSystem(gram.combine_upper(effective), self.ridge, noise)
+            system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
             cross = np.zeros((len(out), source.n_samples))
             prior = np.zeros(len(out))
             raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}

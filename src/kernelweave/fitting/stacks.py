@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
-from kernelweave.gram.repair import REMEDIES
+from kernelweave.gram.repair import CORRECTIONS
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -47,7 +47,7 @@ class KernelBank:
     def __init__(
         self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"
     ) -> None:
-        check_known(on_indefinite, ("raise", *REMEDIES), "on_indefinite")
+        check_known(on_indefinite, ("raise", *CORRECTIONS), "on_indefinite")
         array = as_floats(stack, "stack")
         if array.ndim != 3 or array.shape[0] != array.shape[1] or 0 in array.shape:
             raise InputError(

@@ -13,8 +13,8 @@ from kernelweave._threads import blas_threads_for
 
 Array = NDArray[np.float64]
 
-#: Remedies for negative eigenvalues; "raise" is none.
-REMEDIES = ("clip", "shift")
+#: What may be done about negative eigenvalues.
+CORRECTIONS = ("clip", "shift")
 
 
 def repair(K: Array, how: str) -> Array:
@@ -33,7 +33,7 @@ def repair(K: Array, how: str) -> Array:
 
 
 @checked
-def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*REMEDIES)] = "clip") -> Array:
+def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*CORRECTIONS)] = "clip") -> Array:
     """Make kernels of symmetric similarities: remove the negative eigenvalues of every matrix of a stack.
 
     Parameters

@@ -107,7 +107,7 @@ def regularization_path(
     path = path_task(task, [setups[problem]], learner, grid, report=tell)[0]
     weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
     inner = which if len(setups) == 1 else 0
-    stacks = [layers[inner] for layers in getattr(path, "uppers", ()) if layers]
+    stacks = [layers[inner] for layers in getattr(path, "upper_layers", ()) if layers]
     coef = None
     source = task.source
     if hasattr(estimator, "coef_") and isinstance(source, TableSource):

@@ -42,8 +42,8 @@ class SimpleMKL(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression, in units of the target.
     solver : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"}, default="auto"
-        Active-set Newton, and an interior point where that is slow; "reduced-gradient" is the published algorithm,
-        "cutting-plane" is SILP.
+        Active-set Newton, and an interior point where that is slow; "reduced-gradient" is the published descent
+        with a line search by derivatives, "cutting-plane" is SILP with shortened steps.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
     max_iter : int, optional
@@ -83,6 +83,8 @@ class SimpleMKL(MarginLearner):
 
 class SILP(MarginLearner):
     """L1 margin MKL by cutting planes: the problem of `SimpleMKL`, solved by a sequence of linear programs.
+
+    Steps lead from the best weights part of the way to the optimum of the linear program; the published ones go there.
 
     Parameters
     ----------
@@ -192,7 +194,7 @@ class SoftMarginMKL(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
-        "closed-form" is the published alternation.
+        "closed-form" is the published alternation, after which Newton goes on where it is slow.
     tol : float, default=1e-8
         Relative duality gap.
     max_iter : int, optional

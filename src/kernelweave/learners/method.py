@@ -72,7 +72,7 @@ class MarginSolution(Solution):
         return None if deep and np.isnan(values).any() else values
 
     @property
-    def uppers(self) -> tuple[TrainedLayers | None, ...]:
+    def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
         """Layers above the sum of kernels, for every output; empty where there are none."""
         deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
         if not deep or deep[0].upper is None:

@@ -12,7 +12,7 @@ from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, Nonnegative, Switch, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, OnIndefinite, as_kernel, check_start, project
-from kernelweave.machines.rounding import EPS, noise
+from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import Values, solve_box
 from kernelweave.results import Ball
 
@@ -143,22 +143,22 @@ class _Enclosing:
         farthest = float(distances[self.inside].max())
         return Values(farthest, float(b @ (farthest - distances)), 0.0)
 
-    def _distances(self, b: Array, lifted: Array) -> Array:
-        return self.diagonal - 2.0 * lifted + float(b @ lifted)
+    def _distances(self, b: Array, Qb: Array) -> Array:
+        return self.diagonal - 2.0 * Qb + float(b @ Qb)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         """Bound of the rounding errors of a certificate, given that of the product."""
-        lifted = product + self.ridges * b
+        Qb = product + self.ridges * b
         if np.count_nonzero(b) == 1:
             # a ball about a row: entries of K, of which nothing was summed
             error, share = np.zeros_like(error), 0.0
         else:
-            error, share = error + EPS * np.abs(lifted), noise(len(b))
-        size = float(b @ np.abs(lifted))
+            error, share = error + EPS * np.abs(Qb), sum_error(len(b))
+        size = float(b @ np.abs(Qb))
         middle = float(b @ error) + share * size  # of b'Kb, which all distances share
-        distances = self._distances(b, lifted)
+        distances = self._distances(b, Qb)
         # rows that coincide with the centre are seen to do so exactly
-        apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * lifted) + np.abs(distances), 0.0)
+        apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * Qb) + np.abs(distances), 0.0)
         own = 2.0 * error + EPS * apart
         primal = float((distances + own)[self.inside].max()) - at.primal + middle
         # of b'diag - b'Kb, and of coefficients whose sum is not quite 1

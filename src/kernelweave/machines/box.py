@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
 from kernelweave._loops import core
 from kernelweave._parameters import OneOf
-from kernelweave.gram.repair import REMEDIES, repair
-from kernelweave.machines.rounding import EPS, noise
+from kernelweave.gram.repair import CORRECTIONS, repair
+from kernelweave.machines.rounding import EPS, sum_error
 
 Array = NDArray[np.float64]
 
 #: Stands for no bound: the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
 #: What may be done about a matrix that is not positive semidefinite.
-OnIndefinite = Annotated[str, OneOf("raise", *REMEDIES)]
+OnIndefinite = Annotated[str, OneOf("raise", *CORRECTIONS)]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BoxProblem:
     kink : float
         >= 0.
     total : float
-    noise : float
+    entry_error : float
         Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 when they are what was asked for, and
         not the sum of other kernels.
     """
@@ -55,7 +55,7 @@ class BoxProblem:
     upper: Array
     kink: float = 0.0
     total: float = 0.0
-    noise: float = 0.0
+    entry_error: float = 0.0
 
     def gradient(self, b: Array) -> Array:
         """``Q b + linear``; only rows of K with a coefficient are read."""
@@ -69,7 +69,7 @@ class BoxProblem:
 
     def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
         """``K b``, and a bound of its rounding errors; with `long` summed in extended precision."""
-        return kernel_product(self.K, b, self.noise, long=long)
+        return kernel_product(self.K, b, self.entry_error, long=long)
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
@@ -86,7 +86,7 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
     # would be sharper by a small factor only
     root = np.sqrt(np.maximum(np.diag(K), 0.0))
     size = root * float(root[used] @ np.abs(b[used]))
-    own = noise(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
+    own = sum_error(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
     return out, own + entries * size
 
 

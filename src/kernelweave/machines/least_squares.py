@@ -12,23 +12,25 @@ Array = NDArray[np.float64]
 
 
 class Bordered:
-    """Solutions of ``[A 1; 1' 0] [x; t] = [g; s]`` for a positive semidefinite A, lifted where it is singular.
+    """Solutions of ``[A 1; 1' 0] [x; t] = [g; s]`` for a positive semidefinite A.
+
+    Where A is singular a multiple of the identity is added to it.
 
     Parameters
     ----------
     A : array of shape (n, n)
-    lift : float
+    jitter : float
         Share of the mean diagonal that is added to it at least; grows until the factorisation works.
     """
 
-    def __init__(self, A: Array, lift: float = 1e-10) -> None:
+    def __init__(self, A: Array, jitter: float = 1e-10) -> None:
         n = len(A)
-        added = lift * max(float(np.abs(A.diagonal()).mean()), 1e-100)
+        added = jitter * max(float(np.abs(A.diagonal()).mean()), 1e-100)
         with blas_threads_for(n):
             while True:
-                lifted = A.copy()
-                lifted.flat[:: n + 1] += added
-                factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+                shifted = A.copy()
+                shifted.flat[:: n + 1] += added
+                factor, info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
                 if info == 0:
                     break
                 added = max(100.0 * added, 1e-100)
@@ -82,7 +84,7 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]
     used = np.flatnonzero(costs > 0)
     block = K[np.ix_(used, used)]
     block.flat[:: len(used) + 1] += 1.0 / costs[used]
-    system = Bordered(block, lift=0.0)
+    system = Bordered(block, jitter=0.0)
     x, intercept = system.solve(y[used])
     rest = y[used] - block @ x - intercept
     dx, dt = system.solve(rest)  # one step of refinement

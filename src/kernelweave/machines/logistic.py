@@ -95,8 +95,8 @@ def best_intercept(y: Array, costs: Array, product: Array) -> float:
             high = t
         else:
             low = t
-        bend = float(costs @ (p * (1.0 - p)))
-        new = t - slope / bend if bend > 0.0 else low
+        curvature = float(costs @ (p * (1.0 - p)))
+        new = t - slope / curvature if curvature > 0.0 else low
         if not low < new < high:
             new = 0.5 * (low + high)
         if abs(new - t) <= 4e-16 * max(abs(t), 1e-3):

@@ -78,7 +78,7 @@ class Logistic(Loss):
         *,
         tol: float,
         warm_start: ArrayLike | None = None,
-        noise: float = 0.0,
+        entry_error: float = 0.0,
         max_iter: int | None = None,
     ) -> MachineSolution:
         K = check_kernel_matrix(K)
@@ -99,10 +99,10 @@ class Logistic(Loss):
             )
         b = np.zeros(len(K))
         b[used] = found
-        product, error = kernel_product(K, b, noise)
+        product, error = kernel_product(K, b, entry_error)
         at = self.values(target, costs, b, product)
         rounding = self.rounding(target, costs, b, product, at, error)
-        if at.gap + rounding > tol * abs(at.primal) and noise == 0.0:
+        if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
             product, error = kernel_product(K, b, long=True)
             at = self.values(target, costs, b, product)
             rounding = self.rounding(target, costs, b, product, at, error)

@@ -163,7 +163,7 @@ class Loss(ABC):
         *,
         tol: float,
         warm_start: ArrayLike | None = None,
-        noise: float = 0.0,
+        entry_error: float = 0.0,
         max_iter: int | None = None,
     ) -> MachineSolution:
         """Solve on one kernel that is known to be symmetric and finite.
@@ -178,7 +178,7 @@ class Loss(ABC):
             Relative gap.
         warm_start : array of shape (n_samples,), optional
             `dual_coef` of a similar problem.
-        noise : float, default=0.0
+        entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         max_iter : int, optional
         """
@@ -240,13 +240,15 @@ class BoxLoss(Loss):
         *,
         tol: float,
         warm_start: ArrayLike | None = None,
-        noise: float = 0.0,
+        entry_error: float = 0.0,
         max_iter: int | None = None,
     ) -> MachineSolution:
         K = check_kernel_matrix(K)
         target = self.check(y, costs)
         lower, upper = self.bounds(target, costs)
-        problem = BoxProblem(K, self.ridge(costs), -target, lower, upper, kink=self.tube, noise=noise)
+        problem = BoxProblem(
+            K, self.ridge(costs), -target, lower, upper, kink=self.tube, entry_error=entry_error
+        )
         start = None if warm_start is None else project(problem, check_start(warm_start, len(K)))
         with blas_threads_for(len(K)):
             found = solve_box(

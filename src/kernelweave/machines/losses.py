@@ -227,12 +227,12 @@ class Squared(Loss):
         *,
         tol: float,
         warm_start: ArrayLike | None = None,
-        noise: float = 0.0,
+        entry_error: float = 0.0,
         max_iter: int | None = None,
     ) -> MachineSolution:
         target = self.check(y, costs)
         b, intercept = solve_least_squares(K, target, costs)
-        product, error = kernel_product(K, b, noise)
+        product, error = kernel_product(K, b, entry_error)
         at = self.values(target, costs, b, product, intercept)
         # a linear system has no tolerance: it is solved, or it is singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6

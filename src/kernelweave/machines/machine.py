@@ -68,23 +68,29 @@ class Machine:
         return self.loss.classifies and bool((self.y == self.y[0]).all())
 
     def solve(
-        self, K: Array, *, tol: float, warm_start: Array | None = None, noise: float = 0.0
+        self, K: Array, *, tol: float, warm_start: Array | None = None, entry_error: float = 0.0
     ) -> MachineSolution:
         """Solve on one kernel that is known to be symmetric and finite; see `Loss.solve`."""
         return self.loss.solve(
-            K, self.y, self.costs, tol=tol, warm_start=warm_start, noise=noise, max_iter=self.max_iter
+            K,
+            self.y,
+            self.costs,
+            tol=tol,
+            warm_start=warm_start,
+            entry_error=entry_error,
+            max_iter=self.max_iter,
         )
 
     def dual_term(self, b: Array) -> float:
         """The dual objective without the kernel's part."""
         return self.loss.dual_term(self.y, self.costs, b)
 
-    def certify(self, K: Array, b: Array, intercept: float, noise: float = 0.0) -> Certificate:
+    def certify(self, K: Array, b: Array, intercept: float, entry_error: float = 0.0) -> Certificate:
         """The certificate of any coefficients and intercept on a kernel; the gap of coefficients outside is infinite.
 
         Products are summed in extended precision, unless the entries of K are not that exact.
         """
-        product, error = kernel_product(K, b, noise, long=noise == 0.0)
+        product, error = kernel_product(K, b, entry_error, long=entry_error == 0.0)
         at = self.loss.values(self.y, self.costs, b, product, intercept)
         rounding = self.loss.rounding(self.y, self.costs, b, product, at, error)
         low, high = self.loss.bounds(self.y, self.costs)
@@ -116,16 +122,16 @@ class OnKernel:
     ----------
     K : array of shape (n_samples, n_samples)
     machine : Machine
-    noise : float
+    entry_error : float
         Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``; 0 where they are what was given.
     """
 
     K: Array
     machine: Machine
-    noise: float = 0.0
+    entry_error: float = 0.0
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of coefficients and intercept."""
         return self.machine.certify(
-            self.K, np.asarray(solution.dual_coef), float(solution.intercept), self.noise
+            self.K, np.asarray(solution.dual_coef), float(solution.intercept), self.entry_error
         )

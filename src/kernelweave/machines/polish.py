@@ -33,7 +33,7 @@ Mask = NDArray[np.bool_]
 
 #: Most systems of one run.
 MOST_SYSTEMS = 20
-#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n (measured).
+#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n.
 SYSTEM_COST = 1.0 / 40.0
 #: A run may cost this many times what the SMO steps before it did.
 SHARE = 2.0
@@ -69,7 +69,7 @@ class _Negative(ArithmeticError):
 
 
 class _FreeBlock:
-    """Factor of ``Q_FF``, lifted by as little as makes it positive definite."""
+    """Factor of ``Q_FF``, with as little added to its diagonal as makes it positive definite."""
 
     def __init__(self, problem: BoxProblem, free: NDArray[np.int64]) -> None:
         self.free = free
@@ -77,16 +77,16 @@ class _FreeBlock:
         self.block.flat[:: len(free) + 1] += problem.ridge[free]
         diagonal = np.abs(np.diag(self.block))
         # rows that the kernel does not see at all have no scale of their own
-        lift = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
+        jitter = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
         while True:
-            lifted = self.block.copy()
-            lifted.flat[:: len(free) + 1] += lift
-            self._factor, info = lapack.dpotrf(lifted.T, lower=1, clean=0, overwrite_a=1)
+            shifted = self.block.copy()
+            shifted.flat[:: len(free) + 1] += jitter
+            self._factor, info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 break
             # a block of zeros never comes here
-            lift = 100.0 * lift + 1e-300
-            if not lift <= 1e-7 * float(diagonal.sum()):
+            jitter = 100.0 * jitter + 1e-300
+            if not jitter <= 1e-7 * float(diagonal.sum()):
                 raise _Negative
         self._ones = self._solve(np.ones(len(free)))
 
@@ -96,7 +96,7 @@ class _FreeBlock:
     def step(self, slope: Array, missing: float) -> tuple[Array, float]:
         """The step d and level with ``Q_FF d - level 1 = -slope`` and ``1'd = missing``."""
         d, level = np.zeros(len(slope)), 0.0
-        for _ in range(3):  # the first solves, the others take back the lift
+        for _ in range(3):  # the first solves, the others take back the jitter
             plain = self._solve(level - slope - self.block @ d)
             more = (missing - float(d.sum()) - float(plain.sum())) / float(self._ones.sum())
             d += plain + more * self._ones
@@ -168,8 +168,8 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
         core.add_rows(problem.K, change, g)
         g += problem.ridge * change
         U, D = derivatives(problem, b, g)
-        noise = resolution(problem, b)
-        rise, fall = ~free & (level - U > noise), ~free & (D - level > noise)
+        threshold = resolution(problem, b)
+        rise, fall = ~free & (level - U > threshold), ~free & (D - level > threshold)
         left = where[over | under]
         if not len(left) and not rise.any() and not fall.any():
             _settle(problem, b, where)

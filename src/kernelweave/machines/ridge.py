@@ -29,13 +29,13 @@ class DenseSystem:
     upper : array of shape (n, n)
         Upper triangle of K(d), C-ordered; overwritten.
     alpha : float
-    noise : array of shape (n,)
+    inverse_weights : array of shape (n,)
         Diagonal of N.
     """
 
-    def __init__(self, upper: Array, alpha: float, noise: Array) -> None:
-        self.alpha, self.noise = alpha, noise
-        upper.reshape(-1)[:: len(upper) + 1] += alpha * noise
+    def __init__(self, upper: Array, alpha: float, inverse_weights: Array) -> None:
+        self.alpha, self.inverse_weights = alpha, inverse_weights
+        upper.reshape(-1)[:: len(upper) + 1] += alpha * inverse_weights
         # the upper triangle in C order is the lower one of the Fortran-ordered transpose
         self._factor, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
@@ -72,9 +72,9 @@ class LowRankSystem:
     ``Q^-1 = N^-1/2 (I - A' S^-1 A) N^-1/2 / alpha``.
     """
 
-    def __init__(self, factor: Array, alpha: float, noise: Array) -> None:
-        self.alpha, self.noise = alpha, noise
-        self._root = np.sqrt(1.0 / noise)
+    def __init__(self, factor: Array, alpha: float, inverse_weights: Array) -> None:
+        self.alpha, self.inverse_weights = alpha, inverse_weights
+        self._root = np.sqrt(1.0 / inverse_weights)
         self._A = factor * self._root
         S = self._A @ self._A.T
         S.flat[:: len(S) + 1] += alpha
@@ -96,9 +96,9 @@ class LowRankSystem:
 
     def log_det(self) -> float:
         """``log det Q``."""
-        n, rank = len(self.noise), len(self._S)
+        n, rank = len(self.inverse_weights), len(self._S)
         logs = 2.0 * float(np.log(np.diag(self._S)).sum())
-        return logs + (n - rank) * float(np.log(self.alpha)) + float(np.log(self.noise).sum())
+        return logs + (n - rank) * float(np.log(self.alpha)) + float(np.log(self.inverse_weights).sum())
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of ``Q^-1``."""
@@ -123,9 +123,9 @@ class Workspace:
 
 
 def ridge_system(
-    gram: Gram, weights: Array, alpha: float, noise: Array, work: Workspace | None = None
+    gram: Gram, weights: Array, alpha: float, inverse_weights: Array, work: Workspace | None = None
 ) -> RidgeSystem:
-    """Factorise ``Q = sum_m weights[m] K_m + alpha diag(noise)`` in the cheaper of the two forms.
+    """Factorise ``Q = sum_m weights[m] K_m + alpha N`` in the cheaper of the two forms.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ridge_system(
         Only asked for `factor` or `combine_upper`.
     weights : array of shape (n_kernels,)
     alpha : float
-    noise : array of shape (n_samples,)
+    inverse_weights : array of shape (n_samples,)
     work : Workspace, optional
         Saves allocations; a system made with it is overwritten by the next.
     """
@@ -144,9 +144,9 @@ def ridge_system(
     # so it is left to the dense factor when alpha is tiny, and when there is no row at all
     if (ranks >= 0).all() and 0 < 2 * total < n:
         rows = gram.factor(weights)
-        if rows is not None and alpha * noise.min() > LOW_RANK_FLOOR * float(
+        if rows is not None and alpha * inverse_weights.min() > LOW_RANK_FLOOR * float(
             np.einsum("rn,rn->", rows, rows)
         ):
-            return LowRankSystem(rows, alpha, noise)
+            return LowRankSystem(rows, alpha, inverse_weights)
     upper = gram.combine_upper(weights, None if work is None else work.square(n))
-    return DenseSystem(upper, alpha, noise)
+    return DenseSystem(upper, alpha, inverse_weights)

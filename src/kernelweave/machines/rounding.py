@@ -1,8 +1,8 @@
 """Bounds of what rounding errors may do to a certificate: they are part of every gap that is reported.
 
 A sum of k terms is off by at most ``k u`` times the sum of their sizes, with u half the distance of floating-point
-numbers near 1. `noise` is ``(4 + 2 sqrt(k)) u``: errors of both signs cancel, and the loops here add four terms or more
-at a time, so that no sum is a chain of more than k / 4 roundings. Up to 150 terms that is the worst case of such a
+numbers near 1. `sum_error` is ``(4 + 2 sqrt(k)) u``: errors of both signs cancel, and the loops here add four terms or
+more at a time, so that no sum is a chain of more than k / 4 roundings. Up to 150 terms that is the worst case of such a
 chain, and beyond it four times the root of its length, which is the form of the probabilistic bounds.
 
 References
@@ -27,7 +27,7 @@ EPS = float(np.finfo(np.float64).eps)
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 
 
-def noise(n_terms: int, *, long: bool = False) -> float:
+def sum_error(n_terms: int, *, long: bool = False) -> float:
     """Error of a sum of so many terms, as a share of the sum of their sizes."""
     return (LONG_EPS if long else EPS) * (2.0 + math.sqrt(n_terms))
 
@@ -70,5 +70,5 @@ def of_machine(
     residual = np.maximum(np.abs(b + low), np.abs(b + high))
     share, side = imbalance(b)
     total = float(error @ (residual + 0.5 * np.abs(b)))
-    total += noise(len(b)) * (loss + gap + form)
+    total += sum_error(len(b)) * (loss + gap + form)
     return total + share * float(side @ np.abs(dual_slope - f))

@@ -108,10 +108,10 @@ def solve_box(
         _continue(run)
     run.rounds(None)
     found = _finish(run, tol)
-    spare = tol * abs(found.certificate.primal) - found.certificate.rounding
-    if found.certificate.status is Status.ROUNDING and spare > 0.0:
+    left = tol * abs(found.certificate.primal) - found.certificate.rounding
+    if found.certificate.status is Status.ROUNDING and left > 0.0:
         # what rounding leaves of the tolerance is worth another try
-        run.tol, run.idle = 0.5 * spare / abs(found.certificate.primal), 0
+        run.tol, run.idle = 0.5 * left / abs(found.certificate.primal), 0
         run.rounds(None)
         found = _finish(run, tol)
     return found
@@ -129,15 +129,15 @@ def _finish(run: _Run, tol: float) -> Outcome:
     product, final, rounding = certified(long=False)
     if float(b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(b)):
         raise NotPSDError(_indefinite())
-    goal = tol * abs(final.primal)
+    allowed = tol * abs(final.primal)
     own = final.gap
     # a sum of kernels is not known more exactly than it was summed
-    if own + rounding > goal and rounding > SMALL_SHARE * own and problem.noise == 0.0:
+    if own + rounding > allowed and rounding > SMALL_SHARE * own and problem.entry_error == 0.0:
         longer = certified(long=True)
         if longer[1].gap + longer[2] < own + rounding:
             product, final, rounding = longer
     # steps that are used up do not matter where the gap is small enough
-    ended = Status.MAX_ITER if run.steps >= run.limit and final.gap > goal else Status.STALLED
+    ended = Status.MAX_ITER if run.steps >= run.limit and final.gap > allowed else Status.STALLED
     certificate = Certificate.of("machine", final.primal, final.gap, rounding, ended, tol=tol)
     return Outcome(b, product, final.intercept, certificate, run.steps + run.systems)
 
@@ -280,11 +280,11 @@ def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tu
     size = max(int(CHUNK / len(b)), 100)
     while True:
         chunk = min(size, budget - total)
-        steps, violation, bent = core.box_smo(
+        steps, violation, curvature = core.box_smo(
             problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, chunk, True
         )
         total += steps
-        if bent < -NEGATIVE:
+        if curvature < -NEGATIVE:
             raise NotPSDError(_indefinite())
         if violation <= eps or steps < chunk or total >= budget:
             return total, violation <= eps
@@ -292,7 +292,7 @@ def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tu
 
 def _indefinite() -> str:
     return (
-        "`K` must be positive semidefinite, got a matrix along which the objective bends the wrong way. Use another "
+        "`K` must be positive semidefinite, got a matrix with a direction of negative curvature. Use another "
         "kernel, mend the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
         "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
     )

@@ -29,7 +29,7 @@ from kernelweave._checks import RowWeights, Scale, Targets
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, Number, OneOf, Tol, Whole, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
-from kernelweave.machines.rounding import noise
+from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.loop import Callback
@@ -126,7 +126,7 @@ class CardinalityProblem:
                 part.combine(weights[used]),
                 solution.dual_coef,
                 float(solution.intercept),
-                noise=2.0 * noise(terms),
+                entry_error=2.0 * sum_error(terms),
             )
             pool = Pool(self)
             for b in proof:
@@ -163,7 +163,7 @@ class Pool:
         forms = whole.quad(b)
         forms = forms + whole.quad_error(b, forms)
         size = np.abs(b) @ (np.abs(machine.loss.dual_slope(machine.y, machine.costs, b)) + np.abs(machine.y))
-        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - noise(len(b)) * size
+        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - sum_error(len(b)) * size
         self.coefficients.append(b)
         self._terms = np.vstack([self._terms, terms])
         self._forms = np.vstack([self._forms, forms])

@@ -18,7 +18,7 @@ from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
@@ -58,15 +58,15 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         K /= r2
         b = solution.dual_coef * r2
         terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
-        found = machine.certify(K, b, float(solution.intercept), noise=2.0 * noise(terms))
+        found = machine.certify(K, b, float(solution.intercept), entry_error=2.0 * sum_error(terms))
         q = scale * gram.quadratic_forms(b[None])
         diagonal = gram.diagonal()
         equal = np.full(n, 1.0 / n)
         spread = scale * (diagonal @ equal - gram.quadratic_forms(equal[None]))
         rho = np.maximum(scale * (diagonal @ beta - gram.quadratic_forms(beta[None])), 0.0)
     error = _form_errors(gram, scale, b, q)
-    short = 2.0 * (noise(n) + abs(math.fsum(beta) - 1.0)) * scale * (diagonal @ beta)
-    used = spread > 4.0 * noise(n) * scale * (diagonal @ equal)
+    short = 2.0 * (sum_error(n) + abs(math.fsum(beta) - 1.0)) * scale * (diagonal @ beta)
+    used = spread > 4.0 * sum_error(n) * scale * (diagonal @ equal)
 
     def level(q: Array, rho: Array) -> float:
         """The least of the largest ratios of forms to linear bounds of r^2: those of the ball and of equal shares."""
@@ -87,7 +87,7 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
 def _form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
     """Bounds of the errors of forms: of rounding, and of coefficients whose sum is not quite zero."""
     terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))
-    return noise(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
+    return sum_error(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
 
 
 def outside(kind: str) -> Certificate:

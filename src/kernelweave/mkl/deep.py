@@ -1,4 +1,4 @@
-"""Weights of deep kernels: a criterion of the last layer, pulled back through the layers and descended.
+"""Weights of deep kernels: a criterion of the last layer, with its gradient through the layers, descended.
 
 The problem is not convex and the solution is local; what is certified is the machine at the weights that were found.
 """
@@ -362,7 +362,7 @@ def _descend(
             history.setdefault("validation", []).append(loss)
             history.setdefault("validation_error", []).append(error)
         else:
-            # a literal update goes up on purpose: its last weights are its result
+            # the printed update ascends: its last weights are its result
             loss = -len(history["criterion"]) if descent.literal else here.value
         since_best += 1
         if loss < best_loss:
@@ -441,14 +441,14 @@ class _Backtracking(_Moves):
                 if here.value - there.value >= SUFFICIENT * promised:
                     break
             step /= SHORTER
-        bent = float(change @ (np.concatenate(there.gradient) - g))
-        # where the criterion is not convex along the step, or hardly bent, do not jump further than four times as far
-        self.size = min(float(change @ change) / bent, 4.0 * step) if bent > 0 else 4.0 * step
+        curvature = float(change @ (np.concatenate(there.gradient) - g))
+        # where the criterion is not convex along the step, or its curvature is small: at most four times as far
+        self.size = min(float(change @ change) / curvature, 4.0 * step) if curvature > 0 else 4.0 * step
         return there
 
 
 class _Fixed(_Moves):
-    """The paper's update with a constant step; the literal one goes uphill."""
+    """The paper's update with a constant step; as printed it ascends."""
 
     def __init__(self, descent: Descent) -> None:
         self.step = -descent.eta if descent.literal else descent.eta

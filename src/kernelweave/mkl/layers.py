@@ -250,14 +250,14 @@ class Layers:
             core.mirror(K)
             left, right = kappa[:, None], kappa[None, :]
             layer, w = self.functions[depth], tape.weights[depth]
-            pulled, gradient = np.zeros_like(K), np.empty(len(layer))
+            below, gradient = np.zeros_like(K), np.empty(len(layer))
             for k, (f, r) in enumerate(zip(layer, tape.roots[depth], strict=True)):
                 u = f.value(np, K, left, right)
                 outside = H * r[:, None] * r[None, :]
                 gradient[k] = float(np.vdot(outside, u))
-                pulled += float(w[k]) * outside * f.partials(np, K, left, right, u)[0]
+                below += float(w[k]) * outside * f.partials(np, K, left, right, u)[0]
             gradients.insert(0, gradient)
-            H = pulled
+            H = below
         return gradients, H
 
     def _backward_layer(self, tape: Tape, depth: int, H: Any) -> tuple[Array, Any]:
@@ -280,12 +280,12 @@ class Layers:
                 across,
                 threads,
             )
-            pulled, twice, sums = H, 2.0 * half, list(along)
+            below, twice, sums = H, 2.0 * half, list(along)
         else:
             _complete(K)
             _complete(H)
             H = _with_diagonal(xp, H, xp.zeros_like(own))
-            pulled, across = xp.zeros_like(K), xp.zeros_like(kappa)
+            below, across = xp.zeros_like(K), xp.zeros_like(kappa)
             twice, sums = np.zeros(len(layer)), []
             left, right = kappa[:, None], kappa[None, :]
             for k, (f, v, r) in enumerate(zip(layer, w, roots, strict=True)):
@@ -295,7 +295,7 @@ class Layers:
                 twice[k] = float(xp.sum(sums[-1]))
                 if v:
                     inner, norm = f.partials(xp, K, left, right, u)
-                    pulled = pulled + float(v) * g * inner
+                    below = below + float(v) * g * inner
                     if norm is not None:
                         across = across + float(v) * xp.sum(g * norm, axis=1)
         diagonal = 2.0 * across
@@ -306,7 +306,7 @@ class Layers:
                 # the diagonal of a normalised function is constant, but its root divides all other entries
                 by_value = -sums[k] * r * r if self.cosine else own
                 diagonal = diagonal + float(v) * by_value * f.slope(xp, kappa)
-        return gradient, _with_diagonal(xp, pulled, diagonal)
+        return gradient, _with_diagonal(xp, below, diagonal)
 
     def cross(self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array]) -> Any:
         """The last kernel between new rows and training rows.

@@ -12,7 +12,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.loop import Loop, Step
 from kernelweave.mkl.weight_sets import WeightSet
@@ -20,8 +20,7 @@ from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-#: Machines are solved to this share of the square of the relative gap of the weights, within these limits. With the
-#: squared hinge, 1e-13 as the finest left the forms too inexact for tol = 1e-8.
+#: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
 FINEST = 1e-16
@@ -79,21 +78,21 @@ class Problem:
             return 0.0
         return float((weights * self.scale) @ residual) * float(b @ b)
 
-    def goal(self, at: Point, tol: float) -> float:
+    def allowed_gap(self, at: Point, tol: float) -> float:
         """What the own gap at upper bounds of all forms must fall to.
 
         The tolerance, less the rounding errors and what truncated factors leave out, where they leave half of it.
         """
-        goal = tol * abs(at.machine.primal)
-        spare = goal - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
-        return spare if spare >= 0.5 * goal else goal
+        allowed = tol * abs(at.machine.primal)
+        left = allowed - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
+        return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
         """Bound of the errors of the forms q: of rounding, and of coefficients whose sum is not quite zero."""
         # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
         terms = self.scale * np.square(np.sqrt(np.maximum(self.gram.diagonal(), 0.0)) @ np.abs(b))
         share = imbalance(b)[0]
-        return noise(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
+        return sum_error(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, whatever was reported with them."""
@@ -110,7 +109,7 @@ def _certify(problem: Problem, solution: Solution) -> Certificate:
     with blas_threads_for(gram.n_samples):
         terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
         found = problem.machine_at(weights).certify(
-            problem.combine(weights), b, float(solution.intercept), noise=2.0 * noise(terms)
+            problem.combine(weights), b, float(solution.intercept), entry_error=2.0 * sum_error(terms)
         )
         q = problem.quad(b)
     level = float(weights @ q) - problem.left_out(weights, b)
@@ -158,8 +157,8 @@ class Session:
         self.kernel = self.combine(weights)
         self.machine = self.problem.machine_at(weights)
         # once for the sum, and once for weights whose own sum is not quite 1
-        error = 2.0 * noise(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
-        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, noise=error))
+        error = 2.0 * sum_error(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
+        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
 
     def start(self) -> Array:
         """Weights to start from: equal ones, or those handed on, made feasible."""

@@ -113,12 +113,14 @@ def solve_radius(
     C : float
         Weight of the loss > 0.
     kind : {"rkl", "kl-c", "kl-c-eq10", "do", "margin"}, default="rkl"
+        The criterion, as above.
     norm : {1, 2, None}, default=1
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
         Of "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
+        Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
         Weights of the losses. A weight equals a repetition; that rows of weight 0 do not change the radius is up to
         callers, who leave them out.
@@ -135,6 +137,7 @@ def solve_radius(
         Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
         "do" takes "spectral" as well.
     max_iter : int, default=200
+        Largest number of steps.
     start : array of shape (n_parameters,), optional
         Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
     callback : callable, optional
@@ -150,6 +153,8 @@ def solve_radius(
     ------
     InputError
         Wrong shapes, NaN, one class, unknown names, kernels whose rows all coincide.
+    NotPSDError
+        A matrix that cannot be a kernel.
 
     Notes
     -----
@@ -159,7 +164,9 @@ def solve_radius(
     References
     ----------
     K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010: (9), (10), (15) to
-    (17), (21), (22); (17) with K_ii where the paper prints K_ij.
+    (17), (21), (22); (17) with K_ii where the paper prints K_ij. O. Chapelle, V. Vapnik, O. Bousquet, S. Mukherjee,
+    Choosing multiple parameters for support vector machines, Machine Learning 46 (2002). H. Do, A. Kalousis, A.
+    Woznica, M. Hilario, Margin and radius based multiple kernel learning, ECML PKDD 2009.
 
     Examples
     --------
@@ -419,5 +426,26 @@ def solve_rkl(
     Returns
     -------
     RadiusSolution
+        With Newton steps, which are the default on sums of kernels, ``gap`` is global.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, one class, kernels whose rows all coincide.
+    NotPSDError
+        A matrix that cannot be a kernel.
+
+    References
+    ----------
+    K. Gai, G. Chen, C. Zhang, Learning kernels with radiuses of minimum enclosing balls, NIPS 2010, (9) and (10).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave import solve_rkl
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> result = solve_rkl(X[:, None, :] * X[None, :, :], np.sign(X[:, 0] + 0.1), C=10.0, tol=1e-6)
+    >>> result.rel_gap <= 1e-6, result.certificate.kind
+    (True, 'joint')
     """
     return solve_radius(gram, y, C, "rkl", norm, **settings)  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     primal, gap : arrays of shape (n_alphas,)
         Summed over outputs.
     """
-    Y, noise = problem.targets, problem.inverse_weights
+    Y, N = problem.targets, problem.inverse_weights
     C = np.zeros((len(alphas), *Y.shape))
     primal, gap = np.full(len(alphas), problem.null_value()), np.zeros(len(alphas))
     finite = np.flatnonzero(np.isfinite(alphas))
@@ -82,18 +82,18 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
                 "floating point. Raise it, or normalise the kernels."
             ) from None
         fitted = times(c)
-        r = Y - fitted - alpha * noise * c
+        r = Y - fitted - alpha * N * c
         if np.linalg.norm(r) > enough:
             c = c + solve(r)
             fitted = times(c)
-            r = Y - fitted - alpha * noise * c
+            r = Y - fitted - alpha * N * c
         C[k] = c
-        primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / noise) + alpha * np.vdot(c, fitted))
+        primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
         # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and what truncated factors leave out of K
-        error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * noise * np.abs(c))
-        missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(noise.min()))
+        error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * N * np.abs(c))
+        missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(N.min()))
         gap[k] = 0.5 * float(
-            np.sum(np.square(np.linalg.norm((np.abs(r) + error) / np.sqrt(noise), axis=1) + missing))
+            np.sum(np.square(np.linalg.norm((np.abs(r) + error) / np.sqrt(N), axis=1) + missing))
         )
     return C, primal, gap
 

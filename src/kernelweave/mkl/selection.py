@@ -65,9 +65,9 @@ def compute_criteria(
     total : bool
         Also compute `df_total` (needs the products of all active kernels); NaN otherwise.
     """
-    Y, noise = problem.targets, problem.inverse_weights
+    Y, N = problem.targets, problem.inverse_weights
     n_outputs, n = Y.shape
-    sample_weight = 1.0 / noise
+    sample_weight = 1.0 / N
     n_eff = float(sample_weight.sum())
     if math.isinf(alpha):
         rss = float(np.sum(np.square(Y) * sample_weight)) / n_outputs
@@ -77,16 +77,16 @@ def compute_criteria(
         aic = n_eff * _log(rss / n_eff)
         return Criteria(0.0, 0.0, gcv, aic, aic, rss, logl, variance)
     system = problem.system(weights, alpha)
-    residual = alpha * noise * C
+    residual = alpha * N * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
-    df = max(0.0, n - alpha * float(noise @ system.inverse_diagonal()))
+    df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
     extra = _learnt_df(problem, system, alpha, weights, C) if total else math.nan
     df_total = n_outputs * df + extra
     slack = n_eff - df
     gcv = n_eff * rss / slack**2 if slack > 0 else math.inf
     fit = n_eff * _log(rss / n_eff)
     # log det of the repeated problem in units of the noise: det(I + W^1/2 K W^1/2 / alpha)
-    log_det = system.log_det() - n * math.log(alpha) - float(np.log(noise).sum())
+    log_det = system.log_det() - n * math.log(alpha) - float(np.log(N).sum())
     quad = alpha * float(np.vdot(Y, C)) / n_outputs  # y' (I + K/alpha)^-1 y
     variance = quad / n_eff
     evidence = _log_likelihood(n_eff, variance, log_det, n_outputs) if variance > 0 else math.inf

@@ -95,7 +95,7 @@ def solve_svm_mkl(
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
         With the logistic loss ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1
-        Width of the tube of the epsilon-insensitive loss.
+        Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
         A weight equals a repetition; rows of weight 0 take no part.
     scale : array of shape (n_kernels,), optional

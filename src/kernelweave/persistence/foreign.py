@@ -46,12 +46,12 @@ def write(things: Sequence[Any]) -> bytes:
     skops = _skops()
     try:
         content: bytes = skops.io.dumps(list(things))
-        strangers = sorted(set(skops.io.get_untrusted_types(data=content)) - set(SPLITTERS))
+        untrusted = sorted(set(skops.io.get_untrusted_types(data=content)) - set(SPLITTERS))
     except (TypeError, AttributeError) as error:
         raise InputError(f"This model cannot be stored without code: {error}.") from error
-    if strangers:
+    if untrusted:
         raise InputError(
-            f"This model cannot be stored without code: it holds {', '.join(strangers)}. "
+            f"This model cannot be stored without code: it holds {', '.join(untrusted)}. "
             "Kernels and scorers given as Python functions have to be replaced by named ones."
         )
     return content

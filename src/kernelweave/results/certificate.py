@@ -143,12 +143,12 @@ class Certificate:
         """
         gap = own + rounding
         if tol is not None:
-            goal = tol * abs(primal)
-            if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= goal:
-                status = Status.CONVERGED if gap <= goal else Status.ROUNDING
+            allowed = tol * abs(primal)
+            if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= allowed:
+                status = Status.CONVERGED if gap <= allowed else Status.ROUNDING
             elif status is Status.CONVERGED:
                 # the last look at all kernels has the last word
-                status = Status.ROUNDING if own - rounding <= goal else Status.STALLED
+                status = Status.ROUNDING if own - rounding <= allowed else Status.STALLED
             elif status is Status.STALLED and own <= rounding:
                 status = Status.ROUNDING
         return cls(kind, primal, primal - gap, gap, rounding, stationarity, status)

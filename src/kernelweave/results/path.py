@@ -78,9 +78,9 @@ class Path(Generic[S_co]):
         return self._stack("intercept").reshape(len(self), -1)
 
     @property
-    def uppers(self) -> list[tuple[object, ...]]:
+    def upper_layers(self) -> list[tuple[object, ...]]:
         """Layers above the sum of kernels, for every strength and output; empty tuples where there are none."""
-        return [getattr(one, "uppers", ()) for one in self.solutions]
+        return [getattr(one, "upper_layers", ()) for one in self.solutions]
 
     @property
     def primal(self) -> Array:

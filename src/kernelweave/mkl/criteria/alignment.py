@@ -32,7 +32,7 @@ from kernelweave._parameters import MaxIter, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.losses import SquaredHinge
-from kernelweave.machines.rounding import EPS, noise
+from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
 from kernelweave.results import AlignmentSolution, Certificate, Solution, Status
 
@@ -235,32 +235,32 @@ def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> A
 
 
 def _nonnegative_least_squares(
-    cosines: Array, drive: Array, tol: float, max_iter: int
+    cosines: Array, linear: Array, tol: float, max_iter: int
 ) -> tuple[Array, float, float, int]:
-    """Maximise ``u'drive / sqrt(u' cosines u)`` over u >= 0: u of some length, this value, its gap, systems solved.
+    """Maximise ``u'linear / sqrt(u' cosines u)`` over u >= 0: u of some length, this value, its gap, systems solved.
 
     Lawson and Hanson's method on the normal equations: SciPy's `nnls` would need a square root of a matrix that is
     often singular.
     """
-    n = len(drive)
+    n = len(linear)
     u = np.zeros(n)
     inside = np.zeros(n, dtype=bool)
     refused = np.zeros(n, dtype=bool)
-    best: tuple[Array, float, float] = (drive, 0.0, np.inf)
+    best: tuple[Array, float, float] = (linear, 0.0, np.inf)
     n_iter = 0
     while True:
         # the best multiple is taken, so the gap has no second term
-        pull = cosines @ u
-        curvature = float(u @ pull)
+        product = cosines @ u
+        curvature = float(u @ product)
         if curvature > 0:
-            factor = float(u @ drive) / curvature
+            factor = float(u @ linear) / curvature
             value = factor * float(np.sqrt(curvature))
-            gap = float(np.linalg.norm(np.maximum(drive - factor * pull, 0.0)))
+            gap = float(np.linalg.norm(np.maximum(linear - factor * product, 0.0)))
             if gap < best[2]:
                 best = u.copy(), value, gap
             if gap <= 0.1 * tol * value:
                 break
-        slope = np.where(inside | refused, -np.inf, drive - pull)
+        slope = np.where(inside | refused, -np.inf, linear - product)
         enter = int(np.argmax(slope))
         if not slope[enter] > 0 or n_iter >= max_iter:
             break
@@ -268,7 +268,7 @@ def _nonnegative_least_squares(
         while n_iter < max_iter:
             n_iter += 1
             free = np.flatnonzero(inside)
-            point = _solve(cosines[np.ix_(free, free)], drive[free])
+            point = _solve(cosines[np.ix_(free, free)], linear[free])
             if point is None or (u[enter] == 0 and point[free == enter][0] <= 0):
                 # next to a combination of the others: rounding decides, so leave it out until something moves
                 inside[enter] = False
@@ -392,9 +392,15 @@ def solve_easy_mkl(
         if ridge == 0.0:
             raise InputError("The kernels must not all be zero.")
         terms = int(np.maximum(stack.ranks, 1).sum())
-        entries = 2.0 * noise(terms)
+        entries = 2.0 * sum_error(terms)
         machine = SquaredHinge().solve(
-            K, y, row_weight / ridge, tol=0.1 * tol, max_iter=max_iter, warm_start=warm_start, noise=entries
+            K,
+            y,
+            row_weight / ridge,
+            tol=0.1 * tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            entry_error=entries,
         )
         b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
         above = labels > 0
@@ -412,7 +418,7 @@ def solve_easy_mkl(
     primal = float(share @ forms) + lam * spread + missing
     root = np.sqrt(np.maximum(diagonal, 0.0))
     size = float(root @ np.abs(b))
-    rounding = noise(len(b)) * (size**2 + lam * spread)  # of the primal value
+    rounding = sum_error(len(b)) * (size**2 + lam * spread)  # of the primal value
     dual = machine.primal - machine.own_gap
     if lam > 0 and machine.dual > 0:
         gap = 2.0 * machine.own_gap / (machine.primal * dual)
@@ -425,7 +431,7 @@ def solve_easy_mkl(
         used = row_weight > 0
         margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
         gap = primal - max(margin, 0.0) ** 2 / primal if primal > 0 else np.inf
-        error = 2.0 * (noise(len(b)) + entries) * float(root.max()) * size
+        error = 2.0 * (sum_error(len(b)) + entries) * float(root.max()) * size
         rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
     solved = gap = max(gap, 0.0)
     # the objective is no less than 0
@@ -451,11 +457,11 @@ def _shares(gram: Gram, forms: Array, bound: Array, row_weight: Array, factors: 
     `bound` holds upper bounds of the entries of each kernel.
     """
     # forms from factors are squares of small numbers, forms from entries small sums of large ones
-    noise = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
-    if not (forms > noise * bound).all():
+    threshold = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
+    if not (forms > threshold * bound).all():
         # all diagonals together cost more than the quadratic forms, so they are read only where it matters
         bound = gram.diagonal()[:, row_weight > 0].max(axis=1)
-    kept = np.where(forms > noise * bound, factors * forms, 0.0)
+    kept = np.where(forms > threshold * bound, factors * forms, 0.0)
     total = float(kept.sum())
     if total == 0.0:
         raise InputError(

@@ -1,8 +1,9 @@
 """Criteria of a kernel whose weights are not a convex problem: their values and exact derivatives by the kernel.
 
 Every criterion trains one or several machines on K and returns a number with the symmetric matrix H of its derivatives
-by the entries of K; layers pull H back to the weights. The coefficients of a machine move with K. Where the criterion
-is not the machine's own optimal value they must be differentiated too: on the free rows F they solve a linear system,
+by the entries of K; layers give the derivatives by the weights from it. The coefficients of a machine move with K.
+Where the criterion is not the machine's own optimal value they must be differentiated too: on the free rows F they
+solve a linear system,
 
     M [b_F; t] = [r; s] ,     M = [K_FF + D, 1; 1', 0] ,      D the inverse second derivatives of the loss,
 
@@ -269,7 +270,7 @@ class SpanBound(Criterion):
         value = float(share @ smooth)
         if not gradient:
             return value, None
-        H = spans.pull_back(share * STEEPNESS * smooth * (1.0 - smooth))
+        H = spans.gradient(share * STEEPNESS * smooth * (1.0 - smooth))
         if len(rows) == n:
             return value, H
         out = np.zeros((n, n))
@@ -321,13 +322,13 @@ class Spans:
         through = np.zeros((len(bound), len(free)))
         distance = K[bound, bound].copy()
         if len(free):
-            lift = smoothing / size[free]
+            jitter = smoothing / size[free]
             A = K[np.ix_(free, free)]
-            A.flat[:: len(free) + 1] += lift
-            system = Bordered(A, lift=0.0)
+            A.flat[:: len(free) + 1] += jitter
+            system = Bordered(A, jitter=0.0)
             # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
             inverse = system.inverse() if len(free) > 1 else 1.0 / A
-            span2 = 1.0 / inverse.diagonal() - lift
+            span2 = 1.0 / inverse.diagonal() - jitter
             fall[free] = size[free] * span2 - 1.0
             right = K[np.ix_(bound, free)]
             for p, g in enumerate(right):
@@ -338,7 +339,7 @@ class Spans:
             fall[bound] = size[bound] * np.maximum(distance, 0.0) - y[bound] * f
         return cls(machine, K, b, smoothing, free, bound, fall, span2, inverse, through)
 
-    def pull_back(self, slope: Array) -> Array:
+    def gradient(self, slope: Array) -> Array:
         """The symmetric derivative by K of a function whose derivatives by `fall` are `slope`."""
         y, K, b, free, bound = self.machine.y, self.K, self.b, self.free, self.bound
         size = np.abs(b)

@@ -363,8 +363,8 @@ def descend(
             status = Status.NOT_STATIONARY
             break
         moved, turned = there.t - here.t, there.gradient - here.gradient
-        bent = float(moved @ turned)
-        size = float(moved @ (moved / lengths)) / bent if spectral and bent > 0 else 2.0 * step
+        curvature = float(moved @ turned)
+        size = float(moved @ (moved / lengths)) / curvature if spectral and curvature > 0 else 2.0 * step
         fell = here.value - there.value
         here = there
         history["objective"].append(here.value)

@@ -54,8 +54,7 @@ LOOSE = 1e-2
 FINE = 1e-12
 #: Steps after which it gives up on a part: 15 to 40 are normal.
 MOST_STEPS = 100
-#: Share of the room that both sides of the tube take at the start. On 300 problems 0.001 and 0.4 failed in 12 and 10,
-#: 0.01 and 0.1 in 4 and 5 (steps: 24, 14, 18, 15).
+#: Share of the box that both sides of the tube take at the start.
 OFFSET = 0.1
 #: What is added to the diagonal of a system that rounding made indefinite, as shares of its largest entry.
 JITTERS = (0.0, 1e-14, 1e-12, 1e-10)
@@ -166,11 +165,11 @@ class _System:
         else:
             rest = np.zeros(len(c))
         short = 1.0 - float(c.sum())
-        # what the conditions residual here: differences of like numbers, so that the step keeps its digits near the end
+        # what the conditions leave here: differences of like numbers, so that the step keeps its digits near the end
         f = self.weight_set.of_shares(at.d) @ self.V + at.intercept
         residual = sides.gain - sides.ridge * at.a - sides.sign * f + low - high
-        pulled = self.diagonal * np.sum(sides.sign * residual / self.theta, axis=0)
-        right = pulled - (c - at.d) @ W - short * self.mean
+        common = self.diagonal * np.sum(sides.sign * residual / self.theta, axis=0)
+        right = common - (c - at.d) @ W - short * self.mean
         if turn is not None:
             right = right - turn
         free = self._solve(right)
@@ -186,18 +185,18 @@ class _System:
         else:
             dzeta, du = np.zeros(len(c)), np.zeros(len(c))
         dd = c - at.d - self.weight * lead
-        da = self._sides_of(db, residual, pulled)
+        da = self._sides_of(db, residual, common)
         dlow = low - at.low / at.a * da - at.low
         with np.errstate(invalid="ignore"):
             dhigh = np.where(np.isfinite(self.room), high + at.high / self.room * da - at.high, 0.0)
         return _State(da, dtau, dzeta, dd, du, dlow, dhigh, dnu), db
 
-    def _sides_of(self, db: Array, residual: Array, pulled: Array) -> Array:
+    def _sides_of(self, db: Array, residual: Array, common: Array) -> Array:
         """How the sides share a change of b: the stiffer one by its equation, the other takes the rest."""
         sign = self.sides.sign
         if len(sign) == 1:
             return sign * db
-        df = pulled - self.diagonal * db
+        df = common - self.diagonal * db
         da = (residual - sign * df) / self.theta
         stiff = self.theta[0] >= self.theta[1]
         da[1] = np.where(stiff, sign[1] * (db - sign[0] * da[0]), da[1])
@@ -466,7 +465,7 @@ class _Trying:
                         centring_curve,
                         longer,
                     )
-            # no pair may run affine of the others: a bound that is met early blocks all steps that follow
+            # no pair may run ahead of the others: a bound that is met early blocks all steps that follow
             for _ in range(MOST_CUTS):
                 products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
                 if products.min() >= min(BALANCE, 0.9 * balance) * products.mean():

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, noise
+from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.problem import LOOSEST, inner_tol
 from kernelweave.mkl.steps.newton import FIRST, WORKING_MOST, WORKING_SHARE, newton_step
@@ -149,7 +149,7 @@ class RKLProblem:
         unit = np.ones(family.n_parameters)
         level = family.diagonals(unit, equal)
         variance = level - family.forms(unit, equal)
-        self.variance = np.where(variance > 4.0 * noise(n) * level, variance, 0.0)
+        self.variance = np.where(variance > 4.0 * sum_error(n) * level, variance, 0.0)
         if not self.variance.any():
             raise coinciding(n)
         self.family = family.rescaled(
@@ -169,7 +169,7 @@ class RKLProblem:
         self.K, t = K, t / r2
         self.n_machines += 1
         terms = int(np.maximum(self.family.gram.ranks[t > 0], 1).sum())
-        machine = self.machine.solve(K, tol=tol, warm_start=self._b, noise=2.0 * noise(terms))
+        machine = self.machine.solve(K, tol=tol, warm_start=self._b, entry_error=2.0 * sum_error(terms))
         self._b = b = machine.dual_coef
         q = self.family.forms(t, b)
         rho = self.family.diagonals(t, beta) - self.family.forms(t, beta)
@@ -185,7 +185,7 @@ class RKLProblem:
 
     def _cut(self, b: Array, beta: Array, q: Array, rho: Array) -> Cut:
         size = self._root @ np.abs(b)
-        share = noise(len(b))
+        share = sum_error(len(b))
         away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
         q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
         return Cut(self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
