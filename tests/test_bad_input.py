@@ -69,7 +69,8 @@ FITS = {
     "text objects in y": (cv(), X, np.array(["a", "b"] * 10, dtype=object), {}, kw.InputError, "numbers, got text"),
     "numbers for classes": (cls(), X, Y, {}, ValueError, "continuous"),
     "complex": (reg(), X * 1j, Y, {}, ValueError, "Complex data not supported"),
-    "sparse": (reg(), sparse.csr_array(X), Y, {}, TypeError, "[Ss]parse.*dense.*toarray"),
+    "sparse": (reg(standardize=True), sparse.csr_array(X), Y, {}, kw.InputError, "Sparse.*standardised.*toarray"),
+    "NaN in sparse rows": (reg(), sparse.csr_array(put(X, np.nan, 3, 1)), Y, {}, kw.InputError, "NaN.*1 cells.*Impute"),
     "dates": (reg(), FRAME.assign(day=pd.date_range("2020", periods=20)), Y, {}, kw.InputError,
         "'day'.*dates.*Convert"),
     # shapes
@@ -261,7 +262,7 @@ def test_names_that_are_missing_at_predict_time_are_remarked():
         (lambda: kw.KernelBank(STACK[:, :5]), kw.InputError, r"kernels last, got \(20, 5, 2\)"),
         (lambda: kw.KernelBank("text"), kw.InputError, "must be an array of real numbers"),
         (lambda: kw.KernelBank(STACK, names=["a"]), kw.InputError, "n_kernels=2.*got 1"),
-        (lambda: RBF(gamma=-1), kw.InputError, "`gamma` of RBF.*> 0, got -1"),
+        (lambda: RBF(gamma=-1), kw.InputError, "`gamma` of RBF.*> 0, .*, got -1"),
         (lambda: parse("rbff(gamma=1)"), kw.InputError, "Unknown kernel 'rbff'.*mean 'rbf'.*Known"),
         (lambda: kw.banks.get("rls3", 3), kw.InputError, "Unknown bank 'rls3'.*mean 'rls2'.*Known"),
         (lambda: kw.solve_rls2(STACK, Y, 0.0), kw.InputError, "`alpha` must be .*> 0.*got 0.0"),

@@ -16,7 +16,7 @@ import numpy as np
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Text, checked, listed, shown
 from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
-from kernelweave.views import as_table
+from kernelweave.views import SparseTable, as_table
 
 __all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]
 
@@ -235,7 +235,8 @@ def default(table: Any) -> list[Kernel]:
     On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values
     gamma = logspace(-2, 1, 7) / n_expanded_columns. In addition, with up to 40 columns: on each numeric
     column Linear, Polynomial of degree 2 and 3, and RBF for gamma = 0.1, 1, 10; with up to 2000 columns:
-    Linear on each numeric column. In both cases Categorical on each categorical column.
+    Linear on each numeric column. In both cases Categorical on each categorical column. On sparse rows, which are not
+    standardised: Linear and RBF at 1/4, 1 and 4 over the median squared distance, of rows of length 1.
 
     Parameters
     ----------
@@ -259,6 +260,9 @@ def default(table: Any) -> list[Kernel]:
     (28, 110, 10)
     """
     table = as_table(table)
+    if isinstance(table, SparseTable):
+        shapes = [Linear(), *(RBF(gamma=("median", factor)) for factor in (0.25, 1.0, 4.0))]
+        return [kernel.prepared("normalize-rows") for kernel in shapes]
     return _default(table.levels, table.names)
 
 

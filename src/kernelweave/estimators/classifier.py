@@ -110,7 +110,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
             Or sample indices / a kernel stack, see `kernels`.
         y : array-like of shape (n_samples,)
             Labels of any type.

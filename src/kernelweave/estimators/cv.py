@@ -296,7 +296,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict
@@ -413,7 +413,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict

@@ -19,11 +19,12 @@ from kernelweave._checks import (
     count_dimensions,
 )
 from kernelweave._parameters import listed, shown
+from kernelweave._sparse import entries
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import Source, TableSource, memory_budget
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.views import TableEncoder
+from kernelweave.views import SparseTable, TableEncoder
 
 Array = NDArray[np.float64]
 
@@ -46,6 +47,7 @@ class ReadingMixin(BaseEstimator):
         tags.input_tags.three_d_array = self._is_precomputed()
         tags.input_tags.categorical = not self._is_precomputed()
         tags.input_tags.string = False
+        tags.input_tags.sparse = not self._is_precomputed()
         return tags
 
     def _read_training(self, X: Any) -> tuple[Any, TableEncoder | None]:
@@ -67,7 +69,7 @@ class ReadingMixin(BaseEstimator):
         self._look_at(X, reset=True)
         encoder = TableEncoder(type(self).__name__, reorder=False).fit(X)
         table = encoder.transform(X)
-        check_size(table.values, "X")
+        check_size(entries(table.values), "X")
         self.n_features_in_ = table.n_columns
         return table, encoder
 
@@ -130,7 +132,8 @@ class ReadingMixin(BaseEstimator):
         if isinstance(self.kernels, KernelBank):
             return BankSource(self.kernels, rows[kept])
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
-        standardize = self.kernels is None if self.standardize == "auto" else bool(self.standardize)
+        dense = not isinstance(table, SparseTable)
+        standardize = self.kernels is None and dense if self.standardize == "auto" else bool(self.standardize)
         return TableSource(
             self._kernel_list(table),
             table,

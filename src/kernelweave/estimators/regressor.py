@@ -34,8 +34,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     Parameters
     ----------
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
-        None builds a default bank on standardised columns (see `kernelweave.banks.default`). With a `KernelBank`
-        X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train, n_kernels).
+        None builds a default bank, on standardised columns unless X is sparse (see `kernelweave.banks.default`).
+        With a `KernelBank` X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train,
+        n_kernels).
     learner : str or Learner, default="rls2"
         How the weights are found; its parameters can be set as ``learner__alpha``.
     C : float, optional
@@ -46,7 +47,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
         None. Statistics are weighted, taken in `fit` and kept.
     standardize : bool or "auto", default="auto"
-        Shift and scale numeric columns to weighted mean 0 and variance 1 first. "auto": only for the default bank.
+        Shift and scale numeric columns to weighted mean 0 and variance 1 first. "auto": only for the default bank of
+        dense rows; sparse ones cannot be standardised.
     fit_intercept : bool, default=True
         Use the weighted mean of y as intercept b (it is fixed beforehand, as in the paper); otherwise 0.
     max_memory : float, str or "auto", default="auto"
@@ -160,7 +162,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
             Or sample indices / a kernel stack, see `kernels`. Text and categorical columns of frames are encoded.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._parameters import shown
+from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.kernels import (
@@ -118,13 +119,12 @@ class Source(ABC):
         """``k_m(x, x)`` of the queries, shape (n_queries,)."""
 
     @abstractmethod
-    def distinguish(self) -> Array:
-        """Numbers (n_samples, n_columns) in which rows differ whenever they hold other things."""
+    def distinguish(self) -> Any:
+        """Numbers (n_samples, n_columns), perhaps sparse, in which rows differ whenever they hold other things."""
 
     def content(self) -> Rows:
         """Place of every row among the distinct ones; equal rows share it, whatever their order and number."""
-        _, rank = np.unique(self.distinguish(), axis=0, return_inverse=True)
-        return rank.reshape(-1)
+        return row_ranks(self.distinguish())
 
     def feature_maps(self, m: int, queries: Any) -> tuple[Array, Array] | None:
         """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, where they are few."""
@@ -160,7 +160,7 @@ class LinearLayout:
         weights : array of shape (n_kernels,)
             Of the raw kernels.
         dual_coef : array of shape (n_samples,)
-        values : array of shape (n_samples, n_columns)
+        values : array or sparse array of shape (n_samples, n_columns)
             Training rows.
         probability : array of shape (n_samples,), optional
             Weights of rows, sum 1, if kernels are centred: a centred linear kernel is the kernel of centred columns.
@@ -277,7 +277,10 @@ class TableSource(Source):
 
     def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
         training = self.kernels[m].features(self.table)
-        if training is None or training.shape[1] > MAX_RANK_SHARE * self.n_samples:
+        # products with sparse features cost less than kernel values, however many columns there are
+        if training is None or (
+            training.shape[1] > MAX_RANK_SHARE * self.n_samples and not is_sparse(training)
+        ):
             return None
         new = self.kernels[m].features(self.encode(queries))
         return None if new is None else (new, training)
@@ -307,13 +310,14 @@ class TableSource(Source):
             rows = factors.factors(single[:held], [1] * held)
             for first in range(0, held, 64):
                 some = columns[first : min(first + 64, held)]
-                rows[first : first + 64] = self.table.values[:, some].T
+                rows[first : first + 64] = to_dense(self.table.values[:, some]).T
         rest = single[held:]
         cap = max(1, int(n * MAX_RANK_SHARE))
         for m in others:
             phi = self.kernels[m].features(self.table)
-            if phi is not None and phi.shape[1] <= max(cap, 4) and factors.nbytes + 8 * phi.size <= room:
-                factors.factors([m], [phi.shape[1]])[:] = phi.T
+            size = 0 if phi is None else 8 * phi.shape[0] * phi.shape[1]
+            if phi is not None and phi.shape[1] <= max(cap, 4) and factors.nbytes + size <= room:
+                factors.factors([m], [phi.shape[1]])[:] = to_dense(phi).T
             else:
                 rest.append(m)
         return self._hold(np.sort(np.array(rest, dtype=np.intp)), factors)
@@ -400,7 +404,7 @@ class TableSource(Source):
             return
         A = self._statistic(int(group[0]), self.table)
         # squared norms of both rows of a pair, for kernels that look at angles
-        norms = np.einsum("ij,ij->i", A, A) if any(kernel.needs_norms for kernel in kernels) else None
+        norms = sq_norms(A) if any(kernel.needs_norms for kernel in kernels) else None
         left = right = None
         for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
             piece = slice(start[rows.start], start[rows.stop])
@@ -502,8 +506,7 @@ class TableSource(Source):
                 A = self._statistic(int(group[0]), part)
                 B = self._statistic(int(group[0]), self.table)
                 S = pairwise_statistic(base.statistic, A, B)
-                left = np.einsum("ij,ij->i", A, A)[:, None]
-                right = np.einsum("ij,ij->i", B, B)[None, :]
+                left, right = sq_norms(A)[:, None], sq_norms(B)[None, :]
                 for m in group:
                     yield where, int(m), self.kernels[m].base.from_statistic(S, left, right)
 

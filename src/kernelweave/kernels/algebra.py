@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value, listed, shown
+from kernelweave._sparse import join_columns, to_dense
 from kernelweave.kernels.base import (
     FACTOR,
     VIEW_NAME,
@@ -189,7 +190,7 @@ class Sum(_Terms):
 
     def _features(self, table: Table) -> FloatArray | None:
         parts = [part for term in self.terms if (part := term._features(table)) is not None]
-        return np.concatenate(parts, axis=1) if len(parts) == len(self.terms) else None
+        return join_columns(parts) if len(parts) == len(self.terms) else None
 
 
 @composite
@@ -223,7 +224,7 @@ class Product(_Terms):
             part = term._features(table)
             if part is None or phi.shape[1] * part.shape[1] > MAX_RANK:
                 return None
-            phi = (phi[:, :, None] * part[:, None, :]).reshape(table.n_rows, -1)
+            phi = (phi[:, :, None] * to_dense(part)[:, None, :]).reshape(table.n_rows, -1)
         return phi
 
 

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._parameters import Number, Text, shown
+from kernelweave._sparse import sq_norms
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.preparation import Step, apply_steps, as_steps
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.kernels.statistics import mirror, pairwise_statistic, sq_norms
+from kernelweave.kernels.statistics import mirror, pairwise_statistic
 from kernelweave.views import Table, as_table, as_tables
 
 __all__ = ["Kernel", "from_dict"]

@@ -12,9 +12,9 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Number, Whole, check_fields, check_value
+from kernelweave._sparse import sq_norms, to_dense
 from kernelweave.functions import Angle, Identity, KernelFunction, Pointwise, Power
 from kernelweave.kernels.base import PSD, FloatArray, Kernel, Norms, Positive, leaf, set_fields
-from kernelweave.kernels.statistics import sq_norms
 from kernelweave.views import Table
 
 __all__ = ["ArcCosine", "Elementwise", "Linear", "Polynomial"]
@@ -121,7 +121,7 @@ class Polynomial(Kernel):
     def _features(self, table: Table) -> FloatArray | None:
         if table.n_expanded_columns > 1 or self.degree >= MAX_RANK:
             return None
-        x, q = table.take()[:, 0], self.degree
+        x, q = to_dense(table.take())[:, 0], self.degree
         columns, power = [], np.ones(len(x))
         for k in range(q + 1):
             if k:

@@ -14,7 +14,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
 from kernelweave.kernels.preparation import Step
-from kernelweave.views import Table
+from kernelweave.views import SparseTable, Table
 
 __all__ = ["Categorical", "Constant", "Custom"]
 
@@ -40,6 +40,10 @@ class Categorical(Kernel):
     """
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        if isinstance(left, SparseTable):
+            raise InputError(
+                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
+            )
         A = left.values.copy()
         for j, level in enumerate(left.levels):
             if level:
@@ -118,8 +122,9 @@ class Custom(Kernel):
     ----------
     function : callable
         ``function(X, Z)`` with float arrays (n, n_columns) and (m, n_columns), categorical columns as
-        indicator columns, returns (n, m). It must be symmetric, ``function(X, X)`` up to rounding, and
-        positive semidefinite; estimators check both on the training rows as long as the matrix fits in memory.
+        indicator columns and sparse rows as SciPy arrays, returns (n, m). It must be symmetric,
+        ``function(X, X)`` up to rounding, and positive semidefinite; estimators check both on the training
+        rows as long as the matrix fits in memory.
     diag : callable or None, default=None
         ``diag(X)`` returns k(x, x) for every row, (n,). None: taken from small blocks of ``function``.
     name : str or None, default=None
@@ -159,7 +164,7 @@ class Custom(Kernel):
         set_fields(self, function=function, diagonal=diag, name=name)
 
     def _values(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        return self._checked(self.function(A, B), (len(A), len(B)), "(X.shape[0], Z.shape[0])")
+        return self._checked(self.function(A, B), (A.shape[0], B.shape[0]), "(X.shape[0], Z.shape[0])")
 
     def _checked(self, result: ArrayLike, shape: tuple[int, ...], formula: str) -> FloatArray:
         values = np.array(result, dtype=np.float64)
@@ -190,8 +195,8 @@ class Custom(Kernel):
     def _diag(self, table: Table) -> FloatArray:
         A = table.take()
         if self.diagonal is not None:
-            return self._checked(self.diagonal(A), (len(A),), "(X.shape[0],)")
-        blocks = [A[top : top + 32] for top in range(0, len(A), 32)]
+            return self._checked(self.diagonal(A), (A.shape[0],), "(X.shape[0],)")
+        blocks = [A[top : top + 32] for top in range(0, A.shape[0], 32)]
         return np.concatenate([self._values(block, block).diagonal() for block in blocks] or [np.empty(0)])
 
     def _short(self, nested: bool = False) -> str:

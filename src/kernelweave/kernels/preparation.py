@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import listed, shown
-from kernelweave.views import Table
+from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
+from kernelweave.views import SparseTable, Table
 
 __all__ = ["Log1p", "NormalizeRows", "Standardize", "Step"]
 
@@ -122,6 +123,7 @@ class Standardize(Step):
                 f"Standardize was fitted on {len(self.mean)} columns, got {table.n_columns}. Pass the columns of the "
                 "training rows."
             )
+        _refuse_sparse(table)
         return Table((table.values - self.mean) / self.scale, table.names, table.levels)
 
     def affine(self, n_columns: int) -> tuple[FloatArray, FloatArray]:
@@ -179,10 +181,11 @@ class NormalizeRows(Step):
         names = None if any(table.levels) else table.names
         values = table.take()
         # the largest entry first, so that no square overflows
-        largest = np.abs(values).max(axis=1, initial=0.0, keepdims=True)
-        values = values / np.where(largest > 0, largest, 1.0)
-        length = np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
-        return Table(values / np.where(length > 0, length, 1.0), names)
+        largest = np.asarray(to_dense(abs(values).max(axis=1))).reshape(-1)
+        values = scale_rows(values, 1.0 / np.where(largest > 0, largest, 1.0))
+        length = np.sqrt(sq_norms(values))
+        values = scale_rows(values, 1.0 / np.where(length > 0, length, 1.0))
+        return SparseTable(values, names) if is_sparse(values) else Table(values, names)
 
 
 @step
@@ -202,6 +205,10 @@ class Log1p(Step):
     word: ClassVar[str] = "log1p"
 
     def apply(self, table: Table) -> Table:
+        if isinstance(table, SparseTable):
+            values = table.values.copy()
+            values.data = np.sign(values.data) * np.log1p(np.abs(values.data))
+            return SparseTable(values, table.names)
         values = np.sign(table.values) * np.log1p(np.abs(table.values))
         if any(table.levels):
             values = np.where(np.asarray(table.levels) > 0, table.values, values)
@@ -250,8 +257,17 @@ def apply_steps(steps: Iterable[Step], table: Table) -> Table:
     return table
 
 
+def _refuse_sparse(table: Table) -> None:
+    if isinstance(table, SparseTable):
+        raise InputError(
+            "Sparse columns cannot be standardised: without their zeros they would be dense, and rare columns would be "
+            "the loudest. Use prepared('normalize-rows') or prepared('log1p', 'normalize-rows'), or pass X.toarray()."
+        )
+
+
 def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones."""
+    _refuse_sparse(table)
     values = table.values
     weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
     total = weights.sum()

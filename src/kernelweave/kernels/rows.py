@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER
+from kernelweave._sparse import entries, is_sparse, sq_norms
 from kernelweave.kernels.preparation import Step
 from kernelweave.kernels.statistics import check_sizes, statistic_panels
-from kernelweave.views import Table
+from kernelweave.views import SparseTable, Table
 from kernelweave.views.selection import Selection
 
 __all__ = ["MEDIAN_ROWS", "TrainingRows"]
@@ -118,19 +119,23 @@ class TrainingRows:
         rows, weights = self.sample()
         A = self.table.rows(rows).take()
         check_sizes(A)
-        values, pairs = [], []
-        for panel, S in statistic_panels(statistic, A, _ENTRIES):
-            for k, i in enumerate(range(panel.start, panel.stop)):
-                values.append(S[k, k + 1 :].copy())
-                if weights is not None:
-                    pairs.append(weights[i] * weights[i + 1 :])
-        distances = np.concatenate(values)
+        n = len(rows)
+        distances = np.empty(n * (n - 1) // 2)
+        end = 0
+        for _, S in statistic_panels(statistic, A, _ENTRIES):
+            for k, row in enumerate(S):
+                start, end = end, end + len(row) - k - 1
+                distances[start:end] = row[k + 1 :]
+        pairs = None
+        if weights is not None:
+            pairs = np.concatenate([weights[i] * weights[i + 1 :] for i in range(n)])
         differ = distances > _ROUNDING * distances.max(initial=0.0)
-        if not differ.any():
+        if not differ.all():
+            distances, pairs = distances[differ], None if pairs is None else pairs[differ]
+        if not len(distances):
             return 1.0
-        if weights is None:
-            return _usable(float(np.median(distances[differ])), "median distance")
-        return _usable(weighted_median(distances[differ], np.concatenate(pairs)[differ]), "median distance")
+        median = _middle(distances) if pairs is None else weighted_median(distances, pairs)
+        return _usable(median, "median distance")
 
     def variance(self) -> float:
         """Weighted variance of all cells, 1 where they are equal; categories count as indicator columns."""
@@ -139,10 +144,14 @@ class TrainingRows:
     def _variance(self) -> float:
         A = self.table.take()
         check_sizes(A)
-        mean = np.average(A.mean(axis=1), weights=self.weight)
-        apart = A - mean
-        variance = float(np.average(np.square(apart).mean(axis=1), weights=self.weight))
-        largest = float(np.abs(A).max(initial=0.0))
+        mean = float(np.average(A.mean(axis=1), weights=self.weight))
+        if is_sparse(A):
+            # deviations of zeros are not stored
+            square = float(np.average(sq_norms(A), weights=self.weight)) / A.shape[1]
+            variance = max(square - mean * mean, 0.0)
+        else:
+            variance = float(np.average(np.square(A - mean).mean(axis=1), weights=self.weight))
+        largest = float(np.abs(entries(A)).max(initial=0.0))
         return 1.0 if variance <= (1e-12 * largest) ** 2 else _usable(variance, "variance")
 
     @property
@@ -153,10 +162,23 @@ class TrainingRows:
 
 def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatArray]:
     """One of each of the rows that differ, in an order that depends on their content alone, and their weights."""
-    values = np.ascontiguousarray(table.values + 0.0)  # a negative zero is a zero
-    keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).reshape(-1)
+    keys: Any
+    if isinstance(table, SparseTable):
+        A = table.values
+        ends = zip(A.indptr[:-1], A.indptr[1:], strict=True)
+        keys = np.array([A.data[a:b].tobytes() + A.indices[a:b].tobytes() for a, b in ends], dtype=object)
+    else:
+        values = np.ascontiguousarray(table.values + 0.0)  # a negative zero is a zero
+        keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).reshape(-1)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first, np.bincount(inverse.reshape(-1), weights=weight, minlength=len(first)).astype(np.float64)
+
+
+def _middle(values: FloatArray) -> float:
+    """The median of values that may be put into another order."""
+    half = len(values) // 2
+    values.partition(half)
+    return float(values[half]) if len(values) % 2 else 0.5 * float(values[half] + values[:half].max())
 
 
 def weighted_median(values: FloatArray, weights: FloatArray) -> float:

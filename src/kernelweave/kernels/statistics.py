@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import LARGEST_NUMBER
+from kernelweave._sparse import entries as stored
+from kernelweave._sparse import is_sparse, sq_norms
 
 __all__ = ["pairwise_statistic", "statistic_panels"]
 
@@ -18,15 +21,15 @@ FEW_COLUMNS = 4
 """Up to this many columns squared distances are summed column by column, without cancellation."""
 
 
-def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> FloatArray:
+def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
     """Compute a statistic of all pairs of rows.
 
     Parameters
     ----------
     kind : {"sqdist", "dot", "l1"}
         Squared Euclidean distance, inner product, or sum of absolute differences.
-    A : array of shape (n, n_columns)
-    B : array of shape (m, n_columns) or None
+    A : array or SciPy sparse array of shape (n, n_columns)
+    B : the same of shape (m, n_columns) or None
         None: pairs within `A`; the result is then symmetric bit for bit, and distances are exactly 0 on the
         diagonal.
 
@@ -48,8 +51,8 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left = as_floats(A, "A")
-    right = left if B is None else as_floats(B, "B")
+    left: Any = A if is_sparse(A) else as_floats(A, "A")
+    right: Any = left if B is None else B if is_sparse(B) else as_floats(B, "B")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise InputError(
             f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
@@ -58,6 +61,11 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
     check_sizes(left)
     check_sizes(right)
     symmetric = B is None
+    if is_sparse(left) or is_sparse(right):
+        S = _of_sparse(kind, left, right, right.T)
+        if symmetric:
+            np.fill_diagonal(S, sq_norms(left) if kind == "dot" else 0.0)
+        return mirror(S) if symmetric else S
     if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
         return _by_columns(left, right, np.abs if kind == "l1" else np.square, symmetric)
     if kind == "dot":
@@ -78,7 +86,7 @@ def pairwise_statistic(kind: str, A: ArrayLike, B: ArrayLike | None = None) -> F
 
 def check_sizes(A: FloatArray) -> None:
     """Raise for numbers whose squares overflow."""
-    largest = float(np.abs(A).max(initial=0.0))
+    largest = float(np.abs(stored(A)).max(initial=0.0))
     if largest > LARGEST_NUMBER:
         raise InputError(
             f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
@@ -103,7 +111,10 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
         Their values with all rows from their own first one on. Inner products of rows with themselves are those that
         `sq_norms` gives, and their distances exactly 0.
     """
-    n = len(A)
+    n = A.shape[0]
+    if is_sparse(A):
+        yield from _sparse_panels(kind, A, entries)
+        return
     by_columns = kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)
     if kind == "sqdist" and not by_columns:
         A = A - A.mean(axis=0)
@@ -123,6 +134,47 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
             np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
         yield rows, S
         start = rows.stop
+
+
+def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    n, start, first, right = A.shape[0], 0, 0, A.T.tocsr()
+    squares = sq_norms(A)
+    while start < n:
+        if 2 * (n - start) <= n - first:
+            # half of the columns are behind: products with them are spared
+            first, right = start, A[start:].T.tocsr()
+        rows = slice(start, min(n, start + max(1, entries // (n - first))))
+        S = _of_sparse(kind, A[rows], A[first:], right)[:, start - first :]
+        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        yield rows, S
+        start = rows.stop
+
+
+def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
+    """A statistic from sparse products of A with B, of which one at least is sparse; `transposed` is that of B."""
+    if kind == "l1":
+        return _sparse_l1(A, B)
+    S = A @ transposed
+    S = S.toarray() if is_sparse(S) else np.array(S)
+    if kind == "sqdist":
+        S *= -2.0
+        S += sq_norms(A)[:, None]
+        S += sq_norms(B)
+        np.maximum(S, 0.0, out=S)
+    return S
+
+
+def _sparse_l1(A: Any, B: Any) -> FloatArray:
+    """Sums of absolute values of both rows, less what they have in common in columns where neither is 0."""
+    from scipy.sparse import csc_array
+
+    left, right = csc_array(A), csc_array(B)
+    S = np.asarray(abs(left).sum(axis=1)).reshape(-1, 1) + np.asarray(abs(right).sum(axis=1)).reshape(-1)
+    for j in np.flatnonzero((np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)):
+        i, k = (slice(M.indptr[j], M.indptr[j + 1]) for M in (left, right))
+        a, b = left.data[i, None], right.data[k]
+        S[left.indices[i, None], right.indices[k]] -= np.abs(a) + np.abs(b) - np.abs(a - b)
+    return np.maximum(S, 0.0)
 
 
 def _by_columns(A: FloatArray, B: FloatArray, fold: np.ufunc, symmetric: bool) -> FloatArray:
@@ -152,8 +204,3 @@ def mirror(K: FloatArray, block: int = 512) -> FloatArray:
         lower = np.tril_indices(len(corner), -1)
         corner[lower] = corner.T[lower]
     return K
-
-
-def sq_norms(A: FloatArray) -> FloatArray:
-    """Squared norms of the rows."""
-    return np.einsum("ij,ij->i", A, A)

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
+from kernelweave._sparse import entries
 from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
@@ -22,7 +23,7 @@ from kernelweave.fitting.task import Task
 from kernelweave.learners import LEARNERS
 from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.views import ColumnMask, ColumnSlice, Table, TableEncoder
+from kernelweave.views import ColumnMask, ColumnSlice, SparseTable, Table, TableEncoder
 
 __all__ = ["ESTIMATORS", "KINDS", "State", "from_state", "make", "to_state"]
 
@@ -96,7 +97,16 @@ def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> Table
     encoder = TableEncoder(owner, reorder)
     for name in ("n_columns_", "names_", "categories_"):
         setattr(encoder, name, learnt[name])
+    encoder.sparse_ = bool(learnt.get("sparse_", False))
     return encoder
+
+
+def _sparse_table(
+    data: Any, indices: Any, indptr: Any, n_columns: int, names: tuple[str, ...] | None = None
+) -> SparseTable:
+    from scipy import sparse
+
+    return SparseTable(sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns)), names)
 
 
 def _table_source(raw: Table, **parts: Any) -> TableSource:
@@ -108,7 +118,8 @@ _SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_we
 KINDS: dict[str, Kind] = {
     cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES
 } | {
-    "TableEncoder": Kind(("owner", "reorder", "n_columns_", "names_", "categories_"), _encoder),
+    "TableEncoder": Kind(("owner", "reorder", "n_columns_", "names_", "categories_", "sparse_"), _encoder),
+    "SparseTable": Kind(("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
     "TableSource": Kind(_SOURCE, _table_source),
     "BankSource": Kind(("bank", "index"), BankSource),
     "StackSource": Kind(("stack", "names", "columns"), StackSource),
@@ -117,7 +128,7 @@ KINDS: dict[str, Kind] = {
 
 #: The words of classes.
 _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
-    cls: cls.__name__ for cls in (TableEncoder, TableSource, BankSource, StackSource, KernelBank)
+    cls: cls.__name__ for cls in (TableEncoder, SparseTable, TableSource, BankSource, StackSource, KernelBank)
 }
 _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
 
@@ -252,6 +263,6 @@ def check_model(model: Model) -> None:
         table is None or table.values.shape[0] == n_rows,
     ]
     held = [model.dual_coef, model.intercept, model.weights, *scales]
-    held += [] if table is None else [table.values]
+    held += [] if table is None else [entries(table.values)]
     if not all(fits) or not all(np.isfinite(array).all() for array in held):
         raise ValueError("its arrays hold NaN or do not belong together")

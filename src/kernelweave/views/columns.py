@@ -31,10 +31,6 @@ def plain_array(X: Any) -> NDArray[Any] | None:
 
 def read_columns(X: Any) -> tuple[list[str] | None, list[Column]]:
     """The names of the columns, where they have any, and the columns; raises for what is not a table."""
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError(
-            "A sparse matrix was passed, but dense data is required. Use X.toarray() to convert it."
-        )
     if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
         raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
     names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))

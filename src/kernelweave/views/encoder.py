@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._sparse import as_csr, is_sparse
 from kernelweave.views.columns import (
     Column,
     category_key,
@@ -17,6 +18,7 @@ from kernelweave.views.columns import (
     to_floats,
 )
 from kernelweave.views.messages import bullets, column_name
+from kernelweave.views.sparse import SparseTable, as_sparse
 from kernelweave.views.table import Table
 
 
@@ -58,6 +60,8 @@ class TableEncoder:
     n_columns_: int
     names_: list[str] | None
     categories_: list[list[str | float]]
+    #: Whether the rows of `fit` were sparse.
+    sparse_: bool = False
 
     def __init__(self, owner: str = "model", reorder: bool = True) -> None:
         self.owner = owner
@@ -66,15 +70,18 @@ class TableEncoder:
     def fit(self, X: Any) -> TableEncoder:
         """Learn the columns and categories of `X` and return self.
 
+        SciPy's sparse matrices and arrays of all formats are numeric columns; tables of them stay sparse.
+
         Raises
         ------
         InputError
             For missing or infinite values (column and count are named), dates, complex numbers, and shapes
             that are not (n_rows, n_columns) with at least one row and one column.
         TypeError
-            For sparse input, and for cells that are neither numbers nor strings.
+            For cells that are neither numbers nor strings.
         """
-        array = plain_array(X)
+        self.sparse_ = is_sparse(X)
+        array = as_csr(X) if self.sparse_ else plain_array(X)
         if array is not None:
             self.n_columns_ = array.shape[1]
             self.names_ = None
@@ -102,17 +109,24 @@ class TableEncoder:
         if not hasattr(self, "categories_"):
             raise InputError("This TableEncoder has not been fitted. Call fit first.")
         own_names = None if self.names_ is None else tuple(self.names_)
+        if is_sparse(X):
+            X = as_csr(X)
+            if self.sparse_ and X.shape[1] == self.n_columns_:
+                return SparseTable(X, own_names)
+            if X.shape[1] == self.n_columns_:
+                # sparse rows for a model of a dense table
+                X = X.toarray()
+            else:
+                raise self._wrong_number(X.shape[1])
         array = plain_array(X)
         if array is not None and array.shape[1] == self.n_columns_ and not any(self.categories_):
-            return Table(array.astype(np.float64), own_names)
+            dense = Table(array.astype(np.float64), own_names)
+            return as_sparse(dense) if self.sparse_ else dense
         names, columns = _read(X)
         if names is not None and self.names_ is not None:
             columns = self._match(names, columns, self.names_)
         elif len(columns) != self.n_columns_:
-            raise InputError(
-                f"X has {len(columns)} features, but {self.owner} is expecting {self.n_columns_} features as "
-                "input. Pass the columns used in fit."
-            )
+            raise self._wrong_number(len(columns))
         check_missing(columns, self.names_)
         values = np.empty((len(columns[0].values), self.n_columns_))
         for j, (column, categories) in enumerate(zip(columns, self.categories_, strict=True)):
@@ -122,7 +136,15 @@ class TableEncoder:
             else:
                 values[:, j] = to_floats(column.values, column_name(j, self.names_))
         check_missing([Column(column) for column in values.T], self.names_)
+        if self.sparse_:
+            return as_sparse(Table(values, own_names))
         return Table(values, own_names, tuple(map(len, self.categories_)))
+
+    def _wrong_number(self, number: int) -> InputError:
+        return InputError(
+            f"X has {number} features, but {self.owner} is expecting {self.n_columns_} features as input. Pass the "
+            "columns used in fit."
+        )
 
     def _match(self, names: list[str], columns: list[Column], fitted: list[str]) -> list[Column]:
         """Return `columns` in the order of `fit`, or say which names are missing or new."""
@@ -170,6 +192,10 @@ def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
     """
     if isinstance(X, Table):
         left, right = X, Z if Z is None or isinstance(Z, Table) else as_table(Z)
+    elif is_sparse(X):
+        left, right = SparseTable(X), Z if Z is None or isinstance(Z, Table) else as_table(Z)
+    elif is_sparse(Z):
+        left, right = as_table(X), SparseTable(Z)
     elif (array := plain_array(X)) is not None:
         left, right = Table(array), Z if Z is None or isinstance(Z, Table) else as_table(Z)
     else:
@@ -181,6 +207,8 @@ def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
             f"X and Z must have the same columns, got {_kinds(left)} and {_kinds(right)}. Encode both with "
             "one TableEncoder fitted on the training rows."
         )
+    if right is not None and isinstance(left, SparseTable) != isinstance(right, SparseTable):
+        left, right = as_sparse(left), as_sparse(right)
     return left, right
 
 

@@ -168,7 +168,7 @@ class Table:
             return self
         found = self.resolve(columns)
         names = None if self.names is None else tuple(self.names[j] for j in found)
-        return Table(self.values[:, found], names, tuple(self.levels[j] for j in found))
+        return self._with(self._columns(found), names, tuple(self.levels[j] for j in found))
 
     def take(self, columns: Any = None, expand: bool = True) -> NDArray[np.float64]:
         """Return the selected columns as one array, possibly a view: do not modify it.
@@ -194,4 +194,10 @@ class Table:
 
     def rows(self, index: Any) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
-        return Table(self.values[index], self.names, self.levels)
+        return self._with(self.values[index], self.names, self.levels)
+
+    def _columns(self, found: NDArray[np.intp]) -> Any:
+        return self.values[:, found]
+
+    def _with(self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...]) -> Table:
+        return Table(values, names, levels)

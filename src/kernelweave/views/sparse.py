@@ -1,0 +1,84 @@
+"""The table of sparse rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, as_names
+from kernelweave._sparse import as_csr, is_sparse
+from kernelweave.views.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class SparseTable(Table):
+    """A matrix of numeric columns that are mostly 0, held as compressed rows.
+
+    Kernels see it through `take` as a SciPy array, and never make it dense.
+
+    Parameters
+    ----------
+    values : SciPy sparse matrix or array of shape (n_rows, n_columns)
+    names : sequence of str or None, default=None
+    levels : None, default=None
+        All columns are numeric.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> table = SparseTable(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> table.n_columns, table.take([1]).toarray().tolist()
+    (2, [[2.0], [0.0]])
+    """
+
+    values: Any
+    names: Any = None
+    levels: Any = None
+
+    def __post_init__(self) -> None:
+        if not is_sparse(self.values):
+            raise InputError("SparseTable is made of a SciPy sparse array, got something else. Use Table.")
+        values = as_csr(self.values)
+        names = None if self.names is None else as_names(self.names, values.shape[1], "column")
+        levels = self.levels if self.levels is not None else (0,) * values.shape[1]
+        for key, value in (("values", values), ("names", names), ("levels", levels)):
+            object.__setattr__(self, key, value)
+
+    @property
+    def data(self) -> NDArray[np.float64]:
+        """Entries other than 0, row by row."""
+        return self.values.data
+
+    @property
+    def indices(self) -> NDArray[Any]:
+        """Their columns."""
+        return self.values.indices
+
+    @property
+    def indptr(self) -> NDArray[Any]:
+        """Where rows begin among them, shape (n_rows + 1,)."""
+        return self.values.indptr
+
+    def _columns(self, found: NDArray[np.intp]) -> Any:
+        if (np.diff(found) == 1).all():
+            return self.values[:, int(found[0]) : int(found[-1]) + 1]
+        return self.values[:, found]
+
+    def _with(self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...]) -> Table:
+        # rows and columns of checked values, perhaps none
+        table = object.__new__(SparseTable)
+        for key, value in (("values", values), ("names", names), ("levels", levels)):
+            object.__setattr__(table, key, value)
+        return table
+
+
+def as_sparse(table: Table) -> SparseTable:
+    """A table of numeric columns in sparse form."""
+    if isinstance(table, SparseTable):
+        return table
+    from scipy import sparse
+
+    return SparseTable(sparse.csr_array(table.values), table.names)
