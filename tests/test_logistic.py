@@ -55,6 +55,31 @@ def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
         assert warm.status.ok
 
 
+@pytest.mark.parametrize("widths", [(0.1, 3.0), (3.0, 0.03)])
+def test_a_start_from_another_kernel_changes_nothing(widths, rng):
+    """Damped steps leave an intercept that is not the best one, from which the next step must go down all the same."""
+    for _ in range(60):
+        X = rng.normal(size=(40, 3))
+        s = X[:, 0] + 0.5 * X[:, 1] * X[:, 2]
+        y = np.where(s > np.quantile(s, 0.7), 1.0, -1.0)
+        D = np.square(X[:, None] - X[None]).sum(-1)
+        first, second = (np.exp(-gamma * D) for gamma in widths)
+        start = kw.solve_klr(first, y, 1e5, tol=1e-2).dual_coef
+        found = kw.solve_klr(second, y, 1e5, warm_start=start, tol=1e-8)
+        assert found.status is Status.CONVERGED
+        assert found.primal == pytest.approx(kw.solve_klr(second, y, 1e5, tol=1e-8).primal, rel=2e-8)
+
+
+def test_a_start_that_is_near_enough_is_improved():
+    """A solver of kernel weights asks again for coefficients that it can see the next kernel by."""
+    x = np.array([-2.0, -1.0, 1.0, 3.0])
+    K, y = np.outer(x, x), [-1.0, 1.0, -1.0, 1.0]
+    near = kw.solve_klr(K, y, 1.0, tol=1e-3)
+    again = kw.solve_klr(K, y, 1.0, tol=1e-3, warm_start=near.dual_coef)
+    assert again.n_iter == 1
+    assert again.gap < near.gap
+
+
 @pytest.mark.parametrize(
     ("weight_set", "method"),
     [

@@ -283,7 +283,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return self
 
     def _knows_probabilities(self) -> bool:
-        if not hasattr(self, "calibration_") and not has_probabilities(self._learner_now()):
+        if not hasattr(self, "calibration_") and not self._learner_now().has_probabilities:
             raise AttributeError(
                 "Probabilities need a calibration, or the logistic loss: call calibrate() after fit, or take a "
                 "learner with loss='logistic'."
@@ -351,14 +351,6 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         found = log_probabilities(self.model_.learner, self._decide(X))
         assert found is not None
         return found
-
-
-def has_probabilities(learner: learners.Learner) -> bool:
-    """Whether its loss gives probabilities."""
-    try:
-        return learner.log_probability(np.zeros((1, 1))) is not None
-    except InputError:
-        return False
 
 
 def _read_labels(y: Any) -> NDArray[Any]:

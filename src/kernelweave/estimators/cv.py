@@ -20,7 +20,7 @@ from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import BaseMKL
-from kernelweave.estimators.classifier import MKLClassifier, has_probabilities, labels_of
+from kernelweave.estimators.classifier import MKLClassifier, labels_of
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.fitting.calibration import log_probabilities
 from kernelweave.fitting.folds import Fold, split_rows
@@ -83,7 +83,7 @@ class _ClassificationFold(ClassifierMixin, _Fold):
         """Known classes."""
         return labels_of(self.values, self.classes)
 
-    @available_if(lambda self: self.learner is not None and has_probabilities(self.learner))
+    @available_if(lambda self: self.learner is not None and self.learner.has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the loss of the learner."""
         assert self.learner is not None

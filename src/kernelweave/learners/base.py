@@ -90,6 +90,15 @@ class Learner(BaseEstimator, ABC):
         """Logarithms of the probabilities of label 1 at decision values, where the loss gives them; None elsewhere."""
         return None
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the loss gives probabilities."""
+        try:
+            return self.log_probability(np.zeros((1, 1))) is not None
+        except InputError:
+            # a loss that the learner cannot have
+            return False
+
     @classmethod
     def settings(cls) -> dict[str, Declared]:
         """What people can set on a command line or in a form, by its name there: all but the strength."""

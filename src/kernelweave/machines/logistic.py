@@ -163,7 +163,8 @@ def solve_logistic(
             here = values(own, K @ own)
             if here.gap < at.gap:
                 best, at = own, here
-        if at.gap <= tol * abs(at.primal) or n >= limit or idle >= PATIENCE:
+        # a start that is near enough is improved once: who asks again wants coefficients that answer
+        if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE:
             return best, at, n, n >= limit
         n += 1
         W = np.maximum(costs * p * (1.0 - p), 1e-300)
@@ -185,3 +186,7 @@ def solve_logistic(
         idle = 0 if value < level * (1.0 - 1e-12) or at.gap < 0.5 * before else idle + 1
         b, product = b + step * (aim - b), product + step * (moved - product)
         form, f, level = float(b @ product), trial, value
+        if step < 1.0:
+            # the slope above holds at the best intercept, which that of two best ones need not be
+            f = product + best_intercept(y, costs, product)
+            level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))

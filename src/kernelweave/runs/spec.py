@@ -228,7 +228,7 @@ class FitSpec(BaseModel):
         "Model",
         "Learn probabilities from decision values of folds of the training rows: Platt's sigmoid, "
         "or an isotonic step function, which needs about a thousand rows. The folds are `cv`, "
-        "without repetitions.",
+        "without repetitions. With the logistic loss there are probabilities without it.",
     )
     test_size: Number = setting(
         0.2,

@@ -7,8 +7,10 @@ from typing import Any
 
 from kernelweave._declarations import Declared, declared
 from kernelweave._docstrings import read_docstring
+from kernelweave._errors import InputError
 from kernelweave._parameters import Form, said
 from kernelweave.learners import LEARNERS, Learner
+from kernelweave.runs.fitting import make_learner
 from kernelweave.runs.settings import learner_settings
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Method, Parameter, Setting
@@ -27,11 +29,22 @@ SCORERS = {
 }
 #: Scorers that need decision values of two classes.
 OF_TWO_CLASSES = ("roc_auc",)
+#: Scorers that need probabilities.
+OF_PROBABILITIES = ("neg_log_loss",)
 
 
-def scorers(task: str, n_classes: int) -> list[str]:
-    """Scorers on offer for a target."""
-    return [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
+def scorers(task: str, n_classes: int, *, probabilities: bool = False) -> list[str]:
+    """Scorers on offer for a target, and for a learner that gives probabilities."""
+    found = [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
+    return [*found, *OF_PROBABILITIES] if probabilities and task == "classification" else found
+
+
+def has_probabilities(spec: FitSpec) -> bool:
+    """Whether the learner of a spec gives probabilities by its loss."""
+    try:
+        return bool(make_learner(spec).has_probabilities)
+    except InputError:
+        return False
 
 
 def methods() -> list[Method]:

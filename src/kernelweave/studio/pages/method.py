@@ -13,7 +13,7 @@ from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave.runs.fitting import MOST_ALPHAS, parse_strengths, path_setting
 from kernelweave.runs.settings import kept, learner_settings
-from kernelweave.studio.methods import called, methods, scorers, settings
+from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -161,6 +161,8 @@ class _MethodPage:
             ):
                 self.learners.refresh()
                 self.path.refresh()
+                if has_probabilities(self.desk.spec) != has_probabilities(spec):
+                    self.validation.refresh()
 
         option.on("click", choose)
 
@@ -194,7 +196,10 @@ class _MethodPage:
             given = setting.default
 
         def keep(value: Any) -> None:
+            before = has_probabilities(self.desk.spec)
             self.desk.set_param(setting.name, None if value in (None, "", setting.default) else value)
+            if has_probabilities(self.desk.spec) != before:
+                self.validation.refresh()
 
         return self.draw(setting, given, keep)
 
@@ -318,6 +323,7 @@ class _MethodPage:
     def validation(self) -> None:
         spec = self.desk.spec
         task, n_classes = self.target()
+        probable = has_probabilities(spec)
         with card(
             "Validation", "Folds choose the strength; held-out rows, or outer folds, judge the choice."
         ):
@@ -338,7 +344,9 @@ class _MethodPage:
                 else:
                     self.field(self.known["test_size"])
                 offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
-                offered |= {name: name.replace("_", " ") for name in scorers(task, n_classes)}
+                offered |= {
+                    name: name.replace("_", " ") for name in scorers(task, n_classes, probabilities=probable)
+                }
                 if spec.scoring and spec.scoring not in offered:
                     offered[spec.scoring] = spec.scoring
                 with explained("Score", self.known["scoring"].about):
@@ -350,7 +358,10 @@ class _MethodPage:
                     ).props("outlined dense options-dense")
                 self.field(self.known["seed"])
                 if task == "classification":
-                    self.field(self.known["probabilities"])
+                    if probable:
+                        text("Probabilities are those of the loss.").classes("kw-hint")
+                    else:
+                        self.field(self.known["probabilities"])
                     self.field(self.known["class_weights"])
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
                 if task == "classification":
