@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +60,6 @@ class Look(Generic[P]):
     left: float | None = None
     more: Mapping[str, Any] | None = None
 
-    @property
-    def rel_gap(self) -> float:
-        """What is left, by default the gap as a share of the objective."""
-        return relative_gap(self.objective, self.gap) if self.left is None else self.left
-
 
 #: Yields a look for every iteration, or None for one that was rejected, and returns the status in which it ends.
 Moves = Generator[Look[P] | None, None, Status]
@@ -91,6 +86,8 @@ class Limits:
         Instead, an objective that differs from the last one by more than this share.
     names : tuple of str
         What the trace calls the objective, what is left, and the number of kernels with a weight; "" leaves one out.
+    repeats : bool
+        Whether the trace repeats its last row for an iteration that was rejected.
     keeps : bool
         Whether Ctrl-C ends the step with what it has.
     """
@@ -103,7 +100,11 @@ class Limits:
     lower: float = 1e-10
     moved: float | None = None
     names: tuple[str, str, str] = ("objective", "rel_gap", "n_active")
+    repeats: bool = True
     keeps: bool = False
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass
@@ -130,9 +131,8 @@ class Loop(Generic[P]):
     n_iter: int = 0
     trace: dict[str, list[Any]] = field(default_factory=dict)
 
-    def run(self, moves: Moves[P], limits: Limits | None = None) -> Status:
+    def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
         """Run one step, and say how it ended."""
-        limits = Limits() if limits is None else limits
         try:
             return self._run(moves, limits)
         except KeyboardInterrupt:
@@ -141,7 +141,11 @@ class Loop(Generic[P]):
             return Status.INTERRUPTED
 
     def _run(self, moves: Moves[P], limits: Limits) -> Status:
+        callback, trace = self.callback, self.trace
+        # names that are left out are written nowhere
+        objectives, lefts, actives = (trace.setdefault(name, []) if name else [] for name in limits.names)
         most = min(self.max_iter, self.n_iter + limits.most)
+        best: Look[P] | None = None
         self.best = self.here = None
         self.idle = beaten = 0
         lowest = smallest = math.inf
@@ -154,52 +158,44 @@ class Loop(Generic[P]):
             if look is None:
                 self.n_iter += 1
                 floor.append(smallest)
-                for values in self.trace.values():
-                    values.append(values[-1])
+                if limits.repeats:
+                    for values in trace.values():
+                        values.append(values[-1])
                 continue
-            self.n_iter += look.counts
-            left = look.rel_gap
-            self._write(look, left, limits.names)
-            best: Look[P] | None = self.best
-            self.idle = 0 if best is None or self._progress(look, best, lowest, limits) else self.idle + 1
-            if best is None or look.anew or look.gap < best.gap:
-                self.best, beaten = look, self.n_iter
+            if look.counts:
+                self.n_iter += 1
+            value, gap = look.objective, look.gap
+            left = relative_gap(value, gap) if look.left is None else look.left
+            objectives.append(value)
+            lefts.append(left)
+            actives.append(float(look.n_active))
+            if look.more is not None:
+                for name, found in look.more.items():
+                    trace.setdefault(name, []).append(found)
+            if best is None or look.anew:
+                progress = True
+            elif limits.moved is None:
+                progress = gap < limits.smaller * best.gap or value < lowest - limits.lower * abs(lowest)
+            else:
+                progress = self.here is None or abs(self.here.objective - value) > limits.moved * abs(value)
+            self.idle = 0 if progress else self.idle + 1
+            if best is None or look.anew or gap < best.gap:
+                self.best = best = look
+                beaten = self.n_iter
             self.here = look
-            lowest, smallest = min(lowest, look.objective), min(smallest, left)
+            if value < lowest:
+                lowest = value
+            if left < smallest:
+                smallest = left
             floor.append(smallest)
             if look.status is not None:
                 return look.status
-            if (
-                self.callback is not None
-                and look.counts
-                and not look.last
-                and self.callback(self.n_iter, look.objective, left)
-            ):
+            if callback is not None and look.counts and not look.last and callback(self.n_iter, value, left):
                 return Status.INTERRUPTED
             late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
             if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
                 return Status.STALLED
         return Status.MAX_ITER
-
-    def _progress(self, look: Look[P], best: Look[P], lowest: float, limits: Limits) -> bool:
-        value = look.objective
-        if limits.moved is not None:
-            assert self.here is not None
-            return abs(self.here.objective - value) > limits.moved * abs(value)
-        lower = value < lowest - limits.lower * abs(lowest)
-        return look.anew or lower or look.gap < limits.smaller * best.gap
-
-    def _write(self, look: Look[P], left: float, names: tuple[str, str, str]) -> None:
-        trace = self.trace
-        values = (look.objective, left, float(look.n_active))
-        if not trace:
-            trace.update((name, []) for name in (*names, *(look.more or ())) if name)
-        for name, value in zip(names, values, strict=True):
-            if name:
-                trace[name].append(value)
-        if look.more is not None:
-            for name, value in look.more.items():
-                trace[name].append(value)
 
     def amend(self, left: float) -> None:
         """Tell the last iteration's measure of what is left, where a step knows it better by now."""
@@ -214,16 +210,23 @@ class Loop(Generic[P]):
         return {name: np.asarray(values) for name, values in self.trace.items()}
 
 
-class SessionOf(Protocol[P]):
-    """A problem while it is being solved: what is written on the way, where to begin, and how to wrap up."""
+class SessionOf(ABC, Generic[P]):
+    """A problem while it is being solved: what is written on the way, where to begin, and how to wrap up.
 
-    n_machines: int
+    Attributes
+    ----------
+    n_machines : int
+        Machines solved until now, where they are counted.
+    """
 
+    n_machines: int = 0
+
+    @abstractmethod
     def result(self, at: P, status: Status, loop: Loop[P]) -> Solution:
         """The solution at a point."""
 
     def begin_at(self, found: Solution) -> None:
-        """Where the next step begins."""
+        """Where the next step begins, for sessions of several steps."""
 
 
 S_contra = TypeVar("S_contra", bound=SessionOf[Any], contravariant=True)
@@ -234,7 +237,7 @@ class Step(ABC, Generic[S_contra, P]):
 
     def limits(self, session: S_contra) -> Limits:
         """When the step is stopped."""
-        return Limits()
+        return NO_LIMITS
 
     @abstractmethod
     def moves(self, session: S_contra, loop: Loop[P]) -> Moves[P]:
@@ -271,6 +274,8 @@ def minimise(
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
     for step in steps:
+        if found is not None:
+            session.begin_at(found)
         status = loop.run(step.moves(session, loop), step.limits(session))
         after = step.result(session, loop, status)
         # the smaller gap stays, and the last step says how it ended
@@ -280,7 +285,6 @@ def minimise(
         arrived = found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
         if arrived or loop.n_iter >= max_iter:
             break
-        session.begin_at(found)
     assert found is not None
     gave_up = found.status is Status.MAX_ITER and loop.n_iter < max_iter
     return found.ended(Status.STALLED) if gave_up else found

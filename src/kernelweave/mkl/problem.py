@@ -14,7 +14,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.mkl.loop import Loop, Step
+from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status
 
@@ -121,7 +121,7 @@ def _certify(problem: Problem, solution: Solution) -> Certificate:
 
 
 @dataclass
-class Session:
+class Session(SessionOf["Point"]):
     """A problem while it is being solved: what is written on the way, and where to begin.
 
     Attributes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,9 +24,6 @@ from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-#: Called after every iteration with (n_iter, objective, rel_gap); a true return value stops the solver.
-Callback = Callable[[int, float, float], object]
 
 
 @dataclass(frozen=True)

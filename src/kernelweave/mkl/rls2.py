@@ -29,8 +29,9 @@ from kernelweave._checks import (
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Strength, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
+from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.relaxed import relax_result
-from kernelweave.mkl.ridge_problem import Callback, RidgeProblem, make_problem
+from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
 from kernelweave.mkl.steps.alternating import LINEAR_SOLVERS, solve_alternating
 from kernelweave.mkl.steps.ridge_newton import WarmStart, newton_result
 from kernelweave.results import Certificate, Solution

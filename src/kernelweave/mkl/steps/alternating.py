@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite
-from kernelweave.mkl.ridge_problem import Callback, RidgeProblem, infinite_alpha, null_result
+from kernelweave.mkl.loop import Callback, Limits, Look, Loop, Moves, SessionOf, Step, minimise
+from kernelweave.mkl.ridge_problem import RidgeProblem, infinite_alpha, null_result
 from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, Solution, Status
 
@@ -17,6 +20,8 @@ Array = NDArray[np.float64]
 LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 #: Rows up to which a Cholesky factor replaces conjugate gradients under ``linear_solver="auto"``.
 CHOLESKY_ROWS = 5000
+#: Lemma 4: the objective falls in every round until rounding; below that nothing more can be gained.
+LIMITS = Limits(idle=50, smaller=0.0, lower=1e-15, names=("objective", "residual", "n_active"))
 
 
 def conjugate_gradient(
@@ -68,6 +73,124 @@ def solve_weights(V: Array, target: Array, weights: Array, *, tol: float = 1e-9)
     return d / d.sum()
 
 
+@dataclass(slots=True)
+class Round:
+    """The coefficients of some weights, and the weights that fit best to them, all outputs as rows.
+
+    Attributes
+    ----------
+    weights, C, fitted : arrays
+        New weights, coefficients of the old ones, and ``K(weights) C``.
+    level, objective : float
+        ``c' K(weights) c`` and the value of the pair.
+    """
+
+    weights: Array
+    C: Array
+    fitted: Array
+    level: float
+    objective: float
+
+
+@dataclass
+class AlternatingSession(SessionOf[Round]):
+    """RLS2 at one strength, where the residual rule ends it.
+
+    Attributes
+    ----------
+    problem : RidgeProblem
+    alpha, delta : float
+    weights : array of shape (n_kernels,)
+        The start.
+    """
+
+    problem: RidgeProblem
+    alpha: float
+    delta: float
+    weights: Array
+
+    def result(self, at: Round, status: Status, loop: Loop[Round]) -> Solution:
+        """With the certificate of the pair of weights and coefficients, which has no part in the rule."""
+        problem, alpha, C = self.problem, self.alpha, at.C
+        noise = problem.inverse_weights
+        forms = problem.quad(C)
+        r = problem.targets - at.fitted - alpha * noise * C
+        left = 0.5 * float(np.sum(np.square(r) / noise))
+        rounding = rounding_bound(problem, alpha, at.weights, C, forms, primal=at.objective, residual=left)
+        own = max(0.0, left + 0.5 * alpha * (float(forms.max()) - at.level))
+        return Solution(
+            weights=at.weights,
+            dual_coef=C.T,
+            intercept=0.0,
+            certificate=Certificate.of("joint", at.objective, own, rounding, status),
+            n_iter=loop.n_iter,
+            alpha=alpha,
+            trace=loop.arrays(),
+        )
+
+
+@dataclass
+class Alternating(Step[AlternatingSession, Round]):
+    """Coefficients, then weights, in rounds.
+
+    Attributes
+    ----------
+    linear_solver : {"auto", "cholesky", "cg"}
+    """
+
+    linear_solver: str = "auto"
+
+    def limits(self, session: AlternatingSession) -> Limits:
+        """The same at every strength."""
+        return LIMITS
+
+    def moves(self, session: AlternatingSession, loop: Loop[Round]) -> Moves[Round]:
+        """One solution of (13) and one of Problem 7 each."""
+        problem, alpha, delta, weights = session.problem, session.alpha, session.delta, session.weights
+        Y, noise = problem.targets, problem.inverse_weights
+        norm = float(np.linalg.norm(Y))
+        everything = np.arange(problem.n_kernels)
+        direct = self.linear_solver == "cholesky" or (
+            self.linear_solver == "auto" and problem.gram.n_samples <= CHOLESKY_ROWS
+        )
+        # the loss is weighted by 1/noise, so Problem 7 is solved in whitened rows
+        root = 1.0 / np.sqrt(noise)
+        C = np.zeros_like(Y)
+        while True:
+            if direct:
+                try:
+                    C = problem.system(weights, alpha).solve(Y.T).T
+                except NotPositiveDefinite:
+                    if loop.n_iter == 0:
+                        raise problem.too_small(alpha) from None
+                    yield None
+                    return Status.STALLED
+            else:
+                C = np.stack(
+                    [
+                        conjugate_gradient(problem, weights, alpha, y, c, delta)
+                        for y, c in zip(Y, C, strict=True)
+                    ]
+                )
+            C = np.ascontiguousarray(C)
+            V = problem.products(C, everything)
+            rows = (V * root).reshape(problem.n_kernels, -1).T
+            goal = ((Y - 0.5 * alpha * noise * C) * root).reshape(-1)
+            weights = solve_weights(rows, goal, weights)
+            fitted = np.tensordot(weights, V, 1)
+            level = float(weights @ np.einsum("kti,ti->k", V, C))
+            objective = 0.5 * float(np.sum(np.square(Y - fitted) / noise)) + 0.5 * alpha * level
+            residual = float(np.linalg.norm(Y - fitted - alpha * noise * C)) / norm
+            at = Round(weights, C, fitted, level, objective)
+            arrived = Status.RESIDUAL_RULE if residual <= delta else None
+            yield Look(at, objective, residual, int(np.count_nonzero(weights)), arrived, left=residual)
+
+    def result(self, session: AlternatingSession, loop: Loop[Round], status: Status) -> Solution:
+        """The last round, as published."""
+        assert loop.here is not None
+        return session.result(loop.here.point, status, loop)
+
+
 def solve_alternating(
     problem: RidgeProblem,
     alpha: float,
@@ -87,79 +210,12 @@ def solve_alternating(
     check_known(linear_solver, LINEAR_SOLVERS, "linear_solver")
     if not 0 < delta < 1:
         raise InputError(f"`delta` is a relative residual and must lie in (0, 1), got {delta!r}.")
-    Y, noise = problem.targets, problem.inverse_weights
-    norm = float(np.linalg.norm(Y))
-    everything = np.arange(problem.n_kernels)
-    direct = linear_solver == "cholesky" or (
-        linear_solver == "auto" and problem.gram.n_samples <= CHOLESKY_ROWS
-    )
-    # the loss is weighted by 1/noise, so Problem 7 is solved in whitened rows
-    root = 1.0 / np.sqrt(noise)
-
-    if weights0 is None or np.isinf(alpha):
+    nothing = np.isinf(alpha) or not problem.targets.any()
+    if nothing or weights0 is None:
         weights, C = infinite_alpha(problem)
-        if np.isinf(alpha) or norm == 0:
+        if nothing:
             return null_result(problem, alpha, weights, C, delta)
-        if weights0 is not None:
-            weights = weights0
     else:
         weights = weights0.copy()
-    C = np.zeros_like(Y)
-    V = np.empty((problem.n_kernels, *Y.shape))
-    history: dict[str, list[float]] = {"objective": [], "residual": [], "n_active": []}
-    status, n_iter, stalled = Status.MAX_ITER, 0, 0
-    best = np.inf
-    while n_iter < max_iter:
-        n_iter += 1
-        if direct:
-            try:
-                C = problem.system(weights, alpha).solve(Y.T).T
-            except NotPositiveDefinite:
-                if n_iter == 1:
-                    raise problem.too_small(alpha) from None
-                status = Status.STALLED
-                break
-        else:
-            C = np.stack(
-                [conjugate_gradient(problem, weights, alpha, y, c, delta) for y, c in zip(Y, C, strict=True)]
-            )
-        C = np.ascontiguousarray(C)
-        V = problem.products(C, everything)
-        rows = (V * root).reshape(problem.n_kernels, -1).T
-        goal = ((Y - 0.5 * alpha * noise * C) * root).reshape(-1)
-        weights = solve_weights(rows, goal, weights)
-        fitted = np.tensordot(weights, V, 1)
-        level = float(weights @ np.einsum("kti,ti->k", V, C))
-        objective = 0.5 * float(np.sum(np.square(Y - fitted) / noise)) + 0.5 * alpha * level
-        residual = float(np.linalg.norm(Y - fitted - alpha * noise * C)) / norm
-        history["objective"].append(objective)
-        history["residual"].append(residual)
-        history["n_active"].append(float(np.count_nonzero(weights)))
-        if residual <= delta:
-            status = Status.RESIDUAL_RULE
-            break
-        if callback is not None and callback(n_iter, objective, residual):
-            status = Status.INTERRUPTED
-            break
-        # Lemma 4: J decreases in every round until rounding; below that nothing more can be gained
-        stalled = stalled + 1 if objective >= best * (1 - 1e-15) else 0
-        best = min(best, objective)
-        if stalled > 50:
-            status = Status.STALLED
-            break
-
-    # the certificate: the forms at the final pair (d, c)
-    forms = problem.quad(C)
-    r = Y - fitted - alpha * noise * C
-    left = 0.5 * float(np.sum(np.square(r) / noise))
-    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=objective, residual=left)
-    own = max(0.0, left + 0.5 * alpha * (float(forms.max()) - level))
-    return Solution(
-        weights=weights,
-        dual_coef=C.T,
-        intercept=0.0,
-        certificate=Certificate.of("joint", objective, own, rounding, status),
-        n_iter=n_iter,
-        alpha=alpha,
-        trace={k: np.asarray(v) for k, v in history.items()},
-    )
+    session = AlternatingSession(problem, alpha, delta, weights)
+    return minimise(session, [Alternating(linear_solver)], max_iter=max_iter, callback=callback)

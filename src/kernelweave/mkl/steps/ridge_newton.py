@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace
-from kernelweave.mkl.ridge_problem import Callback, RidgeProblem, first_kernel, infinite_alpha, null_result
+from kernelweave.mkl.loop import Callback, Limits, Look, Loop, Moves, SessionOf, Step, minimise
+from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, infinite_alpha, null_result
 from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, Solution, Status, relative_gap
 
@@ -25,6 +26,11 @@ WORKING_MOST = 40
 WORKING_DENSE = 16
 #: Share of tol that is left to the solver when rounding takes the rest.
 LEAST_SHARE = 0.1
+#: Iterations without a smaller gap after which it is stopped, and after which it looks at the kernels outside of the
+#: working set; the latter also end it where rounding takes a part of tol.
+PATIENCE, SHORT_PATIENCE = 15, 3
+#: Only a smaller gap is progress; the trace has no rejected iterations.
+LIMITS = Limits(idle=PATIENCE, smaller=0.999, lower=math.inf, repeats=False)
 
 
 @dataclass
@@ -68,16 +74,18 @@ class _Iterate:
     held: float = (
         0.0  # largest form of the working kernels as they are held, without what truncation leaves out
     )
+    rounding: float | None = None  # what rounding may hide in objective and gap, once all forms are known
 
     def gap(self, alpha: float, largest: float) -> float:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
-    def rounding(self, problem: RidgeProblem, alpha: float, forms: Array) -> float:
+    def bound_rounding(self, problem: RidgeProblem, alpha: float, forms: Array) -> float:
         """What rounding may hide in objective and gap, given the forms of all kernels."""
-        return rounding_bound(
+        self.rounding = found = rounding_bound(
             problem, alpha, self.weights, self.C, forms, primal=self.primal, residual=self.residual
         )
+        return found
 
 
 def _evaluate(
@@ -227,124 +235,133 @@ def _all_forms(
     return forms, largest
 
 
-def solve_newton(
-    problem: RidgeProblem,
-    alpha: float,
-    *,
-    tol: float,
-    max_iter: int,
-    warm: WarmStart,
-    callback: Callback | None = None,
-    screen: bool = True,
-) -> tuple[_Iterate, Certificate, int, dict[str, list[float]]]:
-    """Active-set Newton on Problem 6.
+@dataclass
+class RidgeSession(SessionOf[_Iterate]):
+    """RLS2 at one strength while it is being solved.
 
-    Returns the best iterate, its certificate, iterations and history.
+    Attributes
+    ----------
+    problem : RidgeProblem
+    alpha, tol : float
+    warm : WarmStart
+        Left as the start of the next strength.
+    screen : bool
+        Whether kernels that cannot matter are left out.
     """
-    weights = warm.predict()
-    if weights is None or warm.forms is None:
-        start, scores = first_kernel(problem)
-        warm.forms = scores
-        if weights is None:
-            weights = np.zeros(problem.n_kernels)
-            weights[start] = 1.0
-    level = float(weights @ warm.forms)
-    working = _working_set(problem, weights, warm.forms, level)
 
-    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": []}
-    status, gap, rounding = Status.MAX_ITER, math.inf, 0.0
-    # what the gap must reach so that it stays within tol with its rounding
-    aim = tol
-    best: _Iterate | None = None
-    previous: tuple[_Iterate, Array] | None = None  # iterate and curvature that led to the current weights
-    excluded = np.zeros(problem.n_kernels, dtype=bool)
-    halvings = stalled = 0
-    n_iter = 0
-    it: _Iterate | None = None
-    best_gap = math.inf
-    while n_iter < max_iter:
-        n_iter += 1
-        try:
-            it = _evaluate(problem, alpha, weights, working, warm.work)
-        except NotPositiveDefinite:
-            status = Status.STALLED
-            break
-        gap = it.gap(alpha, float(it.forms.max()))
-        slack = 1e-13 * abs(it.primal)
-        if previous is not None and it.primal > previous[0].primal + slack and gap > aim * it.primal:
-            # the step was too long: shorten it, then fall back to the plain Newton model
-            halvings += 1
-            old, B = previous
-            if halvings == 3:
-                weights = _newton_weights(old, B, plain=True)
-            elif halvings > 40:
-                status = Status.STALLED
-                break
-            else:
-                weights = 0.5 * (old.weights + weights)
-            continue
+    problem: RidgeProblem
+    alpha: float
+    tol: float
+    warm: WarmStart
+    screen: bool = True
+
+    def result(self, at: _Iterate, status: Status, loop: Loop[_Iterate]) -> Solution:
+        """With the gap over all kernels; coefficients have shape (n_samples, n_outputs)."""
+        warm = self.warm
+        assert loop.best is not None
+        gap = loop.best.gap
+        if status is not Status.CONVERGED or at.rounding is None:
+            forms, largest = _all_forms(self.problem, at, warm, screen=False)
+            warm.forms, gap = forms, at.gap(self.alpha, largest)
+            at.bound_rounding(self.problem, self.alpha, forms)
+        assert at.rounding is not None
+        warm.before, warm.weights = warm.weights, at.weights
+        return Solution(
+            weights=at.weights,
+            dual_coef=at.C.T,
+            intercept=0.0,
+            certificate=Certificate.of("joint", at.primal, gap, at.rounding, status, tol=self.tol),
+            n_iter=loop.n_iter,
+            alpha=self.alpha,
+            trace=loop.arrays(),
+        )
+
+
+class RidgeNewton(Step[RidgeSession, _Iterate]):
+    """Newton on the kernels of a working set, which grows where others could gain."""
+
+    def limits(self, session: RidgeSession) -> Limits:
+        """The same at every strength."""
+        return LIMITS
+
+    def moves(self, session: RidgeSession, loop: Loop[_Iterate]) -> Moves[_Iterate]:
+        """One factorisation each."""
+        problem, alpha, tol = session.problem, session.alpha, session.tol
+        warm, screen = session.warm, session.screen
+        weights = warm.predict()
+        if weights is None or warm.forms is None:
+            start, scores = first_kernel(problem)
+            warm.forms = scores
+            if weights is None:
+                weights = np.zeros(problem.n_kernels)
+                weights[start] = 1.0
+        level = float(weights @ warm.forms)
+        working = _working_set(problem, weights, warm.forms, level)
+        # what the gap must reach so that it stays within tol with its rounding
+        aim = tol
+        previous: tuple[_Iterate, Array] | None = (
+            None  # iterate and curvature that led to the current weights
+        )
+        excluded = np.zeros(problem.n_kernels, dtype=bool)
         halvings = 0
-        # a lone working kernel leaves nothing to improve, however far rounding keeps its gap from tol
-        settled = it.gap(alpha, it.held) <= aim * it.primal
-        if settled or len(working) == 1 or stalled == 3:
-            forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
-            warm.forms = forms
-            gap = it.gap(alpha, largest)
-            if gap <= aim * it.primal and excluded.any():
-                # the gap of the kernels left certifies the solution; the one reported looks at every kernel
-                forms, largest = _all_forms(problem, it, warm, screen=screen)
-                warm.forms, gap = forms, it.gap(alpha, largest)
-            if gap <= aim * it.primal:
-                rounding = it.rounding(problem, alpha, forms)
-                aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
-                settled = gap <= aim * it.primal
-            else:
-                if screen:
-                    excluded |= gap_safe(problem, alpha, forms, gap)
-                grown = np.union1d(_working_set(problem, it.weights, forms, it.level), it.working)
-                if len(grown) > len(it.working):
-                    working, settled = grown, False
-                    it.working = working
-                    it.V = problem.products(it.C, working)
-                    it.forms = forms[working]
-                    # gaps so far were over fewer kernels
-                    best_gap, stalled = math.inf, 0
-        history["objective"].append(it.primal)
-        history["rel_gap"].append(relative_gap(it.primal, gap))
-        history["n_active"].append(float(np.count_nonzero(it.weights)))
-        if settled and gap <= aim * it.primal:
-            status = Status.CONVERGED
-            best, best_gap = it, gap
-            break
-        if settled:
-            status = Status.TRUNCATED
-            best, best_gap = it, gap
-            break
-        if gap < best_gap * 0.999:
-            best, best_gap, stalled = it, gap, 0
-        else:
-            stalled += 1
-            if stalled > (15 if aim == tol else 3):
-                status = Status.STALLED
-                break
-        if callback is not None and callback(n_iter, it.primal, relative_gap(it.primal, gap)):
-            status = Status.INTERRUPTED
-            break
-        B = _curvature(it)
-        previous = (it, B)
-        weights = _newton_weights(it, B, plain=False)
-    if best is None:
-        if it is None:
-            raise problem.too_small(alpha)
-        best = it
-    if status is not Status.CONVERGED:
-        forms, largest = _all_forms(problem, best, warm, screen=False)
-        warm.forms = forms
-        best_gap = best.gap(alpha, largest)
-        rounding = best.rounding(problem, alpha, forms)
-    warm.before, warm.weights = warm.weights, best.weights
-    certificate = Certificate.of("joint", best.primal, best_gap, rounding, status, tol=tol)
-    return best, certificate, n_iter, history
+        while True:
+            try:
+                it = _evaluate(problem, alpha, weights, working, warm.work)
+            except NotPositiveDefinite:
+                if previous is None:
+                    raise problem.too_small(alpha) from None
+                yield None
+                return Status.STALLED
+            gap = it.gap(alpha, float(it.forms.max()))
+            slack = 1e-13 * abs(it.primal)
+            if previous is not None and it.primal > previous[0].primal + slack and gap > aim * it.primal:
+                # the step was too long: shorten it, then fall back to the plain Newton model
+                halvings += 1
+                old, B = previous
+                yield None
+                if halvings > 40:
+                    return Status.STALLED
+                weights = (
+                    _newton_weights(old, B, plain=True) if halvings == 3 else 0.5 * (old.weights + weights)
+                )
+                continue
+            halvings = 0
+            grew = False
+            # a lone working kernel leaves nothing to improve, however far rounding keeps its gap from tol
+            settled = it.gap(alpha, it.held) <= aim * it.primal
+            if settled or len(working) == 1 or loop.idle == SHORT_PATIENCE:
+                forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
+                warm.forms = forms
+                gap = it.gap(alpha, largest)
+                if gap <= aim * it.primal and excluded.any():
+                    # the gap of the kernels left certifies the solution; the one reported looks at every kernel
+                    forms, largest = _all_forms(problem, it, warm, screen=screen)
+                    warm.forms, gap = forms, it.gap(alpha, largest)
+                if gap <= aim * it.primal:
+                    rounding = it.bound_rounding(problem, alpha, forms)
+                    aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
+                    settled = gap <= aim * it.primal
+                else:
+                    if screen:
+                        excluded |= gap_safe(problem, alpha, forms, gap)
+                    grown = np.union1d(_working_set(problem, it.weights, forms, it.level), it.working)
+                    grew = len(grown) > len(it.working)
+                    if grew:
+                        working, settled = grown, False
+                        it.working = working
+                        it.V = problem.products(it.C, working)
+                        it.forms = forms[working]
+            status = None
+            if settled:
+                status = Status.CONVERGED if gap <= aim * it.primal else Status.TRUNCATED
+            # gaps before the working set grew were over fewer kernels
+            anew = grew or settled
+            yield Look(it, it.primal, gap, int(np.count_nonzero(it.weights)), status, anew=anew)
+            if aim < tol and loop.idle > SHORT_PATIENCE:
+                return Status.STALLED
+            B = _curvature(it)
+            previous = (it, B)
+            weights = _newton_weights(it, B, plain=False)
 
 
 def newton_result(
@@ -355,20 +372,11 @@ def newton_result(
     max_iter: int,
     warm: WarmStart,
     callback: Callback | None = None,
+    screen: bool = True,
 ) -> Solution:
-    """Run `solve_newton` (or take the limit for infinite alpha) and wrap it up; dual_coef is (n, n_outputs)."""
+    """Newton, or the limit for infinite alpha; dual_coef is (n, n_outputs)."""
     if math.isinf(alpha) or not problem.targets.any():
         weights, C = infinite_alpha(problem)
         return null_result(problem, alpha, weights, C, tol)
-    it, certificate, n_iter, history = solve_newton(
-        problem, alpha, tol=tol, max_iter=max_iter, warm=warm, callback=callback
-    )
-    return Solution(
-        weights=it.weights,
-        dual_coef=it.C.T,
-        intercept=0.0,
-        certificate=certificate,
-        n_iter=n_iter,
-        alpha=alpha,
-        trace={k: np.asarray(v) for k, v in history.items()},
-    )
+    session = RidgeSession(problem, alpha, tol, warm, screen)
+    return minimise(session, [RidgeNewton()], max_iter=max_iter, callback=callback)
