@@ -506,7 +506,9 @@ def _first(part: _Part, sides: Sides) -> tuple[_State, Array]:
     q = V @ b
     d = np.full(m, 1.0 / m)
     first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
-    tau = 2.0 * float((first * q).max()) if q.any() else max(dual_term * size, 1e-300)
+    # as large as the support function: a smaller level would run ahead of the other constraints
+    level = max(float((first * q).max()), weight_set.support(q))
+    tau = 2.0 * level if level > 0.0 else max(dual_term * size, 1e-300)
     f = weights @ V
     dual_term = float((sides.gain * a).sum() - 0.5 * (sides.ridge * np.square(a)).sum())
     # phi is concave: its tangents bound the support function
