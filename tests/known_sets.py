@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex, WeightSet
+from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex, WeightSet
+from oracles import elastic_support
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,32 @@ def ball(name, weight_set, p):
     return Known(name, weight_set, outside, sample, support, limits, nearest=p == 2)
 
 
+def elastic_net(name, weight_set, mix):
+    """``sum_m mix d_m / (1 - (1 - mix) d_m)`` is at most 1."""
+
+    def size(d):
+        return mix * d / (1 - (1 - mix) * d)
+
+    def outside(d):
+        return max(float(size(d).sum()) - 1.0, float(d.max()) - 1.0, -float(d.min()))
+
+    def sample(rng, n):
+        # multiplied until the boundary is met, or less
+        d = _spread(rng, n)
+        low, high = 0.0, 1.0 / float(d.max())
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if size(middle * d).sum() > 1 else (middle, high)
+        return low * d * (1 if rng.random() < 0.5 else rng.uniform())
+
+    def limits(d):
+        import cvxpy as cp
+
+        return [d >= 0, mix / (1 - mix) * cp.sum(cp.inv_pos(1 - (1 - mix) * d) - 1) <= 1]
+
+    return Known(name, weight_set, outside, sample, lambda q: float(elastic_support(q, mix)), limits)
+
+
 KNOWN = [
     simplex("simplex", Simplex()),
     simplex("cap 0.2", CappedSimplex(0.2), 0.2),
@@ -95,6 +122,9 @@ KNOWN = [
     ball("p 4", LpBall(4.0), 4.0),
     ball("p 50", LpBall(50.0), 50.0),
     ball("p inf", LpBall(math.inf), math.inf),
+    elastic_net("mix 0.1", ElasticNet(0.1), 0.1),
+    elastic_net("mix 0.5", ElasticNet(0.5), 0.5),
+    elastic_net("mix 0.9", ElasticNet(0.9), 0.9),
 ]
 every_set = pytest.mark.parametrize("known", KNOWN, ids=str)
 every_projection = pytest.mark.parametrize("known", [known for known in KNOWN if known.nearest], ids=str)

@@ -1,5 +1,6 @@
 """Independent answers: conic solutions, brute force, finite differences. Never imported by the package."""
 
+import itertools
 import warnings
 from fractions import Fraction
 
@@ -162,11 +163,35 @@ def svm_value(K, y, coef, costs, loss, kinks=(0.0,)):
     return min(smooth, *(value(t) for kink in kinks for t in y - f + kink))
 
 
+def elastic_support(q, mix):
+    """``max <d, q>`` over an elastic net: the smallest r^2 + sum_m (sqrt(q_m) - sqrt(mix) r)_+^2 / (1 - mix)."""
+    top = max(q.max(), 0.0)
+    if top == 0.0:
+        return top
+    root = np.sqrt(np.maximum(q, 0.0) / top)
+    mix = root.dtype.type(mix)  # of any precision
+    share = np.sqrt(mix)
+
+    def value(r):
+        return r**2 + np.square(np.maximum(root - share * r, 0.0)).sum() / (1 - mix)
+
+    ends = [0 * mix, *np.sort(root) / share]
+    best = value(ends[0])
+    for low, high in itertools.pairwise(ends):
+        # a parabola between any two ends
+        active = root > share * (low + high) / 2
+        r = share * root[active].sum() / (1 - mix + mix * np.count_nonzero(active))
+        best = min(best, value(min(max(r, low), high)))
+    return top * best
+
+
 def _support_of(kind, value, forms):
     """``max <d, forms>`` over the simplex (value None), the capped simplex (cap) or the ball (p), by enumeration."""
     if kind == "lp":
         r = value / (value - 1)
         return float(np.linalg.norm(forms, r))
+    if kind == "elastic net":
+        return float(elastic_support(forms, value))
     if kind == "simplex":
         return float(forms.max())
     # fill the largest up to the cap
@@ -244,6 +269,9 @@ def _dual_point(factors, n_kernels, y, lower, upper, ridge, kind, value, epsilon
         tau, zeta = cp.Variable(), cp.Variable(n_kernels, nonneg=True)
         limits += [cp.square(roots) <= tau + zeta[: len(factors)], tau + zeta >= 0]
         support = tau + value * cp.sum(zeta)
+    elif kind == "elastic net":
+        level = cp.Variable(nonneg=True)
+        support = cp.square(level) + cp.sum_squares(cp.pos(roots - np.sqrt(value) * level)) / (1 - value)
     else:
         support = cp.square(cp.pnorm(roots, 2 * value / (value - 1)))
     reward = y @ a - epsilon * cp.norm1(a) - 0.5 * unit * cp.sum_squares(cp.multiply(np.sqrt(ridge), a))

@@ -29,7 +29,7 @@ import numpy as np
 from cvxpy import SolverError
 
 import kernelweave as kw
-from oracles import rkl_point_by_conic
+from oracles import elastic_support, rkl_point_by_conic
 
 EXACT = np.longdouble
 #: Rounding of the evaluation here, as a share of the sums of absolute values that it adds up.
@@ -180,6 +180,12 @@ def make(number: int, hostile: bool) -> Problem:
             options["value"] = float(max(1.0 / m, rng.uniform(0.0, 1.0)))
         elif kind == "lp":
             options["value"] = float(rng.choice([1.1, 4 / 3, 2.0, 4.0]))
+            # numbers of their own: those of the other problems stay
+            more = np.random.default_rng([number, int(hostile), 1])
+            if more.random() < 0.5:
+                low = 1e-6 if hostile else 1e-2
+                method = str(more.choice(["auto", "auto", "newton", "interior-point", "closed-form"]))
+                options |= {"set": "net", "method": method, "value": float(more.uniform(low, 1 - low))}
     tube = solver == "svr" or options.get("loss") == "epsilon-insensitive"
     if tube:
         options["epsilon"] = float(rng.choice([0.0, 0.1, 1.0]))
@@ -280,6 +286,8 @@ def feasible(b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 def support(p: Problem, forms: np.ndarray) -> Any:
     """Largest ``<d, forms>`` over the weight set."""
     kind, value = p.options.get("set", "simplex"), p.options.get("value")
+    if kind == "net":
+        return elastic_support(forms, value)
     if kind == "lp":
         top = forms.max()
         r = EXACT(value) / (EXACT(value) - 1)
@@ -298,6 +306,11 @@ def in_set(p: Problem, d: np.ndarray) -> np.ndarray:
     """Weights made feasible."""
     kind, value = p.options.get("set", "simplex"), p.options.get("value")
     d = np.maximum(np.asarray(d, dtype=EXACT), EXACT(0))
+    if kind == "net":
+        mix = EXACT(value)
+        shares = mix * d / (1 - (1 - mix) * d)
+        shares /= max(shares.sum(), EXACT(1))
+        return shares / (mix + (1 - mix) * shares)
     if kind == "lp":
         top = d.max()
         norm = top * ((d / top) ** EXACT(value)).sum() ** (1 / EXACT(value)) if top > 0 else EXACT(0)
@@ -474,6 +487,7 @@ def _mkl(p: Problem, tol: float) -> Answers:
         "simplex": kw.weight_sets.Simplex,
         "capped": kw.weight_sets.CappedSimplex,
         "lp": kw.weight_sets.LpBall,
+        "net": kw.weight_sets.ElasticNet,
     }
     value = p.options.get("value")
     weight_set = sets[p.options["set"]](*(() if value is None else (value,)))

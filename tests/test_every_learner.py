@@ -17,8 +17,9 @@ import kernelweave as kw
 from kernelweave import functions, learners
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
-from kernelweave.learners import LEARNERS
+from kernelweave.learners import LEARNERS, method
 from kernelweave.learners.base import Info, Learner
+from kernelweave.learners.method import MarginLearner
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic, simplex_dual_by_conic
@@ -62,6 +63,14 @@ SETTINGS = {
         learners.CardinalityMKL(k=2),
         learners.CardinalityMKL(k=3, tol=1e-8),
     ],
+    "elastic-net": [
+        learners.ElasticNetMKL(),
+        learners.ElasticNetMKL(mix=0.9, solver="newton"),
+        learners.ElasticNetMKL(mix=0.9, solver="interior-point"),
+        learners.ElasticNetMKL(mix=0.1, solver="closed-form"),
+        learners.ElasticNetMKL(loss=SQUARED),
+        learners.ElasticNetMKL(loss=LOGISTIC),
+    ],
     "rkl": [learners.RKL(C=10.0)],
     "kl-c": [
         learners.ChapelleRadius(max_iter=5, tol=1e-8),
@@ -88,6 +97,7 @@ OPTIMA = {
     "soft-margin": lambda case, p: p.over(BY_NAME["cap 0.37"], case.loss),
     "lp": lambda case, p: p.over(BY_NAME[{2: "p 2", 4: "p 4"}[case.learner.p]], case.loss),
     "cardinality": lambda case, p: p.best(case.learner.k, case.loss),
+    "elastic-net": lambda case, p: p.over(BY_NAME[f"mix {case.learner.mix}"], case.loss),
     "rkl": lambda case, p: rkl_by_conic(p.scaled, p.y, p.costs, case.loss, p.epsilon),
     "do": lambda case, p: p.over(BY_NAME["simplex"], case.loss, radii=p.radii()),
 }
@@ -100,7 +110,19 @@ FACTORS = {
     "gaussian": (0, 0),
     "do": (0, -1),
     **dict.fromkeys(
-        ["simple", "silp", "lp", "soft-margin", "cardinality", "uniform", "best", "align", "alignf"], (-1, -1)
+        [
+            "simple",
+            "silp",
+            "lp",
+            "elastic-net",
+            "soft-margin",
+            "cardinality",
+            "uniform",
+            "best",
+            "align",
+            "alignf",
+        ],
+        (-1, -1),
     ),
     "kl-c": (-1, -1),
 }
@@ -115,6 +137,7 @@ NO_FACTOR = {
 #: Learners that a second copy of every kernel changes.
 COPIES_COUNT = {
     "lp": "a p-norm counts copies: two have 2^(1 - 1/p) times the weight of one",
+    "elastic-net": "the sum of squared norms counts copies: two halves of f have half of it",
     "soft-margin": "the cap is one of single kernels, and two copies may have twice as much",
     "easy": NO_FACTOR["easy"],
     "kl-c": "a descent that is cut short; two copies have twice the slope of one",
@@ -485,6 +508,29 @@ def test_copies_of_all_kernels_change_nothing(case, rng):
     problem = make_problem(case, rng)
     both = case.solve(problem.take(np.arange(N), np.tile(np.arange(5), 2)))
     case.solve(problem).same(both)
+
+
+@every_case
+def test_every_strength_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
+    problem, starts = make_problem(case, rng), []
+    if not isinstance(case.learner, MarginLearner):
+        pytest.skip("a path with a loop of its own, tested in test_path.py")
+    info = Info(as_gram(problem.gram), problem.y[:, None], problem.scale, problem.weight, case.classification)
+    if case.learner.method(info).rule is not None:
+        pytest.skip("weights by a rule")
+    plain = method.solve_problem
+
+    def watched(joint, step, **options):
+        warm = options["warm"]
+        starts.append(None if warm is None else (warm.weights.copy(), warm.dual_coef.copy()))
+        return plain(joint, step, **options)
+
+    monkeypatch.setattr(method, "solve_problem", watched)
+    path = case.learner.path(info, np.array([3.0, 1.0, 0.3]))
+    assert starts[0] is None
+    for start, before in zip(starts[1:], path.solutions, strict=False):
+        np.testing.assert_array_equal(start[0], before.weights)
+        np.testing.assert_array_equal(start[1], before.dual_coef[:, 0])
 
 
 # ---- behind an estimator ---------------------------------------------------------------------------------------------

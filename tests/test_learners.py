@@ -24,7 +24,7 @@ REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
 #: Learners with weights in several layers.
 LAYERS = {name: (2,) for name in ("mlmkl", "dmkl", "deep-uniform")}
 #: Learners whose gap certifies the weights too.
-CONVEX = ["simple", "silp", "lp", "soft-margin", "rkl", "do"]
+CONVEX = ["simple", "silp", "lp", "elastic-net", "soft-margin", "rkl", "do"]
 #: All of scikit-learn's contract for one learner of every kind beside RLS2, whose turn is in test_estimators.py. A long
 #: descent amplifies rounding beyond the 1e-7 that weights and repetitions may differ by.
 WHOLLY = [
@@ -51,6 +51,7 @@ CHECKED_AS = {
     "gaussian": learners.ARDGaussian(max_iter=5, tol=1e-8),
     "kl-c": learners.ChapelleRadius(max_iter=5, tol=1e-8),
     "do": learners.DoRadius(tol=1e-8),
+    "elastic-net": learners.ElasticNetMKL(solver="interior-point", tol=1e-12),
 }
 #: Slower ones, on fewer kernels.
 FEW = ("silp", "best")
@@ -163,7 +164,7 @@ def test_regression(name, rng):
 def test_one_kernel_is_the_support_vector_machine(cancer, rng):
     train, _, y, _ = cancer
     z = (train - train.mean(axis=0)) / train.std(axis=0)
-    for name in ("simple", "lp", "soft-margin", "uniform", "best"):
+    for name in ("simple", "lp", "elastic-net", "soft-margin", "uniform", "best"):
         model = kw.MKLClassifier([RBF(gamma=0.2)], LEARNERS[name](C=3.0), normalize=None).fit(z, y)
         svc = SVC(C=3.0, gamma=0.2, tol=1e-10).fit(z, y)
         np.testing.assert_allclose(model.decision_function(z), svc.decision_function(z), atol=1e-4)
@@ -185,9 +186,18 @@ def test_the_same_problem_has_the_same_optimum(cancer):
         learners.SILP(C=5.0),
         learners.SoftMarginMKL(theta=1.0, C=5.0),
         learners.LpMKL(p=1, C=5.0),
+        learners.ElasticNetMKL(mix=1, C=5.0),
     ]
     values = [kw.MKLClassifier(bank, f, standardize=True).fit(train, y).objective_ for f in fits]
     np.testing.assert_allclose(values, values[0], rtol=3e-6)
+
+
+def test_an_elastic_net_without_the_1_norm_is_the_sum_of_kernels(cancer):
+    train, test, y, _ = cancer
+    net = kw.MKLClassifier(learner=learners.ElasticNetMKL(mix=0, C=2.0, solver="newton")).fit(train, y)
+    np.testing.assert_array_equal(net.weights_, 1.0)
+    near = kw.MKLClassifier(learner=learners.ElasticNetMKL(mix=1e-6, C=2.0)).fit(train, y)
+    np.testing.assert_allclose(near.decision_function(test), net.decision_function(test), atol=1e-3)
 
 
 def test_soft_margin_at_its_smallest_cap_is_the_average(cancer):

@@ -115,6 +115,7 @@ MARGINS = {
     "logistic": ("simplex", "logistic", "auto"),
     "logistic cuts": ("simplex", "logistic", "cutting-plane"),
     "lp": (kw.weight_sets.LpBall(2.0), "hinge", "auto"),
+    "net": (kw.weight_sets.ElasticNet(0.5), "hinge", "auto"),
     "cuts": ("simplex", "hinge", "cutting-plane"),
 }
 KINDS = ["rls2", "rls2 outputs", "rls2 inf", *MARGINS, "rkl", "svc", "deep"]

@@ -6,7 +6,7 @@ from kernelweave.gram import FactorGram, compress, gram_from_stack
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
-from kernelweave.mkl.weight_sets import CappedSimplex, LpBall, Simplex
+from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from problems import rbf_stack, unit_trace
 
 
@@ -43,6 +43,7 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
         (Simplex(), ("newton", "interior-point", "reduced-gradient", "cutting-plane")),
         (CappedSimplex(0.4), ("newton", "interior-point", "closed-form")),
         (LpBall(2), ("closed-form",)),
+        (ElasticNet(0.5), ("newton", "interior-point", "closed-form")),
     ):
         best = solve_svm_mkl(stack, y, 1.0, weight_set, scale=scale, tol=1e-8)
         for method in methods:

@@ -315,6 +315,9 @@ def test_minima_that_steps_ask_for_are_below_all_samples(known, rng):
             for d in samples:
                 with np.errstate(divide="ignore"):
                     assert np.sum(norms**2 / found) <= np.sum(norms**2 / d) * (1 + 1e-12)
+            # and no direction into the set descends
+            descent = np.square(norms / found)
+            assert known.support(descent) <= descent @ found * (1 + 1e-10)
         if isinstance(known.weight_set, ShareSet):
             F, linear = rng.normal(size=(n, n)), rng.normal(size=n)
             H = F @ F.T + np.eye(n)

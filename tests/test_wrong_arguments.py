@@ -36,7 +36,8 @@ FUNCTIONS = [getattr(kw, name) for name in kw.__all__ if name.startswith("solve_
 CLASSES = [
     *learners.LEARNERS.values(), kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV,
     kw.kernels.RBF, kw.kernels.Laplacian, kw.kernels.Polynomial, kw.kernels.Constant,
-    kw.normalizers.WithinClass, kw.weight_sets.LpBall, kw.weight_sets.CappedSimplex, kw.views.Table,
+    kw.normalizers.WithinClass, kw.weight_sets.LpBall, kw.weight_sets.CappedSimplex, kw.weight_sets.ElasticNet,
+    kw.views.Table,
     *[getattr(kw.plots, name) for name in kw.plots.__all__],
 ]  # fmt: skip
 

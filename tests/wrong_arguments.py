@@ -129,6 +129,7 @@ def _solvers() -> list[Call]:
         Call("KernelBank", kw.KernelBank, {"stack": GRAM, "names": ["a", "b"], "on_indefinite": "raise"}),
         Call("Gaussians", _family, {"distances": np.square(X.T[:, :, None] - X.T[:, None])}),
         Call("LpBall", _with_set(kw.weight_sets.LpBall), {"p": 2.0}),
+        Call("ElasticNet", _with_set(kw.weight_sets.ElasticNet), {"mix": 0.75}),
         Call("CappedSimplex", _with_set(kw.weight_sets.CappedSimplex), {"cap": 0.75}),
     ]
 

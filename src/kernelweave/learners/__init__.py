@@ -14,7 +14,15 @@ from kernelweave.learners.alignment import Align, AlignF, EasyMKL
 from kernelweave.learners.base import Learner
 from kernelweave.learners.cardinality import CardinalityMKL
 from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
-from kernelweave.learners.margin import SILP, BestKernel, LpMKL, SimpleMKL, SoftMarginMKL, Uniform
+from kernelweave.learners.margin import (
+    SILP,
+    BestKernel,
+    ElasticNetMKL,
+    LpMKL,
+    SimpleMKL,
+    SoftMarginMKL,
+    Uniform,
+)
 from kernelweave.learners.radius import RKL, ARDGaussian, ChapelleRadius, DoRadius
 from kernelweave.learners.rls2 import RLS2
 
@@ -34,6 +42,7 @@ __all__ = [
     "DeepUniform",
     "DoRadius",
     "EasyMKL",
+    "ElasticNetMKL",
     "Learner",
     "LpMKL",
     "SimpleMKL",
@@ -49,6 +58,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "simple": SimpleMKL,
     "silp": SILP,
     "lp": LpMKL,
+    "elastic-net": ElasticNetMKL,
     "soft-margin": SoftMarginMKL,
     "cardinality": CardinalityMKL,
     "uniform": Uniform,

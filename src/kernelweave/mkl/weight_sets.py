@@ -22,6 +22,7 @@ from kernelweave._parameters import Number, check_fields
 __all__ = [
     "AlternatingSet",
     "CappedSimplex",
+    "ElasticNet",
     "LpBall",
     "Orthant",
     "Parameters",
@@ -36,6 +37,8 @@ __all__ = [
 Array = NDArray[np.float64]
 #: What rounding leaves of a weight that is zero.
 ROUNDING_THRESHOLD = 1e-14
+#: Newton's iterations for the shares of a projection, at most.
+MOST_NEWTON = 200
 
 
 class Region(ABC):
@@ -295,6 +298,103 @@ class LpBall(AlternatingSet):
             return w
         size = top * float(np.linalg.norm(w / top, self.p))
         return w / size if size > 1.0 else w
+
+
+@dataclass(frozen=True)
+class ElasticNet(ShareSet, AlternatingSet):
+    """``d_m = s_m / (mix + (1 - mix) s_m)`` with shares s >= 0 of sum 1, and what lies below: elastic-net MKL.
+
+    Near mix = 1 the simplex, near 0 the sum of all kernels. The smallest ``sum_m |f_m|^2 / d_m`` over these weights is
+    ``mix (sum_m |f_m|)^2 + (1 - mix) sum_m |f_m|^2``, the elastic net of the norms of f's parts. The set is convex,
+    as it is ``sum_m mix d_m / (1 - (1 - mix) d_m) <= 1``.
+
+    Attributes
+    ----------
+    mix : float
+    """
+
+    mix: Annotated[
+        float,
+        Number(
+            above=0, below=1, remedy="For mix = 1 use the simplex, for mix = 0 LpBall(p) with p = infinity."
+        ),
+    ]
+
+    def check(self, n_kernels: int) -> None:
+        """Raise unless 0 < mix < 1."""
+        check_fields(self)
+
+    def of_shares(self, shares: Array) -> Array:
+        """``s_m / (mix + (1 - mix) s_m)``."""
+        return shares / (self.mix + (1.0 - self.mix) * shares)
+
+    def shares(self, weights: Array) -> Array:
+        """``mix d_m / (1 - (1 - mix) d_m)``."""
+        return self.mix * weights / (1.0 - (1.0 - self.mix) * weights)
+
+    def slopes(self, shares: Array) -> tuple[Array, Array]:
+        """``mix / (mix + (1 - mix) s_m)^2`` and its derivative."""
+        below = self.mix + (1.0 - self.mix) * shares
+        first = self.mix / np.square(below)
+        return first, -2.0 * (1.0 - self.mix) * first / below
+
+    def best(self, q: Array) -> Array:
+        """``mix + (1 - mix) s_m ~ sqrt(q_m)`` for the kernels with a share."""
+        root = np.sqrt(np.maximum(q, 0.0) / max(float(q.max()), np.finfo(float).tiny))
+        order = np.argsort(-root, kind="stable")
+        number = np.arange(1, len(root) + 1)
+        mean = np.cumsum(root[order]) / number
+        # those whose root is large enough beside the mean of all before, and its own
+        last = int(
+            np.flatnonzero(root[order] * (1.0 - self.mix + number * self.mix) >= self.mix * number * mean)[-1]
+        )
+        shares = np.zeros(len(root))
+        if mean[last] <= 0.0:
+            return self.start(len(root))
+        own = order[: last + 1]
+        ratio = root[own] / mean[last]
+        shares[own] = np.maximum(ratio / number[last] + self.mix / (1.0 - self.mix) * (ratio - 1.0), 0.0)
+        return self.of_shares(shares / shares.sum())
+
+    def fixed_point(self, norms: Array) -> Array:
+        """Shares proportional to the norms."""
+        total = float(norms.sum())
+        return self.of_shares(norms / total) if total > 0.0 else self.start(len(norms))
+
+    def project(self, v: Array) -> Array:
+        """Euclidean projection: the root of the multiplier, and for each of its values the shares by Newton."""
+        v = np.maximum(v, 0.0)
+        if v.max() <= 1.0 and self.shares(v).sum() <= 1.0:
+            return v
+        size = max(float(v.max()), 1.0)
+        order = np.argsort(-v, kind="stable")
+        u, mix = v[order] / size, self.mix
+
+        def shares(multiplier: float) -> Array:
+            """Of ``s / t + multiplier t^2 / mix = v`` with ``t = mix + (1 - mix) s``, none above 1."""
+            s = np.where(u > mix * multiplier, 1.0, 0.0)
+            # times t it is convex in s: from the right, Newton does not pass the root
+            for _ in range(MOST_NEWTON):
+                t = mix + (1.0 - mix) * s
+                value = s / size + multiplier * t**3 / mix - u * t
+                slope = 1.0 / size + (1.0 - mix) * (3.0 * multiplier * t**2 / mix - u)
+                falls = (s > 0.0) & (value > 0.0)
+                after = np.where(falls, np.maximum(s - value / np.where(falls, slope, 1.0), 0.0), s)
+                if np.array_equal(after, s):
+                    break
+                s = after
+            return s
+
+        from scipy.optimize import brentq
+
+        # at the boundary nothing may be left to take off
+        root, most = 0.0, float(u[0]) / mix
+        if shares(0.0).sum() > 1.0:
+            root = brentq(lambda x: float(shares(x).sum()) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
+        out = np.zeros(len(v))
+        found = shares(root)
+        out[order] = found / found.sum()
+        return self.of_shares(out)
 
 
 @dataclass(frozen=True)
