@@ -91,7 +91,8 @@ def solve_svm_mkl(
     C : float
         Weight of the loss > 0, a sum over samples.
     weight_set : "simplex" or WeightSet, default="simplex"
-        ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``.
+        ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``,
+        ``ElasticNet(mix)``.
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
         With the logistic loss ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1
@@ -103,10 +104,10 @@ def solve_svm_mkl(
     tol : float, default=1e-4
         Stop when ``gap <= tol * primal``.
     method : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
-        "newton" on the weights, and "interior-point" on weights and coefficients at once, for the simplex and the
-        capped simplex; "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
-        SILP, both for the simplex; "closed-form" alternates the machine and the optimal weights, for Lp balls and the
-        capped simplex, where Newton goes on when 50 rounds have not made the gap ten times smaller.
+        "newton" on the weights, and "interior-point" on weights and coefficients at once, for all but Lp balls;
+        "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
+        SILP, both for the simplex; "closed-form" alternates the machine and the optimal weights, for all but
+        the simplex; where weights may vanish Newton goes on when 50 rounds have not made the gap ten times smaller.
         "auto": Newton, then the interior point where Newton is slow (many kernels of low rank, few rows inside the
         box); the closed form for Lp balls.
     max_iter : int, optional
