@@ -15,12 +15,13 @@ from kernelweave.gram import FactorGram, PackedGram, as_gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.loop import minimise
-from kernelweave.mkl.problem import WarmStart
+from kernelweave.mkl.problem import Session
 from kernelweave.mkl.steps import interior_point, reduced_gradient
 from kernelweave.mkl.steps.cutting_plane import CuttingPlane
 from kernelweave.mkl.svm_mkl import make_problem as margin_problem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Orthant, Simplex, Sphere
+from kernelweave.results import WarmStart
 from oracles import exact_values, mkl_by_conic, svm_value
 from problems import make_problem
 
@@ -1211,8 +1212,8 @@ def test_a_step_of_cutting_planes_forgets_the_problem_before():
     step = CuttingPlane()
     # bounds of the larger C lie above the optimum of the smaller one
     large, small = (margin_problem(gram, y, C, "simplex") for C in (10.0, 0.1))
-    minimise(large, [step], tol=1e-6, max_iter=200)
-    found = minimise(small, [step], tol=1e-6, max_iter=200)
+    minimise(Session(large, 1e-6, WarmStart()), [step], max_iter=200)
+    found = minimise(Session(small, 1e-6, WarmStart()), [step], max_iter=200)
     oracle = solve_svm_mkl(gram, y, 0.1, tol=1e-9)
     assert found.status is kw.Status.CONVERGED
     assert found.primal == pytest.approx(oracle.primal, rel=1e-6)

@@ -69,7 +69,7 @@ class KernelFunction(ABC):
 # ---- arithmetic that spares a copy where the arrays are NumPy's -----------------------------------
 
 
-def _times(xp: Any, x: Any, factor: float, out: Any) -> Any:
+def _times(x: Any, factor: float, out: Any) -> Any:
     """A multiple in a new array, or in `out`."""
     return np.multiply(x, factor, out=out) if isinstance(x, np.ndarray) else x * factor
 
@@ -144,7 +144,7 @@ class Power(KernelFunction):
         return (float(self.degree), self.coef0)
 
     def _raised(self, xp: Any, K: Any, degree: int, out: Any = None) -> Any:
-        base = _times(xp, K, self.gamma, out)
+        base = _times(K, self.gamma, out)
         base += self.coef0
         return _raised(base, degree)
 
@@ -325,7 +325,7 @@ def decay(xp: Any, D: Any, gamma: float, out: Any = None) -> Any:
     out : array, optional
         NumPy only: where to put the values; may be D itself.
     """
-    return _over(xp.exp, _times(xp, D, -gamma, out))
+    return _over(xp.exp, _times(D, -gamma, out))
 
 
 @dataclass(frozen=True)

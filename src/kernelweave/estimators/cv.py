@@ -96,8 +96,7 @@ class _CVMixin(BaseMKL, ABC):
     """Cross-validation over a path; the rest is inherited from the plain estimators."""
 
     alphas: ArrayLike | None
-    #: Here, too, for files of models that were written before it.
-    Cs: ArrayLike | None = None
+    Cs: ArrayLike | None
     n_alphas: int
     cv: Any
     scoring: Any

@@ -28,11 +28,11 @@ from kernelweave.results import Solution, Status
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Called after every finished step with a short text, often a `Step`; a true value asks to stop.
+#: Called after every finished step with a short text, often a `PathStep`; a true value asks to stop.
 Report = Callable[[str], bool]
 
 
-class Step(str):
+class PathStep(str):
     """A finished step of a path in words, and what was found there, for those who draw while it runs.
 
     Attributes
@@ -54,7 +54,7 @@ class Step(str):
     rel_gap: float
 
     @classmethod
-    def of(cls, label: str, problem: int, n_problems: int, result: Solution) -> Step:
+    def of(cls, label: str, problem: int, n_problems: int, result: Solution) -> PathStep:
         """Describe the solution at one strength."""
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
         step = cls(f"{which}: alpha {result.alpha:.3g}")
@@ -251,7 +251,7 @@ def path_task(
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # who has asked to stop is not asked again while the other problems catch up
-            return bool(report(Step.of(label, k, len(setups), result))) and reached == len(alphas)
+            return bool(report(PathStep.of(label, k, len(setups), result))) and reached == len(alphas)
 
         info = info_of(task, setup, learner)
         paths.append(learner.path(info, alphas[:reached], tol=tol, callback=tell))

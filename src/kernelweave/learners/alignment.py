@@ -7,8 +7,7 @@ from typing import Annotated
 from kernelweave._parameters import Cost, Epsilon, Number, Shown, Tol
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
-from kernelweave.mkl.problem import WarmStart
-from kernelweave.results import Solution, Status
+from kernelweave.results import Solution, Status, WarmStart
 
 
 def _machine_at(found: Solution, problem: MarginProblem, warm: WarmStart) -> Solution:

@@ -7,9 +7,9 @@ from typing import Annotated
 from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, Shown, Tol, Whole
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.mkl.cardinality import CardinalityProblem, solve_cardinality
-from kernelweave.mkl.problem import Problem, WarmStart
+from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Solution
+from kernelweave.results import Solution, WarmStart
 
 
 class CardinalityMKL(RuleLearner):

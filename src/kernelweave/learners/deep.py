@@ -38,9 +38,8 @@ from kernelweave.mkl.deep import (
     solve_deep,
 )
 from kernelweave.mkl.layers import Layers
-from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Solution
+from kernelweave.results import Solution, WarmStart
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
 

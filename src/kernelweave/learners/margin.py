@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown, Tol, Whole
 from kernelweave.learners.base import Info
 from kernelweave.learners.method import MachineLoss, MarginLearner, MarginProblem, Method, RuleLearner
-from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.svm_mkl import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from kernelweave.results import Solution
+from kernelweave.results import Solution, WarmStart
 
 Array = NDArray[np.float64]
 

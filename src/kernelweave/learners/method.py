@@ -21,10 +21,10 @@ from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Problem, Session, WarmStart
+from kernelweave.mkl.problem import Problem, Session
 from kernelweave.mkl.svm_mkl import solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
-from kernelweave.results import Certificate, Path, Solution, Status
+from kernelweave.results import Certificate, Path, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
 

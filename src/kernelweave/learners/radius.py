@@ -16,9 +16,8 @@ from kernelweave.mkl.criteria.gaussians import GaussianOfSum
 from kernelweave.mkl.criteria.radius import WeightedSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import WarmStart
 from kernelweave.mkl.radius import MOST, STEPS, solve_radius_problem
-from kernelweave.results import RadiusSolution, Solution
+from kernelweave.results import RadiusSolution, Solution, WarmStart
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
 LOCAL = (

@@ -33,10 +33,10 @@ from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Problem, Session, WarmStart, inner_tol
+from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Problem, Session, inner_tol
 from kernelweave.mkl.svm_mkl import LOSSES, check_warm, make_problem, solve_problem
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Certificate, Solution, Status, relative_gap
+from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

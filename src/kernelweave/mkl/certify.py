@@ -64,7 +64,7 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         equal = np.full(n, 1.0 / n)
         spread = scale * (diagonal @ equal - gram.quadratic_forms(equal[None]))
         rho = np.maximum(scale * (diagonal @ beta - gram.quadratic_forms(beta[None])), 0.0)
-    error = _form_errors(gram, scale, b, q)
+    error = form_errors(gram, scale, b, q)
     short = 2.0 * (sum_error(n) + abs(math.fsum(beta) - 1.0)) * scale * (diagonal @ beta)
     used = spread > 4.0 * sum_error(n) * scale * (diagonal @ equal)
 
@@ -84,8 +84,9 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
     return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
 
 
-def _form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
-    """Bounds of the errors of forms: of rounding, and of coefficients whose sum is not quite zero."""
+def form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
+    """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
+    # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
     terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))
     return sum_error(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
 

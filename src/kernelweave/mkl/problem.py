@@ -12,11 +12,11 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, sum_error
-from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.machines.rounding import sum_error
+from kernelweave.mkl.certify import OUTSIDE, form_errors, outside
 from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Certificate, MachineSolution, Solution, Status
+from kernelweave.results import Certificate, MachineSolution, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -88,11 +88,20 @@ class Problem:
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
-        """Bound of the errors of the forms q: of rounding, and of coefficients whose sum is not quite zero."""
-        # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
-        terms = self.scale * np.square(np.sqrt(np.maximum(self.gram.diagonal(), 0.0)) @ np.abs(b))
-        share = imbalance(b)[0]
-        return sum_error(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
+        """Bounds of the errors of quadratic forms; see `form_errors`."""
+        return form_errors(self.gram, self.scale, b, q)
+
+    def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
+        """What other weights could gain over these where the machine has coefficients b, and the error of that number.
+
+        ``(sigma(q) - <weights, q>) / 2`` for the kernels that were given, whatever factors leave out of them.
+        """
+        q = self.quad(b)
+        error = self.quad_error(b, q)
+        highest = self.weight_set.support(q)
+        level = float(weights @ q) - self.left_out(weights, b)
+        away = self.weight_set.support(q + error) - highest + float(weights @ error)
+        return 0.5 * max(0.0, highest - level), 0.5 * away
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, whatever was reported with them."""
@@ -111,13 +120,10 @@ def _certify(problem: Problem, solution: Solution) -> Certificate:
         found = problem.machine_at(weights).certify(
             problem.combine(weights), b, float(solution.intercept), entry_error=2.0 * sum_error(terms)
         )
-        q = problem.quad(b)
-    level = float(weights @ q) - problem.left_out(weights, b)
-    error = problem.quad_error(b, q)
-    highest = weight_set.support(q)
-    own = found.own_gap + 0.5 * max(0.0, highest - level)
-    shift = weight_set.support(q + error) - highest + float(weights @ error)
-    return Certificate.of("joint", found.primal, own, found.rounding + 0.5 * shift, Status.CONVERGED)
+        gain, error = problem.outer_gap(weights, b)
+    return Certificate.of(
+        "joint", found.primal, found.own_gap + gain, found.rounding + error, Status.CONVERGED
+    )
 
 
 @dataclass
@@ -173,15 +179,8 @@ class Session(SessionOf["Point"]):
 
     def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
         """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
-        problem, b = self.problem, at.machine.dual_coef
-        q = problem.quad(b)
-        error = problem.quad_error(b, q)
-        # the machine knows the factors, the bound is one for the kernels that were given
-        level = float(at.weights @ q) - problem.left_out(at.weights, b)
-        highest = problem.weight_set.support(q)
-        own = at.machine.own_gap + 0.5 * max(0.0, highest - level)
-        shift = problem.weight_set.support(q + error) - highest + float(at.weights @ error)
-        return self.certified(at, own, at.machine.rounding + 0.5 * shift, status, loop)
+        gain, error = self.problem.outer_gap(at.weights, at.machine.dual_coef)
+        return self.certified(at, at.machine.own_gap + gain, at.machine.rounding + error, status, loop)
 
     def certified(
         self,
@@ -227,21 +226,6 @@ class MarginStep(Step[Session, Point]):
 
     #: The class of the sets of weights that it fits.
     fits: ClassVar[type]
-
-
-@dataclass
-class WarmStart:
-    """What one strength or fold hands on to the next: weights and dual coefficients.
-
-    Attributes
-    ----------
-    weights : array of shape (n_kernels,) or None
-    dual_coef : array of shape (n_samples,) or None
-        Signed coefficients of the machine. Neither need be feasible.
-    """
-
-    weights: Array | None = None
-    dual_coef: Array | None = None
 
 
 def inner_tol(outer: float, tol: float) -> float:

@@ -37,12 +37,12 @@ from kernelweave.mkl.criteria.radius import (
 from kernelweave.mkl.do_radius import DoProblem
 from kernelweave.mkl.families import KernelFamily
 from kernelweave.mkl.loop import minimise
-from kernelweave.mkl.problem import Problem, Session, WarmStart
+from kernelweave.mkl.problem import Problem, Session
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
-from kernelweave.results import Certificate, RadiusSolution, relative_gap
+from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,6 @@ Array = NDArray[np.float64]
 MOST = 200
 #: Families with parameters instead of weights.
 FAMILIES = (Gaussians, GaussianOfSum, KernelFamily)
-KINDS = ("rkl", "kl-c", "kl-c-eq10", "do", "margin")
 STEPS = ("auto", "newton", "spectral", "armijo")
 
 
@@ -71,12 +70,129 @@ NORMS: dict[int | None, _Place] = {
 PARAMETERS = _Place(Parameters(), on_parameters, units=True)
 
 
+def _do_by_newton(
+    family: WeightedSum,
+    machine: Machine,
+    start: Array | None,
+    norm: int | None,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusSolution:
+    plain = Problem(family.gram, machine, family.scale, Simplex())
+    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
+    problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
+    session = Session(problem, tol, WarmStart(start))
+    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback)
+    return found.extended(
+        RadiusSolution,
+        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
+        value=found.primal - found.own_gap,
+        radius2=float(found.weights @ radii),
+    )
+
+
+def _rkl_by_newton(
+    family: WeightedSum,
+    machine: Machine,
+    start: Array | None,
+    norm: int | None,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusSolution:
+    problem = RKLProblem(family, machine)
+    here, status, history = solve_rkl_problem(
+        problem,
+        np.sign(problem.variance) if start is None else start * problem.variance,
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+    )
+    certificate = Certificate.of(
+        "joint" if here.dual <= problem.bound(here) else "cuts",
+        here.primal,
+        here.gap,
+        here.rounding,
+        status,
+        tol=tol,
+        stationarity=stationarity_of(here),
+    )
+    t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
+    # the norm only names one of the multiples of the same kernel
+    size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
+    found = here.machine
+    return RadiusSolution(
+        weights=t / size,
+        dual_coef=found.dual_coef * size,
+        intercept=found.intercept,
+        certificate=certificate,
+        n_iter=len(history["objective"]),
+        n_machines=problem.n_machines,
+        trace={key: np.asarray(values) for key, values in history.items()},
+        value=found.primal - found.own_gap,
+        radius2=1.0 / size,
+    )
+
+
+class _ByNewton(Protocol):
+    """A solver that ends with a global certificate."""
+
+    def __call__(
+        self,
+        family: WeightedSum,
+        machine: Machine,
+        start: Array | None,
+        norm: int | None,
+        *,
+        tol: float,
+        max_iter: int,
+        callback: Callback | None,
+    ) -> RadiusSolution: ...
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a criterion allows.
+
+    `norms` are the sets of weights that it may have, `squared` says that it has the squared hinge and no other loss,
+    `newton` solves it on sums of kernels, and `ridge` says whether with a ridge as well.
+    """
+
+    norms: tuple[int | None, ...]
+    squared: bool = False
+    families: bool = True
+    newton: _ByNewton | None = None
+    ridge: bool = True
+
+    def loss(self, kind: str, asked: Loss) -> Loss:
+        """The loss of the machine."""
+        if self.squared and not asked.classifies:
+            raise InputError(
+                f"kind={kind!r} is for classification; with loss={asked.name!r} use kind='rkl' or 'margin'."
+            )
+        return SquaredHinge() if self.squared else asked
+
+
+#: Criteria by name.
+ROWS = {
+    "rkl": _Kind((1, 2, None), newton=_rkl_by_newton),
+    "kl-c": _Kind((1, 2), squared=True),
+    "kl-c-eq10": _Kind((1, 2), squared=True),
+    # its balls and machines are taken apart kernel by kernel, without a ridge
+    "do": _Kind((1,), squared=True, families=False, newton=_do_by_newton, ridge=False),
+    "margin": _Kind((1,)),
+}
+
+
 @checked
 def solve_radius(
     gram: Gram | ArrayLike | Family,
     y: Targets,
     C: Cost,
-    kind: Annotated[str, OneOf(*KINDS)] = "rkl",
+    kind: Annotated[str, OneOf(*ROWS)] = "rkl",
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     *,
     loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
@@ -270,122 +386,6 @@ def _first(family: Family, sample_weight: Array | None) -> Array:
     if isinstance(family, FAMILIES):
         return family.start(sample_weight)
     return np.full(family.n_parameters, 1.0 / family.n_parameters)
-
-
-def _do_by_newton(
-    family: WeightedSum,
-    machine: Machine,
-    start: Array | None,
-    norm: int | None,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None,
-) -> RadiusSolution:
-    plain = Problem(family.gram, machine, family.scale, Simplex())
-    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
-    problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
-    session = Session(problem, tol, WarmStart(start))
-    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback)
-    return found.extended(
-        RadiusSolution,
-        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
-        value=found.primal - found.own_gap,
-        radius2=float(found.weights @ radii),
-    )
-
-
-def _rkl_by_newton(
-    family: WeightedSum,
-    machine: Machine,
-    start: Array | None,
-    norm: int | None,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None,
-) -> RadiusSolution:
-    problem = RKLProblem(family, machine)
-    here, status, history = solve_rkl_problem(
-        problem,
-        np.sign(problem.variance) if start is None else start * problem.variance,
-        tol=tol,
-        max_iter=max_iter,
-        callback=callback,
-    )
-    certificate = Certificate.of(
-        "joint" if here.dual <= problem.bound(here) else "cuts",
-        here.primal,
-        here.gap,
-        here.rounding,
-        status,
-        tol=tol,
-        stationarity=stationarity_of(here),
-    )
-    t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
-    # the norm only names one of the multiples of the same kernel
-    size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
-    found = here.machine
-    return RadiusSolution(
-        weights=t / size,
-        dual_coef=found.dual_coef * size,
-        intercept=found.intercept,
-        certificate=certificate,
-        n_iter=len(history["objective"]),
-        n_machines=problem.n_machines,
-        trace={key: np.asarray(values) for key, values in history.items()},
-        value=found.primal - found.own_gap,
-        radius2=1.0 / size,
-    )
-
-
-class _ByNewton(Protocol):
-    """A solver that ends with a global certificate."""
-
-    def __call__(
-        self,
-        family: WeightedSum,
-        machine: Machine,
-        start: Array | None,
-        norm: int | None,
-        *,
-        tol: float,
-        max_iter: int,
-        callback: Callback | None,
-    ) -> RadiusSolution: ...
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What a criterion allows.
-
-    `norms` are the sets of weights that it may have, `squared` says that it has the squared hinge and no other loss,
-    `newton` solves it on sums of kernels, and `ridge` says whether with a ridge as well.
-    """
-
-    norms: tuple[int | None, ...]
-    squared: bool = False
-    families: bool = True
-    newton: _ByNewton | None = None
-    ridge: bool = True
-
-    def loss(self, kind: str, asked: Loss) -> Loss:
-        """The loss of the machine."""
-        if self.squared and not asked.classifies:
-            raise InputError(
-                f"kind={kind!r} is for classification; with loss={asked.name!r} use kind='rkl' or 'margin'."
-            )
-        return SquaredHinge() if self.squared else asked
-
-
-ROWS = {
-    "rkl": _Kind((1, 2, None), newton=_rkl_by_newton),
-    "kl-c": _Kind((1, 2), squared=True),
-    "kl-c-eq10": _Kind((1, 2), squared=True),
-    # its balls and machines are taken apart kernel by kernel, without a ridge
-    "do": _Kind((1,), squared=True, families=False, newton=_do_by_newton, ridge=False),
-    "margin": _Kind((1,)),
-}
 
 
 def _check_family(kind: str, unused: dict[str, bool]) -> None:

@@ -34,14 +34,14 @@ from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.loop import Callback, minimise
-from kernelweave.mkl.problem import MarginStep, Problem, Session, WarmStart
+from kernelweave.mkl.problem import MarginStep, Problem, Session
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.cutting_plane import CuttingPlane
 from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
 from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
-from kernelweave.results import Solution
+from kernelweave.results import Solution, WarmStart
 
 #: Steps by name; of those that fit a set of weights the first is the default.
 STEPS: dict[str, type[MarginStep]] = {
@@ -208,8 +208,8 @@ def check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> War
         return WarmStart()
     if not isinstance(warm_start, (Solution, WarmStart)):
         raise InputError(
-            f"`warm_start` must be an earlier result or a WarmStart, got {type(warm_start).__name__}. For weights "
-            "alone pass WarmStart(weights)."
+            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
+            f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
         )
     weights, b = warm_start.weights, warm_start.dual_coef
     if weights is not None:

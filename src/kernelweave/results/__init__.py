@@ -15,6 +15,7 @@ from kernelweave.results.solution import (
     RelaxedSolution,
     Solution,
     Verifier,
+    WarmStart,
 )
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "Solution",
     "Status",
     "Verifier",
+    "WarmStart",
     "relative_gap",
 ]

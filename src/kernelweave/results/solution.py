@@ -267,3 +267,18 @@ class RelaxedSolution(Solution):
             ridge_primal=float(primal),
             ridge_gap=float(gap),
         )
+
+
+@dataclass
+class WarmStart:
+    """Where a solver begins: the weights and coefficients of a similar problem.
+
+    Attributes
+    ----------
+    weights : array of shape (n_kernels,) or None
+    dual_coef : array of shape (n_samples,) or None
+        Signed coefficients of the machine. Neither need be feasible.
+    """
+
+    weights: Array | None = None
+    dual_coef: Array | None = None

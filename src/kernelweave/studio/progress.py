@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave.fitting.task import Step
+from kernelweave.fitting.task import PathStep
 from kernelweave.studio.store import Store
 
 #: Seconds between two writes; a page shows a change within a second of it.
@@ -42,7 +42,7 @@ class Progress:
         self.done += 1
         if self.total is not None:
             self.total = max(self.total, self.done)
-        if isinstance(text, Step) and self.draws:
+        if isinstance(text, PathStep) and self.draws:
             self._points.append(_point(text))
         if time.monotonic() - self._last > EVERY:
             self.flush(str(text))
@@ -83,7 +83,7 @@ class Progress:
         return self
 
 
-def _point(step: Step) -> tuple[str, float, float | None, int, str]:
+def _point(step: PathStep) -> tuple[str, float, float | None, int, str]:
     weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
     weights = weights.reshape(-1, weights.shape[-1]).mean(axis=0)
     order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]

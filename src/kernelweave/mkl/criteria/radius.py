@@ -22,11 +22,10 @@ from kernelweave._loops import core
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.loop import Callback
 from kernelweave.results import Ball, Certificate, MachineSolution, Status
 
 Array = NDArray[np.float64]
-#: Called after every step with (iteration, value, stationarity); a true value stops.
-Callback = Callable[[int, float, float], object]
 
 #: Armijo: a step must bring this share of what the gradient promises; shorter steps are this factor shorter.
 SUFFICIENT = 1e-3

@@ -21,7 +21,6 @@ smallest value that these allow is a linear program, whose multipliers give a bo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +30,9 @@ from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, sum_error
+from kernelweave.mkl.certify import SHARES
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
+from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import LOOSEST, inner_tol
 from kernelweave.mkl.steps.newton import FIRST, WORKING_MOST, WORKING_SHARE, newton_step
 from kernelweave.mkl.weight_sets import Simplex
@@ -39,7 +40,6 @@ from kernelweave.results import Ball, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Callback = Callable[[int, float, float], object]
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,6 @@ REACH = 0.5
 TURN = 1e-2
 #: Iterations after which Newton that has not made its gap ten times smaller gives way to them.
 SLOW = 20
-#: Shares of the variances among which the certificate takes the best.
-SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
 class RKLProblem:
