@@ -160,7 +160,7 @@ class Reals(Rule):
 
 @dataclass(frozen=True)
 class Strengths(Rule):
-    """A list of strengths of regularisation, or one: numbers above zero, infinity included."""
+    """A list of regularisation parameters, or one: numbers above zero, infinity included."""
 
     def read(self, value: Any) -> NDArray[np.float64]:
         if value is None:
@@ -195,7 +195,7 @@ class Costs(Strengths):
 
 
 class RidgeStrengths(Strengths):
-    """One strength, several, or several for each point of a path."""
+    """One regularisation parameter, several, or several for each point of a path."""
 
     def read(self, value: Any) -> NDArray[np.float64]:
         if value is None:
@@ -254,7 +254,7 @@ def check_size(array: NDArray[Any], name: str) -> None:
 
 
 def check_alpha(alpha: float, name: str = "alpha") -> float:
-    """Return a regularisation strength as a float in (0, inf]."""
+    """Return a regularisation parameter as a float in (0, inf]."""
     number: float = check_value(Number(above=0, infinite=True), name, alpha)
     return number
 

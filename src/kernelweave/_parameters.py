@@ -388,7 +388,7 @@ MaxIter = Annotated[int | None, Whole(1) | None, Shown("Most iterations", usual=
 Epsilon = Annotated[
     float, Number(least=0), Shown("Half width of the tube (epsilon)", unit="units of the target")
 ]
-#: A strength of regularisation.
+#: A regularisation parameter.
 Strength = Annotated[float, Number(above=0, infinite=True)]
 #: A weight of a loss.
 Cost = Annotated[float, Number(above=0)]

@@ -42,7 +42,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     learner: Any
     normalize: Any
     fit_intercept: bool
-    #: None on estimators that choose the strength, and on models that were pickled before these were parameters.
+    #: None on estimators that choose the regularisation parameter, and on models that were pickled before these were
+    #: parameters.
     C: float | None = None
     alpha: float | str | None = None
 
@@ -63,7 +64,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         return super().set_params(**params)
 
     def _resolved_learner(self) -> learners.Learner:
-        """The learner, with the strength that the estimator's own parameters give it."""
+        """The learner, with the regularisation parameter that the estimator's own parameters give it."""
         learner = learners.resolve(self.learner)
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
@@ -182,7 +183,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         folds: Sequence[Fold],
         report: Report,
     ) -> tuple[float, list[Solved]]:
-        """Choose the strength and solve; `folds` are those of `_make_folds`."""
+        """Choose the regularisation parameter and solve; `folds` are those of `_make_folds`."""
         requested = learner.requested()
         if requested is not None:
             solved = solve_task(task, setups, learner, requested, report)
@@ -268,7 +269,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         best: int,
         report: Report,
     ) -> tuple[float, list[Solved]]:
-        """Solve on all rows along the path down to the chosen strength, and keep the last point."""
+        """Solve on all rows along the path down to the chosen regularisation parameter, and keep the last point."""
         paths = path_task(task, setups, learner, alphas[: best + 1], report=report, label="all rows")
         last = min(len(path) for path in paths) - 1
         if was_interrupted(paths):

@@ -38,9 +38,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     learner : str or Learner, default="rls2"
         How the weights are found; its parameters can be set as ``learner__C``.
     C : float, optional
-        Strength of learners with a C, such as "simple", in place of the learner's own; larger fits the data more.
+        Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
+        data more.
     alpha : float or "auto", optional
-        Strength of "rls2", in place of the learner's own; larger fits the data less.
+        Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "within-class" (P1, rule 17) has its own factors for every class.
     standardize : bool or "auto", default="auto"
@@ -222,9 +223,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     ) -> MKLClassifier:
         """Learn what decision values mean as probabilities, for `predict_proba`.
 
-        Every training row gets a decision value from a model of the other folds, at the chosen strength; a curve from
-        these values to the classes is fitted, one for each one-vs-rest problem. No row judges a model that has seen it,
-        and what `predict` says does not change.
+        Every training row gets a decision value from a model of the other folds, at the chosen regularisation
+        parameter; a curve from these values to the classes is fitted, one for each one-vs-rest problem. No row judges a
+        model that has seen it, and what `predict` says does not change.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Estimators that choose the strength of regularisation by cross-validation over whole paths."""
+"""Estimators that choose the regularisation parameter by cross-validation over whole paths."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class _CVMixin(BaseMKL, ABC):
 
 
 def check_strengths(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklevel: int) -> None:
-    """Raise for strengths in another parameter than the learner's own; say so where they can be meant."""
+    """Raise for `alphas` of a learner with a C and `Cs` of one with alpha; say so where they can be meant."""
     name = type(learner).__name__
     if learner.strength == "alpha" and Cs is not None:
         raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
@@ -209,7 +209,7 @@ def check_strengths(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklev
 
 
 class MKLRegressorCV(_CVMixin, MKLRegressor):
-    """Regression with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+    """Regression with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
     Every fold takes its own normaliser statistics and solves the whole path with warm starts.
 
@@ -218,7 +218,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol
         See `MKLRegressor`; the learner's own alpha is not used.
     alphas : array-like, optional
-        Strengths to try, in any order, for RLS2. Default: an automatic path, see `kernelweave.rls2_path`.
+        Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
+        `kernelweave.rls2_path`.
     Cs : array-like, optional
         The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
     n_alphas : int, default=30
@@ -228,7 +229,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     scoring : str or callable, optional
         Any scikit-learn scorer; default R^2. Sample weights are used where the scorer takes them.
     rule : {"min", "1se"}, default="min"
-        The strength with the best mean score, or the largest one within a standard error of it.
+        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
     n_jobs : int, optional
         Folds in parallel through joblib.
 
@@ -291,7 +292,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLRegressorCV:
-        """Choose the strength and fit on all rows.
+        """Choose the regularisation parameter and fit on all rows.
 
         Parameters
         ----------
@@ -322,17 +323,18 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
 
 class MKLClassifierCV(_CVMixin, MKLClassifier):
-    """Classification with learnt kernel weights, the strength of regularisation chosen by cross-validation.
+    """Classification with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
-    Every fold takes its own normaliser statistics and solves the whole path with warm starts; one strength for
-    all one-vs-rest problems.
+    Every fold takes its own normaliser statistics and solves the whole path with warm starts; one regularisation
+    parameter for all one-vs-rest problems.
 
     Parameters
     ----------
     kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol
         See `MKLClassifier`; the learner's own alpha is not used.
     alphas : array-like, optional
-        Strengths to try, in any order, for RLS2. Default: an automatic path, see `kernelweave.rls2_path`.
+        Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
+        `kernelweave.rls2_path`.
     Cs : array-like, optional
         The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
     n_alphas : int, default=30
@@ -343,7 +345,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         Any scikit-learn scorer on predictions or decision values, and with the logistic loss on probabilities; default
         accuracy.
     rule : {"min", "1se"}, default="min"
-        The strength with the best mean score, or the largest one within a standard error of it.
+        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
     n_jobs : int, optional
         Folds in parallel through joblib.
 
@@ -408,7 +410,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLClassifierCV:
-        """Choose the strength and fit on all rows.
+        """Choose the regularisation parameter and fit on all rows.
 
         Parameters
         ----------

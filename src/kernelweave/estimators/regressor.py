@@ -40,9 +40,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     learner : str or Learner, default="rls2"
         How the weights are found; its parameters can be set as ``learner__alpha``.
     C : float, optional
-        Strength of learners with a C, such as "simple", in place of the learner's own; larger fits the data more.
+        Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
+        data more.
     alpha : float or "auto", optional
-        Strength of "rls2", in place of the learner's own; larger fits the data less.
+        Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
         None. Statistics are weighted, taken in `fit` and kept.
@@ -75,9 +76,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` when columns are
         standardised or kernels are centred.
     alpha_ : float
-        The strength that was used.
+        The regularisation parameter that was used.
     relax_ : float
-        Only with ``RLS2(relax=...)``: the strength of the function, where `alpha_` is that of the weights.
+        Only with ``RLS2(relax=...)``: the regularisation parameter of the function, where `alpha_` is that of the
+        weights.
     ridge_gap_, ridge_rel_gap_ : float
         Only with `relax_`: how far the function may be from the best one at these weights, as a value and as a share of
         its objective; `gap_` speaks of the weights.

@@ -103,7 +103,7 @@ def fold_decisions(
 ) -> tuple[Array, bool]:
     """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop.
 
-    Where the learner has further strengths to choose from at every point, they follow each other.
+    Where the learner has further regularisation parameters to choose from at every point, they follow each other.
     """
     part = task.take(train)
     setups = set_up(part)
@@ -139,7 +139,7 @@ def score_folds(
     tol: float = SCORING_TOL,
     report: Report = silent,
 ) -> tuple[Array, bool]:
-    """Score every strength on every fold.
+    """Score every regularisation parameter on every fold.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def score_folds(
     Returns
     -------
     scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
-        The latter where the learner has further strengths to choose from.
+        The latter where the learner has further regularisation parameters to choose from.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
     """
@@ -229,10 +229,10 @@ def negative_squared_error(
 
 
 def choose(mean: Array, error: Array, rule: str) -> int:
-    """Index of the chosen strength on a descending path.
+    """Index of the chosen regularisation parameter on a descending path.
 
-    ``"min"`` takes the best mean score (the largest strength among equals), ``"1se"`` the largest strength within
-    one standard error of it.
+    ``"min"`` takes the best mean score (the largest regularisation parameter among equals), ``"1se"`` the largest
+    regularisation parameter within one standard error of it.
     """
     best = int(np.argmax(mean))
     if rule == "min":

@@ -56,9 +56,9 @@ class Model:
     learner : Learner
         With the parameters that the fit used; what was chosen once is not chosen again.
     alpha : float
-        The strength of regularisation at which weights were learnt.
+        The regularisation parameter at which weights were learnt.
     ridge : float
-        The strength at which coefficients were computed: `alpha`, unless it was relaxed.
+        The regularisation parameter at which coefficients were computed: `alpha`, unless it was relaxed.
     normalizers : tuple of FittedNormalizer
         One for each problem of the task.
     weights : array of shape (n_kernels,) or (n_outputs, n_kernels)

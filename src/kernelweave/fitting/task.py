@@ -1,7 +1,7 @@
-"""What is to be learnt on a source: targets, normalised problems, and their solutions at one strength or along a path.
+"""What is to be learnt on a source: targets, normalised problems, and their solutions at one alpha or along a path.
 
 A *task* holds one or several problems over the same rows and kernels: one for a regression or a binary
-classification, one per class for one-vs-rest. All of them share the strength of regularisation.
+classification, one per class for one-vs-rest. All of them share the regularisation parameter.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PathStep(str):
 
     @classmethod
     def of(cls, label: str, problem: int, n_problems: int, result: Solution) -> PathStep:
-        """Describe the solution at one strength."""
+        """Describe the solution at one regularisation parameter."""
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
         step = cls(f"{which}: alpha {result.alpha:.3g}")
         step.label, step.problem, step.alpha = label, problem, float(result.alpha)
@@ -217,7 +217,7 @@ def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: L
 def solve_task(
     task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
 ) -> list[Solved]:
-    """Solve every problem at one strength; learners that take many steps report each."""
+    """Solve every problem at one regularisation parameter; learners that take many steps report each."""
     return [Solved(setup, learner.solve(info_of(task, setup, learner, report), alpha)) for setup in setups]
 
 

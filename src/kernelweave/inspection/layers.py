@@ -109,8 +109,8 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
-        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. Of a path of strengths the last descent was
-        kept, which started at the weights of the strength before.
+        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. Of a path of regularisation parameters the last
+        descent was kept, which started at the weights of the regularisation parameter before.
     output : str or int, optional
         Class or output of a model with several; default the first.
 

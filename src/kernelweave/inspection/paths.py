@@ -1,4 +1,4 @@
-"""Paths along strengths of regularisation."""
+"""Paths along regularisation parameters."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def regularization_path(
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
     alphas : array-like, optional
-        For RLS2. Default: the strengths the estimator tried, else an automatic path.
+        For RLS2. Default: the regularisation parameters the estimator tried, else an automatic path.
     Cs : array-like, optional
         The same for learners with a C.
     n_alphas : int, default=30
@@ -83,7 +83,8 @@ def regularization_path(
     output : str or int, optional
         Class (or output) of a one-vs-rest model; default the first.
     report : callable, optional
-        Called with a text after every strength; a true value ends the path, as Ctrl-C does: what is done is kept.
+        Called with a text after every regularisation parameter; a true value ends the path, as Ctrl-C does: what is
+        done is kept.
 
     Returns
     -------

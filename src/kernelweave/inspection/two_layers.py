@@ -33,7 +33,7 @@ class TwoLayers:
     first : array of shape (n_rows, n_kernels)
         f1 of the rows, ``f1_i(x) = s_i beta_i sum_j c_j K_i(x_j, x)``; 0 where d_i = 0.
     first_norm2 : float
-        ``||f1||^2 = c'K(d)c``, what the strength of regularisation multiplies.
+        ``||f1||^2 = c'K(d)c``, what the regularisation parameter multiplies.
     second_norm2 : float
         ``||f2||^2 = beta'S beta = sum_i d_i``: 1 on the simplex.
     output : str

@@ -53,17 +53,18 @@ class Info:
 class Learner(BaseEstimator, ABC):
     """Base class of learners.
 
-    A learner solves for one strength of regularisation or along a path; estimators do the rest. Inside, the strength
-    is always `alpha`, larger for more regularisation; learners with a C take ``alpha = 1 / C``.
+    A learner solves for one regularisation parameter or along a path; estimators do the rest. Inside, the
+    regularisation parameter is always `alpha`, larger for more regularisation; learners with a C take ``alpha = 1 /
+    C``.
     """
 
-    #: Name of the parameter that sets the strength of regularisation.
+    #: Name of the regularisation parameter.
     strength = "alpha"
     #: Whether the intercept is learnt, instead of fixed beforehand.
     own_intercept = False
     #: Whether the solution is the mean of a Gaussian process.
     bayesian = False
-    #: Whether a single strength takes many steps, which `solve` reports.
+    #: Whether a single regularisation parameter takes many steps, which `solve` reports.
     iterates = False
     #: Whether it validates inside a fit, on folds that the content of the rows gives; see `folds.deal`.
     validates = False
@@ -101,7 +102,7 @@ class Learner(BaseEstimator, ABC):
 
     @classmethod
     def settings(cls) -> dict[str, Declared]:
-        """What people can set on a command line or in a form, by its name there: all but the strength."""
+        """What people can set on a command line or in a form, by its name there: all but alpha or C."""
         own: Any = cls
         found = declared(own).values()
         return {one.setting: one for one in found if one.setting and one.name != cls.strength}
@@ -113,18 +114,18 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def requested(self) -> float | None:
-        """The strength that the parameters ask for, as alpha; None when it is to be chosen."""
+        """The regularisation parameter that the parameters ask for, as alpha; None when it is to be chosen."""
 
     def default_alphas(self, n_alphas: int) -> Array | None:
         """A descending grid that does not depend on the data, or None for one that does."""
         return None
 
     def given_alphas(self) -> Array | None:
-        """The strength that the parameters fix although something else is to be chosen, or None."""
+        """The regularisation parameter that the parameters fix although something else is to be chosen, or None."""
         return None
 
     def relax_grid(self, alphas: Array) -> Array | None:
-        """Further strengths to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
+        """Further values to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
         return None
 
     def layer_names(self) -> list[list[str]]:
@@ -133,7 +134,7 @@ class Learner(BaseEstimator, ABC):
 
     @abstractmethod
     def solve(self, info: Info, alpha: float) -> Solution:
-        """Solve at one strength."""
+        """Solve at one regularisation parameter."""
 
     @abstractmethod
     def path(
@@ -144,7 +145,7 @@ class Learner(BaseEstimator, ABC):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[Solution]:
-        """Solve along descending strengths with warm starts.
+        """Solve along descending regularisation parameters with warm starts.
 
         Parameters
         ----------

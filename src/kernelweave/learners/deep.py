@@ -211,7 +211,8 @@ class _DeepLearner(RuleLearner):
 
     def _start(self, warm: WarmStart) -> list[np.ndarray] | None:
         layers = getattr(warm, "layers", None)
-        # a kernel that an earlier strength gave up would stay without weight where its derivative is hidden
+        # a kernel that an earlier regularisation parameter gave up would stay without weight where its derivative is
+        # hidden
         return None if layers is None else [np.maximum(w, 1e-3 * w.max()) for w in layers]
 
 
@@ -250,7 +251,7 @@ class MLMKL(_DeepLearner):
     eta : float, default=0.1
         Size of fixed and adaptive steps.
     weight_set : {"orthant", "simplex"}, default="orthant"
-        Weights without an upper bound, as in the paper, or with sum 1 in every layer, which leaves the strength of
+        Weights without an upper bound, as in the paper, or with sum 1 in every layer, which leaves
         regularisation to C alone.
     n_folds : int, default=3
         Folds of the out-of-fold criteria.

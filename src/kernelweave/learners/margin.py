@@ -22,7 +22,7 @@ SIMPLE_SOLVERS = methods_for(Simplex)
 SOFT_SOLVERS = methods_for(CappedSimplex)
 NET_SOLVERS = methods_for(ElasticNet)
 
-#: Folds inside every fit; those that choose the strength are others.
+#: Folds inside every fit; those that choose the regularisation parameter are others.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]
 
 

@@ -39,7 +39,7 @@ MachineLoss = Annotated[str, OneOf(*CLASS_LOSSES), Shown("Loss of the machine")]
 
 @dataclass(frozen=True)
 class MarginSolution(Solution):
-    """Solutions of all outputs at one strength; certificates add up, and `trace` is that of the first output.
+    """Solutions of all outputs at one C; certificates add up, and `trace` is that of the first output.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class MarginLearner(Learner):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[MarginSolution]:
-        # steps within a fit are those of one strength alone
+        # steps within a fit are those of one regularisation parameter alone
         info = replace(info, report=None)
         warm: list[WarmStart] = []
         done: list[MarginSolution] = []
@@ -171,7 +171,7 @@ class MarginLearner(Learner):
                     self._solve_at(info, alpha, self.tol if tol is None else max(tol, self.tol), warm)
                 )
                 told = callback is not None and callback(index, done[-1])
-                # a solver that keeps what it has is not asked for the next strength
+                # a solver that keeps what it has is not asked for the next regularisation parameter
                 if (told or done[-1].status is Status.INTERRUPTED) and index + 1 < len(alphas):
                     interrupted = True
                     break
@@ -182,7 +182,7 @@ class MarginLearner(Learner):
         return Path.of(done, interrupted=interrupted)
 
     def _solve_at(self, info: Info, alpha: float, tol: float, warm: list[WarmStart]) -> MarginSolution:
-        """All outputs at one strength; `warm` holds their starts, and is left with those for the next one."""
+        """All outputs at one C; `warm` holds their starts, and is left with those for the next one."""
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
                 f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."

@@ -1,4 +1,4 @@
-"""RLS2: the squared loss, with a strength along which everything is certified."""
+"""RLS2: the squared loss, with a regularisation parameter along which everything is certified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
 from kernelweave.results import Path, Solution
 
-#: Strengths of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades down.
+#: Regularisation parameters of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades
+#: down.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 
 
@@ -41,18 +42,18 @@ class RLS2(Learner):
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Strength of regularisation > 0, in units of the normalised kernels. "auto" chooses on a path by
+        Regularisation parameter > 0, in units of the normalised kernels. "auto" chooses on a path by
         `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
         a fold, so that a sample weight equals a repetition and the order of the rows does not matter. It costs
         `n_folds` more paths.
     relax : float, "auto" or None, default=None
-        A strength of its own for the function: weights d are those of `alpha`, coefficients those of ridge regression
-        with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine shares from 1 to
-        1e-4 of it, at about twice the cost. Regressions often gain by it, classifications hardly.
+        A regularisation parameter of its own for the function: weights d are those of `alpha`, coefficients those of
+        ridge regression with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine
+        shares from 1 to 1e-4 of it, at about twice the cost. Regressions often gain by it, classifications hardly.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
     max_iter : int, optional
-        Limit per strength; default 200 (newton) or 50000 (alternating).
+        Limit per regularisation parameter; default 200 (newton) or 50000 (alternating).
     solver : {"newton", "alternating"}, default="newton"
         Active-set Newton on Problem 6, or the paper's Algorithm 1.
     delta : float, default=1e-2
@@ -60,7 +61,7 @@ class RLS2(Learner):
     shared_weights : bool, default=True
         For several regression outputs: one set of weights for all, or one for each.
     n_alphas : int, default=30
-        Strengths tried by "auto".
+        Regularisation parameters tried by "auto".
     n_folds : int, default=5
         Folds of "auto".
 

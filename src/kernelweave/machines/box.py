@@ -129,7 +129,7 @@ def snap(problem: BoxProblem, b: Array) -> Array:
 
 
 def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
-    """The best point on the ray through b: a solution for another strength is often of the right shape."""
+    """The best point on the ray through b: a solution for another C is often of the right shape."""
     product = g - problem.linear
     curvature = float(b @ product)
     slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())

@@ -125,7 +125,7 @@ def make_alphas(problem: RidgeProblem, n_alphas: int) -> Array:
 
 
 def check_alphas(alphas: ArrayLike) -> Array:
-    """Return strengths in descending order after checking each."""
+    """Return regularisation parameters in descending order after checking each."""
     return np.sort(check_value(Strengths(), "alphas", alphas))[::-1]
 
 
@@ -146,7 +146,7 @@ def rls2_path(
     relax: Annotated[ArrayLike | None, RidgeStrengths() | None] = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
-    """Solve RLS2 for a descending sequence of regularisation strengths, each warm-started from the one before.
+    """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the one before.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ def rls2_path(
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, without intercept.
     alphas : array of shape (n_alphas,), optional
-        Strengths > 0, in any order; ``inf`` allowed. Default: `n_alphas` log-spaced values from the point where
-        one kernel is left down to 1e-6 times the largest trace.
+        Regularisation parameters > 0, in any order; ``inf`` allowed. Default: `n_alphas` log-spaced values from the
+        point where one kernel is left down to 1e-6 times the largest trace.
     n_alphas : int, default=30
         Length of the automatic grid.
     tol : float, default=1e-6
@@ -170,14 +170,15 @@ def rls2_path(
     shared_weights : bool, default=True
         With several outputs: one set of weights for all, or one for each.
     max_iter : int, optional
-        Per strength, as in `solve_rls2`.
+        Per regularisation parameter, as in `solve_rls2`.
     delta : float, default=1e-2
         Residual rule of ``solver="alternating"``.
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional
-        Other strengths > 0: weights along the path are as without, ``dual_coef`` is ridge regression with ``K(d)`` at
-        these, one for all points of the path, several, or several for each.
+        Other regularisation parameters > 0: weights along the path are as without, ``dual_coef`` is ridge regression
+        with ``K(d)`` at these, one for all points of the path, several, or several for each.
     callback : callable, optional
-        ``callback(index, result)`` after every strength, before the ridge; a true value ends the path there.
+        ``callback(index, result)`` after every regularisation parameter, before the ridge; a true value ends the path
+        there.
 
     Returns
     -------
@@ -231,7 +232,7 @@ def rls2_path(
 
 
 class _Path:
-    """Solutions so far; `step` appends one strength for every group of outputs."""
+    """Solutions so far; `step` appends one regularisation parameter for every group of outputs."""
 
     def __init__(
         self, groups: list[RidgeProblem], *, tol: float, solver: str, max_iter: int | None, delta: float

@@ -145,7 +145,7 @@ def rls2_problem(
     sample_weight: RowWeights = None,
     scale: Scale = None,
 ) -> RidgeProblem:
-    """RLS2: the problem of `solve_rls2`, for every strength of regularisation.
+    """RLS2: the problem of `solve_rls2`, for every regularisation parameter.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def rls2_problem(
     Returns
     -------
     RidgeProblem
-        The strength is that of the solution that is verified.
+        The regularisation parameter is that of the solution that is verified.
 
     Raises
     ------

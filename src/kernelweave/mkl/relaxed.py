@@ -1,16 +1,17 @@
-"""RLS2 with two strengths: kernel weights of one, the function of another.
+"""RLS2 with two regularisation parameters: kernel weights of one, the function of another.
 
-RLS2 uses its strength for two things: it chooses the weights, and it shrinks the function. Relaxed, weights d are those
-of alpha, and the coefficients those of ridge regression with the kernel K(d) at a strength of its own,
+RLS2 uses its regularisation parameter for two things: it chooses the weights, and it shrinks the function. Relaxed,
+weights d are those of alpha, and the coefficients those of ridge regression with the kernel K(d) at a regularisation
+parameter of its own,
 
     c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
 
-as the relaxed lasso takes columns from one strength and shrinks at another. At fixed weights any c has the certificate
-``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
+as the relaxed lasso takes columns from one regularisation parameter and shrinks at another. At fixed weights any c has
+the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
 
-Many strengths at the same weights cost little more than one: the whitened kernel is brought to tridiagonal form once
-(4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every strength then costs
-O(n), and n^2 for its coefficients.
+Many regularisation parameters at the same weights cost little more than one: the whitened kernel is brought to
+tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
+regularisation parameter then costs O(n), and n^2 for its coefficients.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kernelweave.results import Path, RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
 
-#: Strengths up to which one factorisation each is cheaper than the reduction.
+#: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 2
 #: Relative residual above which a solution is refined once.
 REFINE = 1e-9
@@ -44,14 +45,14 @@ UNITS = 8.0 * np.finfo(np.float64).eps
 
 
 def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
-    """Solve the ridge problem at fixed weights for every strength.
+    """Solve the ridge problem at fixed weights for every regularisation parameter.
 
     Parameters
     ----------
     problem : RidgeProblem
     weights : array of shape (n_kernels,)
     alphas : array of shape (n_alphas,)
-        Strengths > 0, in any order; ``inf`` gives 0.
+        Regularisation parameters > 0, in any order; ``inf`` gives 0.
 
     Returns
     -------
@@ -105,7 +106,7 @@ Solver = Callable[[float], Callable[[Array], Array]]
 def _at_weights(
     problem: RidgeProblem, weights: Array, alphas: Array
 ) -> tuple[Callable[[Array], Array], Solver]:
-    """Products with K(weights), and solutions of its ridge systems, by what is cheapest for these strengths."""
+    """Products with K(weights), and solutions of its ridge systems, by what is cheapest for that many."""
     effective = weights * problem.scale
     root = 1.0 / np.sqrt(problem.inverse_weights)
     factor = problem.gram.factor(effective)
@@ -170,7 +171,7 @@ def _tridiagonal(S: Array) -> Solver:
 
 
 def relax_result(problems: Sequence[RidgeProblem], found: Solution, relax: float) -> RelaxedSolution:
-    """Put the ridge at another strength in place of the coefficients (n_samples, n_outputs) of a solution."""
+    """Put the ridge at another alpha in place of the coefficients (n_samples, n_outputs) of a solution."""
     C, primal, gap = _groups(problems, np.atleast_2d(found.weights), np.array([relax]))
     return found.extended(
         RelaxedSolution,
@@ -184,7 +185,7 @@ def relax_result(problems: Sequence[RidgeProblem], found: Solution, relax: float
 def relax_path(
     problems: Sequence[RidgeProblem], found: Path[Solution], relax: ArrayLike
 ) -> Path[RelaxedSolution]:
-    """Put the ridge at other strengths in place of the coefficients along a path.
+    """Put the ridge at other regularisation parameters in place of the coefficients along a path.
 
     Parameters
     ----------
@@ -244,6 +245,6 @@ def _measure(
                     out[name][k, j] += getattr(got, name)
                 start = stop
     if everything:
-        # its variance of the noise is that of the smallest strength, and here there is no such end
+        # its variance of the noise is that of the smallest regularisation parameter, and here there is no such end
         out["cp"] = np.full(grid.shape, np.nan)
     return {name: value[:, 0] if single else value for name, value in out.items()}

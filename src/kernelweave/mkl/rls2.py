@@ -72,7 +72,7 @@ def solve_rls2(
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets. There is no intercept: subtract it beforehand.
     alpha : float
-        Regularisation strength > 0, in units of the kernels; ``inf`` gives f = 0.
+        Regularisation parameter > 0, in units of the kernels; ``inf`` gives f = 0.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``. Dimensionless. Used by ``solver="newton"``.
     solver : {"newton", "alternating"}, default="newton"
@@ -93,8 +93,8 @@ def solve_rls2(
     linear_solver : {"auto", "cholesky", "cg"}, default="auto"
         ``solver="alternating"`` only: how (13) is solved; "cg" stops at the relative residual `delta`.
     relax : float, optional
-        Another strength > 0: weights are those of `alpha`, ``dual_coef`` is ridge regression with ``K(d)`` at `relax`.
-        One more factorisation.
+        Another regularisation parameter > 0: weights are those of `alpha`, ``dual_coef`` is ridge regression with
+        ``K(d)`` at `relax`. One more factorisation.
     callback : callable, optional
         ``callback(n_iter, objective, rel_gap)`` after every iteration; a true value stops the solver.
 

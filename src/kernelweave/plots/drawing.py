@@ -194,12 +194,12 @@ def line_style(rank: int) -> dict[str, Any]:
 
 
 def strengths(alphas: Array, parameter: str) -> Array:
-    """Where strengths are drawn: at alpha, or at C = 1 / alpha."""
+    """Where regularisation parameters are drawn: at alpha, or at C = 1 / alpha."""
     return 1.0 / alphas if parameter == "C" else alphas
 
 
 def falling_strength(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
-    """An axis of strengths on which the strongest is on the left; an infinite one has no place on it."""
+    """An axis of regularisation parameters with most of it on the left; infinity has no place on it."""
     if np.isfinite(alphas).any():
         ax.set_xscale("log")
     if parameter == "alpha":

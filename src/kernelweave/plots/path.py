@@ -1,4 +1,4 @@
-"""Curves over the strength of regularisation."""
+"""Curves over the regularisation parameter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kernelweave.plots.drawing import (
     titled,
 )
 
-#: The parameter that sets a learner's strength.
+#: The name of a learner's regularisation parameter.
 Strength = Annotated[str, OneOf("alpha", "C")]
 
 
@@ -51,7 +51,7 @@ class RegularizationPathDisplay:
     values : array of shape (n_alphas, n_lines)
     names : array of str, shape (n_lines,)
     chosen : int or None
-        Position of the chosen strength, if one was chosen.
+        Position of the chosen regularisation parameter, if one was chosen.
     ylabel : str
     strength : {"alpha", "C"}, default="alpha"
         The learner's parameter, which is drawn; C is 1 / alpha.
@@ -102,8 +102,8 @@ class RegularizationPathDisplay:
         ax : matplotlib Axes, optional
             Default: a new figure.
         x : {"alpha", "C", "df"}, optional
-            Strength of regularisation (falling to the right) or degrees of freedom. Default: the strength in the
-            learner's own parameter.
+            Regularisation parameter (falling to the right) or degrees of freedom. Default: the
+            regularisation parameter, as alpha or C.
         most : int, default=8
             Lines with a label: those that grow largest. The others are thin and grey.
         name : str, optional
@@ -158,7 +158,7 @@ class RegularizationPathDisplay:
         what : {"weights", "coef"}, default="weights"
             "coef" needs linear kernels.
         alphas : array-like, optional
-            For RLS2. Default: the strengths the estimator tried, else an automatic path.
+            For RLS2. Default: the regularisation parameters the estimator tried, else an automatic path.
         Cs : array-like, optional
             The same for learners with a C, which are drawn against C.
         output : str or int, optional
@@ -196,7 +196,7 @@ class CVCurveDisplay(Display):
     ----------
     alphas, mean, error : arrays of shape (n_alphas,)
     chosen : int
-        Position of the chosen strength.
+        Position of the chosen regularisation parameter.
     ylabel : str, default="score"
     strength : {"alpha", "C"}, default="alpha"
         The learner's parameter, which is drawn; C is 1 / alpha.
@@ -286,7 +286,7 @@ CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "
 
 
 class SelectionCriteriaDisplay(Display):
-    """Criteria for the choice of the strength along the path, each with its smallest value marked.
+    """Criteria for the choice of the regularisation parameter along the path, each with its smallest value marked.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class SelectionCriteriaDisplay(Display):
     criteria : dict of str to array of shape (n_alphas,)
         ``gcv``, ``aic``, ``bic`` and ``cp`` are drawn; others are left out.
     chosen : int or None
-        Position of the chosen strength, if one was chosen.
+        Position of the chosen regularisation parameter, if one was chosen.
 
     Attributes
     ----------
@@ -373,7 +373,7 @@ class SelectionCriteriaDisplay(Display):
         estimator : fitted MKLRegressor or MKLClassifier
             With the learner RLS2.
         alphas : array-like, optional
-            Default: the strengths the estimator tried, else an automatic path.
+            Default: the regularisation parameters the estimator tried, else an automatic path.
         output : str or int, optional
             Class or output of a model with several.
         ax : matplotlib Axes of a grid, optional

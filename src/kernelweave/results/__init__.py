@@ -1,4 +1,4 @@
-"""What solvers return: a `Solution` with its `Certificate`, or a `Path` of them along strengths of regularisation.
+"""What solvers return: a `Solution` with its `Certificate`, or a `Path` of them along regularisation parameters.
 
 All are frozen values. A few methods know more than weights, coefficients and a certificate, and return a subclass.
 """

@@ -1,4 +1,4 @@
-"""Solutions along strengths of regularisation."""
+"""Solutions along regularisation parameters."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Measure = Callable[[bool], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Path(Generic[S_co]):
-    """Solutions along strengths of regularisation, and their numbers as arrays.
+    """Solutions along regularisation parameters, and their numbers as arrays.
 
     Attributes
     ----------
     alphas : array of shape (n_alphas,)
-        Strengths, in the order in which they were solved: descending for RLS2.
+        Regularisation parameters, in the order in which they were solved: descending for RLS2.
     solutions : tuple of Solution
         After an interruption the last one has the status ``INTERRUPTED``.
     measure : callable or None
@@ -53,7 +53,7 @@ class Path(Generic[S_co]):
         return len(self.solutions)
 
     def at(self, index: int, which: int | None = None) -> S_co:
-        """The solution at one position of the path, and of the strengths of the ridge where there are several."""
+        """The solution at one position of the path, and of `relax` where there are several."""
         found = self.solutions[index]
         if isinstance(found, RelaxedSolution) and np.ndim(found.relax) == 1:
             return found.at(0 if which is None else which)  # type: ignore[return-value]
@@ -79,7 +79,7 @@ class Path(Generic[S_co]):
 
     @property
     def upper_layers(self) -> list[tuple[object, ...]]:
-        """Layers above the sum of kernels, for every strength and output; empty tuples where there are none."""
+        """Layers above the sum of kernels, for every alpha and output; empty tuples where there are none."""
         return [getattr(one, "upper_layers", ()) for one in self.solutions]
 
     @property
@@ -119,13 +119,13 @@ class Path(Generic[S_co]):
 
     @property
     def n_active(self) -> NDArray[np.int64]:
-        """Number of kernels with a nonzero weight at each strength (in any output)."""
+        """Number of kernels with a nonzero weight at each regularisation parameter (in any output)."""
         used = self.weights > 0
         return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
 
     @property
     def relax(self) -> Array:
-        """Strengths of the ridge, shape (n_alphas,) or (n_alphas, n_relax)."""
+        """Regularisation parameters of the ridge, shape (n_alphas,) or (n_alphas, n_relax)."""
         return self._stack("relax")
 
     @property
@@ -151,9 +151,9 @@ class Path(Generic[S_co]):
     def criteria(self) -> Mapping[str, Array]:
         """Selection criteria, arrays like `df`; for margins there are none.
 
-        ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the weakest strength of
-        the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``, ``df`` and ``df_total`` (which
-        counts the learnt weights). Of the ridge where the path is relaxed; ``df_total`` and ``cp`` are NaN there, since
-        what the weights add is not known. Computed on first use.
+        ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the smallest
+        regularisation parameter of the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``,
+        ``df`` and ``df_total`` (which counts the learnt weights). Of the ridge where the path is relaxed; ``df_total``
+        and ``cp`` are NaN there, since what the weights add is not known. Computed on first use.
         """
         return {} if self.measure is None else self.measure(True)

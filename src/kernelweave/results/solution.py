@@ -45,7 +45,7 @@ class Solution:
         ``objective``, ``rel_gap`` (without rounding errors) and ``n_active`` after every iteration, and what else the
         solver has to tell.
     alpha : float
-        The strength of regularisation that was used; 1 / C for machines with a C along a path, NaN without one.
+        The regularisation parameter that was used; 1 / C for machines with a C along a path, NaN without one.
     n_machines : int
         Machines that were solved on the way.
     """
@@ -232,15 +232,16 @@ class AlignmentSolution(Solution):
 
 @dataclass(frozen=True)
 class RelaxedSolution(Solution):
-    """RLS2 with weights of one strength and the coefficients of others.
+    """RLS2 with weights of one regularisation parameter and the coefficients of others.
 
     `weights` and the certificate speak of RLS2 at `alpha`, where the weights come from. `dual_coef` is that of ridge
-    regression at the strengths `relax`; with several it has their axis first, and the fields below are arrays.
+    regression at the regularisation parameters `relax`; with several it has their axis first, and the fields below are
+    arrays.
 
     Attributes
     ----------
     relax : float or array of shape (n_relax,)
-        Strength of the ridge.
+        Regularisation parameter of the ridge.
     ridge_primal : float or array of shape (n_relax,)
         ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
     ridge_gap : float or array of shape (n_relax,)
@@ -253,11 +254,11 @@ class RelaxedSolution(Solution):
 
     @property
     def ridge_rel_gap(self) -> float:
-        """``ridge_gap / ridge_primal``, of a single strength."""
+        """``ridge_gap / ridge_primal``, of a single regularisation parameter."""
         return relative_gap(float(self.ridge_primal), float(self.ridge_gap))
 
     def at(self, which: int) -> RelaxedSolution:
-        """The solution at one of several strengths of the ridge."""
+        """The solution at one of several regularisation parameters of the ridge."""
         names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
         relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])
         return replace(

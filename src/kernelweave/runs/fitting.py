@@ -23,7 +23,7 @@ from kernelweave.runs.views import names_in
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
-#: Strengths on a path.
+#: Regularisation parameters on a path.
 MOST_ALPHAS = 1000
 #: Folds that a score is tried on.
 MOST_FOLDS = 200
@@ -98,7 +98,7 @@ def path_setting(method: str) -> str:
 
 
 def parse_path(spec: FitSpec) -> tuple[dict[str, Any], int]:
-    """The strengths of a spec, as an argument of CV estimators and paths (None: automatic), and their number."""
+    """Regularisation parameters of a spec for CV estimators and paths (None: automatic), and their number."""
     name = path_setting(spec.method)
     values, number = parse_strengths(name, getattr(spec, name))
     return {name: values}, number
@@ -156,7 +156,7 @@ def unused_settings(spec: FitSpec) -> list[str]:
 
 
 def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
-    """Name and arguments of the splitter of scikit-learn that chooses the strength."""
+    """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter."""
     if spec.repeats > 1 and spec.group:
         raise InputError(
             "Repeated folds would be the same groups again. Use one repetition, or random splits."
@@ -180,7 +180,7 @@ def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
 
 
 def make_cv(spec: FitSpec, task: str) -> Any:
-    """The splitter for choosing the strength."""
+    """The splitter for choosing the regularisation parameter."""
     from sklearn import model_selection
 
     name, arguments = describe_cv(spec, task)
@@ -269,7 +269,7 @@ def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, Any]]:
 
 
 def stopped_at(model: Any, spec: FitSpec) -> float | None:
-    """The alpha of a model whose fit was stopped before all folds, or the chosen strength, were reached; else None."""
+    """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
     results = getattr(model, "cv_results_", None)
     if results is None:
         return None

@@ -1,4 +1,4 @@
-"""Scores of the whole procedure: outer folds that the choice of the strength has not seen."""
+"""Scores of the whole procedure: outer folds that the choice of the regularisation parameter has not seen."""
 
 from __future__ import annotations
 

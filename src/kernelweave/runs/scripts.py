@@ -46,7 +46,7 @@ def script(
     paths : mapping of str to str
         The table files by name.
     alpha : float, optional
-        Of a run that was stopped early, the strength of its model: the script does not choose again.
+        Of a run that was stopped early, the regularisation parameter of its model: the script does not choose again.
 
     Returns
     -------

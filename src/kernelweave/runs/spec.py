@@ -309,7 +309,7 @@ class FitSpec(BaseModel):
             return values
         if parameter_of(values.get("method", cls.model_fields["method"].default)) != "C":
             return values
-        # settings of version 0.1 give every learner's strengths as alphas
+        # settings of version 0.1 give every learner's regularisation parameters as alphas
         return {name: value for name, value in values.items() if name != "alphas"} | {
             "Cs": inverted(values["alphas"])
         }
@@ -358,7 +358,7 @@ class FitSpec(BaseModel):
 
 
 def parameter_of(method: object) -> str:
-    """The parameter of a learner that sets the strength, "alpha" or "C"; empty for a name that no learner has."""
+    """The regularisation parameter of a learner, "alpha" or "C"; empty for a name that no learner has."""
     from kernelweave.learners import LEARNERS
 
     return LEARNERS[method].strength if isinstance(method, str) and method in LEARNERS else ""

@@ -94,7 +94,7 @@ class Round:
 
 @dataclass
 class AlternatingSession(SessionOf[Round]):
-    """RLS2 at one strength, where the residual rule ends it.
+    """RLS2 at one regularisation parameter, where the residual rule ends it.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Alternating(Step[AlternatingSession, Round]):
     linear_solver: str = "auto"
 
     def limits(self, session: AlternatingSession) -> Limits:
-        """The same at every strength."""
+        """The same at every regularisation parameter."""
         return LIMITS
 
     def moves(self, session: AlternatingSession, loop: Loop[Round]) -> Moves[Round]:

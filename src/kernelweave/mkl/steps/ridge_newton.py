@@ -237,14 +237,14 @@ def _all_forms(
 
 @dataclass
 class RidgeSession(SessionOf[_Iterate]):
-    """RLS2 at one strength while it is being solved.
+    """RLS2 at one regularisation parameter while it is being solved.
 
     Attributes
     ----------
     problem : RidgeProblem
     alpha, tol : float
     warm : WarmStart
-        Left as the start of the next strength.
+        Left as the start of the next regularisation parameter.
     screen : bool
         Whether kernels that cannot matter are left out.
     """
@@ -281,7 +281,7 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
     """Newton on the kernels of a working set, which grows where others could gain."""
 
     def limits(self, session: RidgeSession) -> Limits:
-        """The same at every strength."""
+        """The same at every regularisation parameter."""
         return LIMITS
 
     def moves(self, session: RidgeSession, loop: Loop[_Iterate]) -> Moves[_Iterate]:
