@@ -39,10 +39,10 @@ from kernelweave.mkl.families import KernelFamily
 from kernelweave.mkl.loop import minimise
 from kernelweave.mkl.problem import Problem, Session
 from kernelweave.mkl.steps.newton import Newton
-from kernelweave.mkl.steps.rkl import RKLProblem, solve_rkl_problem, stationarity_of
+from kernelweave.mkl.steps.rkl import RKLSession, turns
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
-from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
+from kernelweave.results import RadiusSolution, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -103,38 +103,10 @@ def _rkl_by_newton(
     max_iter: int,
     callback: Callback | None,
 ) -> RadiusSolution:
-    problem = RKLProblem(family, machine)
-    here, status, history = solve_rkl_problem(
-        problem,
-        np.sign(problem.variance) if start is None else start * problem.variance,
-        tol=tol,
-        max_iter=max_iter,
-        callback=callback,
-    )
-    certificate = Certificate.of(
-        "joint" if here.dual <= problem.bound(here) else "cuts",
-        here.primal,
-        here.gap,
-        here.rounding,
-        status,
-        tol=tol,
-        stationarity=stationarity_of(here),
-    )
-    t = np.divide(here.t, problem.variance, out=np.zeros_like(here.t), where=problem.variance > 0)
-    # the norm only names one of the multiples of the same kernel
-    size = float(np.linalg.norm(t)) if norm == 2 else float(t.sum())
-    found = here.machine
-    return RadiusSolution(
-        weights=t / size,
-        dual_coef=found.dual_coef * size,
-        intercept=found.intercept,
-        certificate=certificate,
-        n_iter=len(history["objective"]),
-        n_machines=problem.n_machines,
-        trace={key: np.asarray(values) for key, values in history.items()},
-        value=found.primal - found.own_gap,
-        radius2=1.0 / size,
-    )
+    session = RKLSession(family, machine, start, norm, tol)
+    found = minimise(session, turns(), max_iter=max_iter, callback=callback)
+    assert isinstance(found, RadiusSolution)
+    return found
 
 
 class _ByNewton(Protocol):

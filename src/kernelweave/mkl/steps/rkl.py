@@ -21,6 +21,7 @@ smallest value that these allow is a linear program, whose multipliers give a bo
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +33,19 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.certify import SHARES
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
-from kernelweave.mkl.loop import Callback
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.problem import LOOSEST, inner_tol
-from kernelweave.mkl.steps.newton import FIRST, WORKING_MOST, WORKING_SHARE, newton_step
+from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Ball, MachineSolution, Status, relative_gap
+from kernelweave.results import (
+    Ball,
+    Certificate,
+    MachineSolution,
+    RadiusSolution,
+    Solution,
+    Status,
+    relative_gap,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -113,12 +122,13 @@ KEPT = 40
 REACH = 0.5
 #: Share of the gap after which Newton takes its turn again.
 TURN = 1e-2
-#: Iterations after which Newton that has not made its gap ten times smaller gives way to them.
-SLOW = 20
+#: Iterations without progress, and those that have not made the gap ten times smaller, after which Newton gives way to
+#: them.
+PATIENCE, SLOW = 15, 20
 
 
-class RKLProblem:
-    """Kernels and a machine, with hot starts.
+class RKLSession(SessionOf[RKLPoint]):
+    """RKL while it is being solved: kernels and a machine, with hot starts.
 
     RKL does not see how kernels are scaled, so that they are brought to a total variance of 1 first: numbers that
     differ by many orders of magnitude would leave no digits to the small ones. Kernels that are constant to rounding
@@ -128,16 +138,29 @@ class RKLProblem:
     ----------
     family : WeightedSum
     machine : Machine
+    start : array of shape (n_kernels,) or None
+        Weights; None for equal shares of the variance.
+    norm : {1, 2, None}
+        Of the weights of the solution: it only names one of the multiples of the same kernel.
+    tol : float
+        Relative gap.
 
     Attributes
     ----------
     variance : array of shape (n_kernels,)
         The total variances as given; 0 for kernels that are left out. Weights here are those of the family times this.
+    start : array of shape (n_kernels,)
+        Where the next Newton step begins.
+    best : RKLPoint or None
+        The smallest value, with the best bounds of all steps.
     """
 
-    def __init__(self, family: WeightedSum, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(
+        self, family: WeightedSum, machine: Machine, start: Array | None, norm: int | None, tol: float
+    ) -> None:
+        self.machine, self.norm, self.tol = machine, norm, tol
         self.n_machines = 0
+        self.best: RKLPoint | None = None
         self._b: Array | None = None
         self._beta: Array | None = None
         self.K = np.empty((0, 0))
@@ -150,10 +173,48 @@ class RKLProblem:
         self.variance = np.where(variance > 4.0 * sum_error(n) * level, variance, 0.0)
         if not self.variance.any():
             raise coinciding(n)
+        self.start = np.sign(self.variance) if start is None else start * self.variance
         self.family = family.rescaled(
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
         )
         self._root = np.sqrt(np.maximum(self.family.diagonal(np.arange(len(variance))), 0.0))
+
+    def keep(self, at: RKLPoint) -> RKLPoint:
+        """The better of a point and the best one, with the better bounds of both; both steps go on from there."""
+        if (best := self.best) is not None:
+            dual, certain = max(best.dual, at.dual), max(best.certain, at.certain)
+            at = replace(at if at.primal < best.primal else best, dual=dual, certain=certain)
+        self.best, self.start = at, at.t
+        return at
+
+    def look(self, at: RKLPoint, status: Status | None) -> Look[RKLPoint]:
+        """What an iteration has found."""
+        n_active = int(np.count_nonzero(at.t))
+        return Look(at, at.primal, at.gap, n_active, status, more={"n_machines": self.n_machines})
+
+    def result(self, at: RKLPoint, status: Status, loop: Loop[RKLPoint]) -> RadiusSolution:
+        """The best point of all steps."""
+        best = self.best or at
+        if best.gap <= self.tol * abs(best.primal):
+            status = Status.CONVERGED
+        certificate = Certificate.of(
+            "joint" if best.dual <= self.bound(best) else "cuts", best.primal, best.gap, best.rounding, status,
+            tol=self.tol, stationarity=stationarity_of(best),
+        )  # fmt: skip
+        t = np.divide(best.t, self.variance, out=np.zeros_like(best.t), where=self.variance > 0)
+        size = float(np.linalg.norm(t)) if self.norm == 2 else float(t.sum())
+        found = best.machine
+        return RadiusSolution(
+            weights=t / size,
+            dual_coef=found.dual_coef * size,
+            intercept=found.intercept,
+            certificate=certificate,
+            n_iter=loop.n_iter,
+            n_machines=self.n_machines,
+            trace=loop.arrays(),
+            value=found.primal - found.own_gap,
+            radius2=1.0 / size,
+        )
 
     def at(self, t: Array, tol: float) -> RKLPoint:
         """Scale the weights to radius 1, and solve machine and ball."""
@@ -246,157 +307,123 @@ class RKLProblem:
         return at.t * mixed, H / np.outer(rho, rho)
 
 
-def solve_rkl_problem(
-    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
-) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
-    """Newton, and cutting planes by turns with it from where it makes no progress, until the global gap is small.
+@dataclass
+class RKLNewton(Step[RKLSession, RKLPoint]):
+    """Newton steps until the global gap is small.
 
-    Parameters
+    Attributes
     ----------
-    problem : RKLProblem
-    start : array of shape (n_kernels,)
-    tol : float
-        Relative gap.
-    max_iter : int
-    callback : callable, optional
+    most : float
+        Iterations.
     """
-    best, status, history = solve_rkl_newton(problem, start, tol=tol, max_iter=max_iter, callback=callback)
-    while status is Status.STALLED and (left := max_iter - len(history["objective"])) > 0:
-        # so near to the solution Newton may find what it needs
+
+    most: float = math.inf
+
+    def limits(self, session: RKLSession) -> Limits:
+        """It gives way to cutting planes where it makes no progress."""
+        return Limits(most=self.most, idle=PATIENCE, slow=SLOW, lower=1e-9)
+
+    def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
+        """One machine and one ball each; steps that are too long are shortened on the way."""
+        tol = session.tol
+        here = session.at(session.start, LOOSEST)
+        if np.count_nonzero(session.start) > FIRST:
+            # many small weights make many columns of the model; the kernels that promise most share the weight instead
+            rho = session.mixed(here.rho, 0.5)
+            few = np.argsort(-here.q / rho, kind="stable")[:FIRST]
+            first = np.zeros_like(session.start)
+            first[few] = 1.0 / rho[few]
+            here = session.at(first, LOOSEST)
+        damping, share, rejected = 1e-10, 0.1, 0
+        while True:
+            if not rejected:
+                share = max(0.2 * share, 1e-13)
+            rejected, damping = 0, max(0.1 * damping, 1e-10)
+            arrived = here.gap <= tol * abs(here.primal) or not here.q.any()
+            yield session.look(here, Status.CONVERGED if arrived else None)
+            own = here.own
+            inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
+            if own > 0.3 * here.rel_gap:
+                inner = min(inner, 0.03 * own)
+            accepted = here
+            ratio = here.q / session.mixed(here.rho, share)
+            most = min(WORKING_MOST, len(ratio))
+            near = np.argpartition(-ratio, most - 1)[:most]
+            working = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WORKING_SHARE * ratio.max()])
+            scaled, H = session.model(here, working, share)
+            model = (session.mixed(here.rho, share), scaled, H, working)
+            direction = _next(here, *model, damping)
+            here = session.at(direction, inner)
+            del session.cuts[:-KEPT]
+            while here.machine.primal - here.machine.own_gap > accepted.machine.primal * (1 + 1e-12):
+                rejected += 1
+                if rejected > MOST_REJECTED:
+                    return Status.STALLED
+                if rejected % 3:
+                    direction = 0.5 * (direction + accepted.t)
+                else:
+                    damping = min(max(100.0 * damping, 1e-6), 1e6)
+                    direction = _next(accepted, *model, damping)
+                share = min(2.0 * share, 0.5)
+                here = session.at(direction, inner)
+
+    def result(self, session: RKLSession, loop: Loop[RKLPoint], status: Status) -> Solution:
+        """With the best bounds of all steps."""
+        assert loop.best is not None
+        session.keep(loop.best.point)
+        return session.result(loop.best.point, status, loop)
+
+
+@dataclass
+class RKLCuts(Step[RKLSession, RKLPoint]):
+    """Cutting planes, from where Newton makes no progress; so near to the solution it may then find what it needs.
+
+    Attributes
+    ----------
+    failed : bool
+        The linear program has no solution.
+    """
+
+    failed: bool = False
+
+    def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
+        """The best point after every cut."""
+        best, tol = session.best, session.tol
+        assert best is not None
         goal = max(tol, TURN * best.rel_gap)
-        best, status = solve_rkl_by_cuts(problem, best, history, tol=goal, max_iter=left, callback=callback)
-        done = len(history["objective"])
-        if status is not Status.CONVERGED or best.gap <= tol * abs(best.primal) or done >= max_iter:
-            status = Status.MAX_ITER if status is Status.CONVERGED and best.rel_gap > tol else status
-            break
+        while True:
+            found = session.program()
+            if found is None:
+                self.failed = True
+                return Status.STALLED
+            t, bound, certain = found
+            best = session.best = replace(
+                best, dual=max(best.dual, bound), certain=max(best.certain, certain)
+            )
+            if best.gap <= goal * abs(best.primal):
+                return Status.STALLED
+            # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
+            inner = inner_tol(best.rel_gap, goal)
+            best = session.keep(session.at(REACH * t + (1.0 - REACH) * best.t, inner))
+            yield session.look(best, Status.CONVERGED if best.gap <= tol * abs(best.primal) else None)
+            if best.gap <= goal * abs(best.primal):
+                return Status.STALLED
 
-        def later(n: int, objective: float, rel_gap: float, done: int = done) -> object:
-            return callback is not None and callback(done + n, objective, rel_gap)
-
-        most = min(max_iter - done, SLOW)
-        found, status, more = solve_rkl_newton(problem, best.t, tol=tol, max_iter=most, callback=later)
-        for key, values in more.items():
-            history[key] += values
-        dual, certain = max(best.dual, found.dual), max(best.certain, found.certain)
-        best = replace(found if found.primal < best.primal else best, dual=dual, certain=certain)
-        if status is Status.MAX_ITER:
-            status = Status.STALLED
-        if best.gap <= tol * abs(best.primal):
-            status = Status.CONVERGED
-    if status is Status.STALLED and len(history["objective"]) >= max_iter:
-        status = Status.MAX_ITER
-    return best, status, history
-
-
-def solve_rkl_newton(
-    problem: RKLProblem, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
-) -> tuple[RKLPoint, Status, dict[str, list[float]]]:
-    """Newton steps until the global gap is small; see `solve_rkl_problem`."""
-    history: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_machines": [], "n_active": []}
-    here = best = problem.at(start, LOOSEST)
-    if np.count_nonzero(start) > FIRST:
-        # many small weights make many columns of the model; the kernels that promise most share the weight instead
-        rho = problem.mixed(here.rho, 0.5)
-        few = np.argsort(-here.q / rho, kind="stable")[:FIRST]
-        first = np.zeros_like(start)
-        first[few] = 1.0 / rho[few]
-        here = best = problem.at(first, LOOSEST)
-    lowest = here.primal
-    inner = LOOSEST
-    damping, share, rejected, idle = 1e-10, 0.1, 0, 0
-    status = Status.MAX_ITER
-    accepted = here
-    direction: Array | None = None
-    model: tuple[Array, Array, Array, Index] | None = None
-    for n in range(max_iter):
-        if (
-            n
-            and here.machine.primal - here.machine.own_gap > accepted.machine.primal * (1 + 1e-12)
-            and here is not accepted
-        ):
-            rejected += 1
-            if rejected > 30 or model is None or direction is None:
-                status = Status.STALLED
-                break
-            if rejected % 3:
-                direction = 0.5 * (direction + accepted.t)
-            else:
-                damping = min(max(100.0 * damping, 1e-6), 1e6)
-                direction = _next(accepted, *model, damping)
-            share = min(2.0 * share, 0.5)
-            here = problem.at(direction, inner)
-            continue
-        if not rejected:
-            share = max(0.2 * share, 1e-13)
-        rejected, damping = 0, max(0.1 * damping, 1e-10)
-        accepted = here
-        history["objective"].append(here.primal)
-        history["rel_gap"].append(here.rel_gap)
-        history["n_machines"].append(problem.n_machines)
-        history["n_active"].append(float(np.count_nonzero(here.t)))
-        better = here.gap < 0.9 * best.gap or here.primal < lowest - 1e-9 * abs(lowest)
-        idle = 0 if better else idle + 1
-        lowest = min(lowest, here.primal)
-        if here.gap <= best.gap:
-            best = here
-        if here.gap <= tol * abs(here.primal) or not here.q.any():
-            status = Status.CONVERGED
-            break
-        gaps = history["rel_gap"]
-        if idle > 15 or (len(gaps) > SLOW and min(gaps) > 0.1 * min(gaps[:-SLOW])):
-            status = Status.STALLED
-            break
-        if callback is not None and callback(len(history["objective"]), here.primal, here.rel_gap):
-            status = Status.INTERRUPTED
-            break
-        own = here.own
-        inner = inner_tol(max(here.rel_gap - own, 0.0), tol)
-        if own > 0.3 * here.rel_gap:
-            inner = min(inner, 0.03 * own)
-        ratio = here.q / problem.mixed(here.rho, share)
-        most = min(WORKING_MOST, len(ratio))
-        near = np.argpartition(-ratio, most - 1)[:most]
-        working = np.union1d(np.flatnonzero(here.t > 0), near[ratio[near] >= WORKING_SHARE * ratio.max()])
-        scaled, H = problem.model(here, working, share)
-        model = (problem.mixed(here.rho, share), scaled, H, working)
-        direction = _next(here, *model, damping)
-        here = problem.at(direction, inner)
-        del problem.cuts[:-KEPT]
-    return best, status, history
+    def result(self, session: RKLSession, loop: Loop[RKLPoint], status: Status) -> Solution:
+        """With the best bounds of all steps."""
+        assert session.best is not None
+        return session.result(session.best, status, loop)
 
 
-def solve_rkl_by_cuts(
-    problem: RKLProblem,
-    best: RKLPoint,
-    history: dict[str, list[float]],
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None = None,
-) -> tuple[RKLPoint, Status]:
-    """Go on from a point by cutting planes; see `solve_rkl_problem`."""
-    for _ in range(max_iter):
-        found = problem.program()
-        if found is None:
-            return best, Status.STALLED
-        t, bound, certain = found
-        best = replace(best, dual=max(best.dual, bound), certain=max(best.certain, certain))
-        if best.gap <= tol * abs(best.primal):
-            return best, Status.CONVERGED
-        # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
-        inner = inner_tol(best.rel_gap, tol)
-        here = problem.at(REACH * t + (1.0 - REACH) * best.t, inner)
-        dual, known = max(best.dual, here.dual), max(best.certain, here.certain)
-        best = replace(here if here.primal < best.primal else best, dual=dual, certain=known)
-        history["objective"].append(best.primal)
-        history["rel_gap"].append(best.rel_gap)
-        history["n_machines"].append(problem.n_machines)
-        history["n_active"].append(float(np.count_nonzero(best.t)))
-        if best.gap <= tol * abs(best.primal):
-            return best, Status.CONVERGED
-        if callback is not None and callback(len(history["objective"]), best.primal, best.rel_gap):
-            return best, Status.INTERRUPTED
-    return best, Status.MAX_ITER
+def turns() -> Iterator[Step[RKLSession, RKLPoint]]:
+    """Newton, and cutting planes by turns with it from where it makes no progress."""
+    yield RKLNewton()
+    while True:
+        cuts = RKLCuts()
+        yield cuts
+        if cuts.failed:
+            return
+        yield RKLNewton(most=SLOW)
 
 
 def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, damping: float) -> Array:
