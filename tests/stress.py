@@ -494,7 +494,7 @@ def _mkl(p: Problem, tol: float) -> Answers:
     loss = p.options["loss"]
     more = {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
     # cut short they must be as honest
-    more["max_iter"] = 60 if p.options["method"] == "cutting-plane" else 200
+    more["max_iter"] = 60 if p.options["method"] in ("cutting-plane", "reduced-gradient") else 200
     found = kw.solve_svm_mkl(
         p.gram, p.y, p.strength, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
         **more,
