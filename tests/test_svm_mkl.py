@@ -12,6 +12,7 @@ import kernelweave as kw
 import stress
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core
 from kernelweave.gram import FactorGram, PackedGram, as_gram
+from kernelweave.machines.loss import Sides
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.svm import solve_l2svc, solve_svc, solve_svr
 from kernelweave.mkl.loop import minimise
@@ -1222,7 +1223,7 @@ def test_a_step_of_cutting_planes_forgets_the_problem_before():
 
 def test_an_interior_point_without_a_finite_gap_says_so(monkeypatch):
     gram, y, _ = columns(50, 6)
-    monkeypatch.setattr(interior_point.Sides, "loss", lambda self, f: np.nan)
+    monkeypatch.setattr(Sides, "loss", lambda self, f: np.nan)
     found = solve_svm_mkl(gram, y, 1.0, method="interior-point", tol=1e-6)
     assert found.status is kw.Status.STALLED
     optimum = solve_svm_mkl(gram, y, 1.0, method="newton", tol=1e-9).primal

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -16,207 +15,44 @@ from kernelweave._parameters import (
     Nonnegative,
     Number,
     OneOf,
-    Rule,
     Shown,
-    Text,
     Tol,
-    Unfit,
     Whole,
 )
-from kernelweave.functions import Exponential, Gaussian, KernelFunction
-from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
+from kernelweave.functions import Exponential, Gaussian
+from kernelweave.learners.layered import (
+    CosineLayers,
+    DeepLearner,
+    DeepLoss,
+    Depth,
+    Device,
+    LayerKernels,
+    Steps,
+    StepSize,
+    last_at_most_one,
+    onto_orthant,
+    onto_simplices,
+)
 from kernelweave.learners.margin import CriterionFolds
-from kernelweave.learners.method import CLASS_LOSSES, MarginProblem, RuleLearner
+from kernelweave.learners.method import MarginProblem
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
 from kernelweave.mkl.deep import (
-    STEPS,
-    DeepKernel,
-    DeepSolution,
     Descent,
     Project,
     Validation,
     solve_deep,
 )
 from kernelweave.mkl.layers import Layers
-from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, WarmStart
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
 
 CRITERIA = ("out-of-fold", "logistic", "training")
+
 WEIGHT_SETS = ("orthant", "simplex")
 
-#: What the papers put on every layer.
-LAYER_KERNELS: tuple[Kernel, ...] = (Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3))
 
-
-class _LayerKernels(Rule):
-    """Kernels of the layers above the first; which of them suit the number of layers is for the learner to say."""
-
-    def read(self, value: Any) -> Any:
-        if isinstance(value, Kernel):
-            return value
-        if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
-            raise Unfit
-        return value
-
-    def parse(self, text: str) -> Any:
-        """Kernels between ";", and "|" between layers that differ."""
-        try:
-            layers = [[parse(part) for part in layer.split(";") if part.strip()] for layer in text.split("|")]
-        except InputError as error:
-            raise Unfit(str(error)) from None
-        if not all(layers):
-            raise Unfit("No kernel is named.")
-        return self.read(layers if len(layers) > 1 else layers[0])
-
-    def words(self) -> str:
-        return "a list of kernels, a list of such lists (one per layer above the first)"
-
-
-Depth = Annotated[int, Whole(1, 100), Shown("Layers")]
-LayerKernels = Annotated[
-    Any,
-    _LayerKernels() | None,
-    Shown(
-        "Kernels of upper layers",
-        help='Separated by ";", and "|" between layers that differ, such as "arc_cosine(degree=0) | linear; '
-        'rbf(gamma=1)".',
-        setting="layer_kernels",
-    ),
-]
-CosineLayers = Annotated[bool, Flag(), Shown("Diagonals of 1 in every layer")]
-DeepLoss = Annotated[str, OneOf(*CLASS_LOSSES, "squared"), Shown("Loss of the machine")]
-Steps = Annotated[str, OneOf(*STEPS), Shown("Steps")]
-StepSize = Annotated[float, Number(above=0), Shown("Length of fixed steps (eta)")]
-Device = Annotated[str | None, Text() | None, Shown("Device (empty: this processor)")]
-
-
-def _orthant(weights: list[np.ndarray]) -> list[np.ndarray]:
-    return [np.maximum(w, 0.0) for w in weights]
-
-
-def _simplices(weights: list[np.ndarray]) -> list[np.ndarray]:
-    return [Simplex().project(w) for w in weights]
-
-
-def _last_at_most_one(weights: list[np.ndarray]) -> list[np.ndarray]:
-    out = _orthant(weights)
-    if out[-1].sum() > 1.0:
-        out[-1] = Simplex().project(weights[-1])
-    return out
-
-
-class _DeepWarmStart(WarmStart):
-    """A start that remembers every layer."""
-
-    layers: tuple[np.ndarray, ...] | None = None
-
-
-class _DeepLearner(RuleLearner):
-    """What learners of several layers share."""
-
-    n_layers: int
-    kernels: Any
-    normalize_layers: bool
-    device: str | None
-    iterates = True
-    certificate = (
-        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
-        "was found: its objective is at most the gap above its optimum."
-    )
-
-    def check(self) -> None:
-        super().check()
-        self.layers()
-
-    def check_here(self) -> None:
-        """Raise if torch is not there, or does not know the device."""
-        if not self.device:
-            return
-        try:
-            import torch
-        except ImportError as error:
-            raise InputError(
-                f"`device`: {self.device!r} needs torch. Install kernelweave[gpu], or leave it empty."
-            ) from error
-        try:
-            torch.zeros(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            # torch without CUDA fails an assertion, unknown names are runtime errors
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"`device`: {self.device!r} cannot be used: {reason:.200} Leave it empty to compute here."
-            ) from error
-
-    def layers(self) -> Layers:
-        """The functions above the base kernels."""
-        return Layers(self._functions(), bool(self.normalize_layers))
-
-    def layer_names(self) -> list[list[str]]:
-        """Names of the kernels of every layer above the first."""
-        return [[kernel.label.removesuffix(" on all") for kernel in layer] for layer in self._per_layer()]
-
-    def _functions(self) -> tuple[tuple[KernelFunction, ...], ...]:
-        return tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
-
-    def _per_layer(self) -> list[Sequence[Kernel]]:
-        """Kernels of every layer above the first, checked."""
-        kernels = LAYER_KERNELS if self.kernels is None else self.kernels
-        if isinstance(kernels, Kernel):
-            kernels = [kernels]
-        if isinstance(kernels, str) or not isinstance(kernels, Sequence) or not len(kernels):
-            raise InputError(
-                f"`kernels` must be a list of kernels, a list of such lists (one per layer above the first) or None, "
-                f"got {kernels!r}."
-            )
-        per_layer: Sequence[Any] = (
-            kernels if not isinstance(kernels[0], Kernel) else [kernels] * (self.n_layers - 1)
-        )
-        if len(per_layer) != self.n_layers - 1:
-            raise InputError(
-                f"`kernels` must have one list for each of the {self.n_layers - 1} layers above the first, got "
-                f"{len(per_layer)}."
-            )
-        per_layer = [[layer] if isinstance(layer, Kernel) else layer for layer in per_layer]
-        for layer in per_layer:
-            for kernel in layer if isinstance(layer, Sequence) else [layer]:
-                if not isinstance(kernel, Kernel):
-                    raise InputError(
-                        f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}."
-                    )
-            if not len(layer):
-                raise InputError(
-                    "`kernels` must hold at least one kernel for every layer, got an empty list."
-                )
-        return list(per_layer)
-
-    def start(self) -> WarmStart:
-        return _DeepWarmStart()
-
-    def remember(self, warm: WarmStart, result: Solution) -> None:
-        super().remember(warm, result)
-        if isinstance(warm, _DeepWarmStart) and isinstance(result, DeepSolution):
-            warm.layers = (result.weights, *(result.upper.weights if result.upper is not None else ()))
-
-    @staticmethod
-    def _tell(problem: MarginProblem) -> Callable[[int, float], object] | None:
-        report = problem.report
-        if report is None:
-            return None
-        return lambda step, value: report(f"step {step}: criterion {value:.4g}")
-
-    def _kernel(self, problem: MarginProblem) -> DeepKernel:
-        return DeepKernel(problem.gram, problem.scale, self.layers(), self.device)
-
-    def _start(self, warm: WarmStart) -> list[np.ndarray] | None:
-        layers = getattr(warm, "layers", None)
-        # a kernel that an earlier regularisation parameter gave up would stay without weight where its derivative is
-        # hidden
-        return None if layers is None else [np.maximum(w, 1e-3 * w.max()) for w in layers]
-
-
-class MLMKL(_DeepLearner):
+class MLMKL(DeepLearner):
     """Deep multilayer multiple kernel learning: weights of every layer that minimise the error of a machine.
 
     The first layer is the weighted sum of the estimator's kernels. Every further one is
@@ -352,7 +188,7 @@ class MLMKL(_DeepLearner):
         )  # fmt: skip
 
     def _project(self) -> Project:
-        return _simplices if self.weight_set == "simplex" else _orthant
+        return onto_simplices if self.weight_set == "simplex" else onto_orthant
 
     def _kind(self, problem: MarginProblem) -> str:
         if self.criterion == "logistic":
@@ -389,7 +225,7 @@ class MLMKL(_DeepLearner):
         )
 
 
-class DMKL(_DeepLearner):
+class DMKL(DeepLearner):
     """Deep kernels by the span bound: weights that minimise an estimate of the leave-one-out error.
 
     The span of support vectors bounds how much a row's decision value falls when it is left out. The smoothed estimate
@@ -465,12 +301,12 @@ class DMKL(_DeepLearner):
             self.step, float(self.eta), float(self.tol), 100 if self.max_iter is None else self.max_iter
         )
         return solve_deep(
-            self._kernel(problem), problem.machine, criterion, descent, _last_at_most_one,
+            self._kernel(problem), problem.machine, criterion, descent, last_at_most_one,
             start=self._start(warm), callback=self._tell(problem),
         )  # fmt: skip
 
 
-class TwoLayerMKL(_DeepLearner):
+class TwoLayerMKL(DeepLearner):
     """Two-layer MKL (2LMKL): the exponential of a weighted sum of kernels, by the dual objective of the machine.
 
     Minimises over weights w >= 0, with K(w) = sum_m w_m s_m K_m,
@@ -557,13 +393,13 @@ class TwoLayerMKL(_DeepLearner):
             self.step, float(self.eta), float(self.tol), 100 if self.max_iter is None else self.max_iter
         )
         return solve_deep(
-            self._kernel(problem), machine, criterion, descent, _orthant,
+            self._kernel(problem), machine, criterion, descent, onto_orthant,
             start=self._start(warm), learnt=[True, False], penalty=[float(self.penalty), 0.0],
             callback=self._tell(problem),
         )  # fmt: skip
 
 
-class DeepUniform(_DeepLearner):
+class DeepUniform(DeepLearner):
     """A deep kernel with equal weights in every layer: what depth does without learning.
 
     Parameters
@@ -612,4 +448,4 @@ class DeepUniform(_DeepLearner):
         self.tol = tol
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        return solve_deep(self._kernel(problem), problem.machine, None, Descent(), _orthant)
+        return solve_deep(self._kernel(problem), problem.machine, None, Descent(), onto_orthant)
