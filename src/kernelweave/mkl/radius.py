@@ -23,12 +23,10 @@ from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
-    Callback,
     Family,
     RadiusMargin,
     Stationarity,
     WeightedSum,
-    descend,
     on_parameters,
     on_simplex,
     on_sphere,
@@ -36,8 +34,9 @@ from kernelweave.mkl.criteria.radius import (
 )
 from kernelweave.mkl.do_radius import DoProblem
 from kernelweave.mkl.families import KernelFamily
-from kernelweave.mkl.loop import minimise
+from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import Problem, Session
+from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLSession, turns
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
@@ -336,22 +335,11 @@ def solve_radius_problem(
             begin = None if start is None else first
             return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter, callback=callback)
         criterion = RadiusMargin(family, machine, kind)
-        here, status, history = descend(
-            criterion, first, place.region.scaled, tol=tol, max_iter=max_iter, spectral=step != "armijo",
-            stationarity=place.stationarity, scaled=place.units, callback=callback,
-        )  # fmt: skip
-    found = here.machine
-    return RadiusSolution(
-        weights=here.t,
-        dual_coef=here.dual_coef,
-        intercept=found.intercept,
-        certificate=replace(found.certificate, status=status, stationarity=history["stationarity"][-1]),
-        n_iter=len(history["objective"]) - 1,
-        n_machines=criterion.n_machines,
-        trace={key: np.asarray(values) for key, values in history.items()},
-        value=here.value,
-        radius2=float("nan") if here.ball is None else here.ball.radius2,
-    )
+        session = DescentSession(criterion, first, place.region.scaled, place.stationarity, tol)
+        steps = [ProjectedGradient(spectral=step != "armijo", scaled=place.units)]
+        found = minimise(session, steps, max_iter=max_iter, callback=callback)
+        assert isinstance(found, RadiusSolution)
+        return found
 
 
 def _first(family: Family, sample_weight: Array | None) -> Array:

@@ -22,20 +22,12 @@ from kernelweave._loops import core
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.loop import Callback
 from kernelweave.results import Ball, Certificate, MachineSolution, Status
 
 Array = NDArray[np.float64]
 
-#: Armijo: a step must bring this share of what the gradient promises; shorter steps are this factor shorter.
-SUFFICIENT = 1e-3
-SHORTER = 0.4
 #: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
 FLAT = 1e-12
-#: Parameters below this share of their mean move as if they had it.
-LEAST = 1e-2
-#: Tolerance of machines and balls on the way, beside the requested one.
-INNER = 1e-3
 
 
 class Family(Protocol):
@@ -286,98 +278,3 @@ def on_parameters(here: Evaluation) -> float:
     t, gradient = here.t, here.gradient
     gain = float(np.abs(t * gradient).max(initial=0.0))
     return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)
-
-
-def descend(
-    criterion: RadiusMargin,
-    start: Array,
-    project: Callable[[Array], Array],
-    *,
-    tol: float,
-    max_iter: int,
-    spectral: bool,
-    stationarity: Stationarity = on_simplex,
-    scaled: bool = False,
-    callback: Callback | None = None,
-) -> tuple[Evaluation, Status, dict[str, list[float]]]:
-    """Projected gradient with Armijo's rule.
-
-    Parameters
-    ----------
-    criterion : RadiusMargin
-    start : array of shape (n_parameters,)
-    project : callable
-    tol : float
-        Stationarity at which to stop; machines and balls are solved to a thousandth of it.
-    max_iter : int
-        Accepted steps.
-    spectral : bool
-        Try steps of Barzilai and Borwein's length first; otherwise twice the last accepted one.
-    stationarity : callable, default=on_simplex
-        The measure that belongs to `project`.
-    scaled : bool, default=False
-        Multiply the gradient by the parameters, and small ones by a share of the mean: widths differ by orders of
-        magnitude. For projections that treat every parameter alone.
-    callback : callable, optional
-    """
-    inner = max(INNER * tol, 1e-12)
-    here = criterion.at(project(start), inner)
-    if not here.usable:
-        raise coinciding(criterion.family.n_samples)
-    history: dict[str, list[float]] = {
-        "objective": [here.value],
-        "stationarity": [stationarity(here)],
-        "n_machines": [criterion.n_machines],
-        "n_active": [float(np.count_nonzero(here.t))],
-    }
-
-    def metric() -> Array:
-        return here.t + LEAST * float(here.t.mean()) if scaled else np.ones_like(here.t)
-
-    # parameters have units, those of their kernels: no least length for them
-    least = 0.0 if scaled else 1e-3
-    size = max(float(np.abs(here.t).max()), least) / max(
-        float(np.abs(metric() * here.gradient).max()), 1e-300
-    )
-    status = Status.UNFINISHED
-    idle = 0
-    for n in range(1, max_iter + 1):
-        if history["stationarity"][-1] <= tol:
-            status = Status.CONVERGED
-            break
-        there = None
-        step = size
-        lengths = metric()
-        while True:
-            t = project(here.t - step * lengths * here.gradient)
-            promised = float(here.gradient @ (here.t - t))
-            if promised <= 1e-15 * abs(here.value) or not np.abs(t - here.t).max() > 0:
-                break
-            candidate = criterion.at(t, inner)
-            if candidate.usable and here.value - candidate.value >= SUFFICIENT * promised:
-                there = candidate
-                break
-            step *= SHORTER
-        if there is None:
-            status = Status.NOT_STATIONARY
-            break
-        moved, turned = there.t - here.t, there.gradient - here.gradient
-        curvature = float(moved @ turned)
-        size = float(moved @ (moved / lengths)) / curvature if spectral and curvature > 0 else 2.0 * step
-        fell = here.value - there.value
-        here = there
-        history["objective"].append(here.value)
-        history["stationarity"].append(stationarity(here))
-        history["n_machines"].append(criterion.n_machines)
-        history["n_active"].append(float(np.count_nonzero(here.t)))
-        idle = idle + 1 if fell <= 1e-3 * tol * abs(here.value) else 0
-        if idle >= 5:
-            # five steps together brought less than what the tolerance can see
-            status = Status.CONVERGED if history["stationarity"][-1] <= tol else Status.NOT_STATIONARY
-            break
-        if callback is not None and callback(n, here.value, history["stationarity"][-1]):
-            status = Status.INTERRUPTED
-            break
-    if status is Status.UNFINISHED and history["stationarity"][-1] <= tol:
-        status = Status.CONVERGED
-    return here, status, history

@@ -1,0 +1,135 @@
+"""The projected gradient with Armijo's rule, for criteria of margin and radius."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity, coinciding
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
+from kernelweave.results import RadiusSolution, Solution, Status
+
+Array = NDArray[np.float64]
+
+#: Armijo: a step must bring this share of what the gradient promises; shorter steps are this factor shorter.
+SUFFICIENT = 1e-3
+SHORTER = 0.4
+#: Parameters below this share of their mean move as if they had it.
+LEAST = 1e-2
+#: Tolerance of machines and balls on the way, beside the requested one.
+INNER = 1e-3
+#: Steps after which the descent ends where all together brought less than what the tolerance can see, which is this
+#: share of it each.
+PATIENCE, UNSEEN = 4, 1e-3
+
+
+@dataclass
+class DescentSession(SessionOf[Evaluation]):
+    """A criterion of margin and radius while it descends.
+
+    Attributes
+    ----------
+    criterion : RadiusMargin
+    start : array of shape (n_parameters,)
+    project : callable
+    stationarity : callable
+        The measure that belongs to `project`.
+    tol : float
+        Stationarity at which to stop; machines and balls are solved to a thousandth of it.
+    """
+
+    criterion: RadiusMargin
+    start: Array
+    project: Callable[[Array], Array]
+    stationarity: Stationarity
+    tol: float
+
+    def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
+        """What an iteration has found."""
+        left = self.stationarity(at)
+        status = Status.CONVERGED if left <= self.tol else None
+        more = {"n_machines": self.criterion.n_machines}
+        n_active = int(np.count_nonzero(at.t))
+        return Look(at, at.value, left, n_active, status, counts=counts, left=left, more=more)
+
+    def result(self, at: Evaluation, status: Status, loop: Loop[Evaluation]) -> RadiusSolution:
+        """A local solution, with the certificate of the machine there."""
+        ends = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.NOT_STATIONARY}
+        found, left = at.machine, self.stationarity(at)
+        return RadiusSolution(
+            weights=at.t,
+            dual_coef=at.dual_coef,
+            intercept=found.intercept,
+            certificate=replace(found.certificate, status=ends.get(status, status), stationarity=left),
+            n_iter=loop.n_iter,
+            n_machines=self.criterion.n_machines,
+            trace=loop.arrays(),
+            value=at.value,
+            radius2=float("nan") if at.ball is None else at.ball.radius2,
+        )
+
+
+@dataclass
+class ProjectedGradient(Step[DescentSession, Evaluation]):
+    """Accepted steps of the projected gradient.
+
+    Attributes
+    ----------
+    spectral : bool
+        Try steps of Barzilai and Borwein's length first; otherwise twice the last accepted one.
+    scaled : bool
+        Multiply the gradient by the parameters, and small ones by a share of the mean: widths differ by orders of
+        magnitude. For projections that treat every parameter alone.
+    """
+
+    spectral: bool = True
+    scaled: bool = False
+
+    def limits(self, session: DescentSession) -> Limits:
+        """It ends where the value hardly moves."""
+        return Limits(
+            idle=PATIENCE, moved=UNSEEN * session.tol, names=("objective", "stationarity", "n_active")
+        )
+
+    def moves(self, session: DescentSession, loop: Loop[Evaluation]) -> Moves[Evaluation]:
+        """The start, and the end of every line search."""
+        criterion, project = session.criterion, session.project
+        inner = max(INNER * session.tol, 1e-12)
+        here = criterion.at(project(session.start), inner)
+        if not here.usable:
+            raise coinciding(criterion.family.n_samples)
+        yield session.look(here, counts=False)
+        # parameters have units, those of their kernels: no least length for them
+        least = 0.0 if self.scaled else 1e-3
+        lengths = self._metric(here.t)
+        slope = float(np.abs(lengths * here.gradient).max())
+        size = max(float(np.abs(here.t).max()), least) / max(slope, 1e-300)
+        while True:
+            step = size
+            lengths = self._metric(here.t)
+            while True:
+                t = project(here.t - step * lengths * here.gradient)
+                promised = float(here.gradient @ (here.t - t))
+                if promised <= 1e-15 * abs(here.value) or not np.abs(t - here.t).max() > 0:
+                    return Status.NOT_STATIONARY
+                there = criterion.at(t, inner)
+                if there.usable and here.value - there.value >= SUFFICIENT * promised:
+                    break
+                step *= SHORTER
+            moved, turned = there.t - here.t, there.gradient - here.gradient
+            curvature = float(moved @ turned)
+            spectral = self.spectral and curvature > 0
+            size = float(moved @ (moved / lengths)) / curvature if spectral else 2.0 * step
+            here = there
+            yield session.look(here)
+
+    def _metric(self, t: Array) -> Array:
+        return t + LEAST * float(t.mean()) if self.scaled else np.ones_like(t)
+
+    def result(self, session: DescentSession, loop: Loop[Evaluation], status: Status) -> Solution:
+        """The last point, which has the smallest value."""
+        assert loop.here is not None
+        return session.result(loop.here.point, status, loop)
