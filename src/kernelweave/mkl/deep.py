@@ -6,7 +6,7 @@ The problem is not convex and the solution is local; what is certified is the ma
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +21,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, measure
 from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
@@ -35,6 +36,8 @@ SUFFICIENT = 1e-4
 SHORTER = 4.0
 #: Steps in a row with less than tol of progress before the descent ends.
 PATIENCE = 3
+#: What the ends of the loop mean here.
+ENDS = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.CONVERGED}
 #: Tolerance of the machine on the final weights.
 FINAL_TOL = 1e-8
 
@@ -224,13 +227,25 @@ def stationarity(weights: Sequence[Array], gradient: Sequence[Array], value: flo
 
 
 @dataclass
-class _Search:
+class _Search(SessionOf[_Point]):
+    """A criterion of all weights while it descends.
+
+    Attributes
+    ----------
+    tried : bool
+        The descent ended with a step that was not taken.
+    """
+
     kernel: DeepKernel
     criterion: Criterion | None
     penalty: Sequence[float]
     learnt: Sequence[bool]
     project: Project
     literal: bool
+    machine: Machine | None = None
+    start: list[Array] = field(default_factory=list)
+    validation: Validation | None = None
+    tried: bool = False
 
     def at(self, weights: list[Array]) -> _Point:
         K = self.kernel.forward(weights)
@@ -259,6 +274,43 @@ class _Search:
     def moved(self, weights: Sequence[Array], direction: Sequence[Array], step: float) -> list[Array]:
         out = self.project([w - step * d for w, d in zip(weights, direction, strict=True)])
         return [new if free else old for new, old, free in zip(out, weights, self.learnt, strict=True)]
+
+    def look(self, at: _Point, n_iter: int) -> Look[_Point]:
+        """What so many steps have found; the weights with the smallest loss are the best."""
+        more: dict[str, Any] = {"weights": np.concatenate(at.weights)}
+        # the printed update ascends: its last weights are its result
+        loss = -float(n_iter) if self.literal else at.value
+        if self.validation is not None:
+            # the kernel of the last forward pass is that of the accepted point
+            loss, error = self.validation.loss(self.kernel.forward(at.weights))
+            more |= {"validation": loss, "validation_error": error}
+        return Look(at, at.value, loss, counts=n_iter > 0, more=more)
+
+    def result(self, at: _Point, status: Status, loop: Loop[_Point]) -> DeepSolution:
+        """The machine on all rows."""
+        slope = stationarity(at.weights, at.gradient, at.value)
+        return self.solution(at, slope, ENDS.get(status, status), loop.n_iter + self.tried, loop.arrays())
+
+    def solution(
+        self, at: _Point, slope: float, status: Status, n_iter: int, trace: dict[str, Array]
+    ) -> DeepSolution:
+        """The machine on all rows, at weights that are how nearly stationary."""
+        assert self.machine is not None
+        found = self.machine.solve(self.kernel.forward(at.weights), tol=FINAL_TOL)
+        if status is Status.CONVERGED and not found.status.ok:
+            status = found.status
+        return DeepSolution(
+            weights=at.weights[0],
+            dual_coef=found.dual_coef,
+            intercept=found.intercept,
+            certificate=replace(found.certificate, status=status, stationarity=slope),
+            n_iter=max(n_iter, 1),
+            n_machines=n_iter + 1,
+            trace=trace,
+            upper=self.kernel.trained(at.weights),
+            layer_weights=tuple(np.array(w) for w in at.weights) if all(self.learnt) else (),
+            value=at.value,
+        )
 
 
 def solve_deep(
@@ -304,6 +356,7 @@ def solve_deep(
         ``validation_error`` after every step, the start included.
     """
     n_layers = len(kernel.sizes)
+    weights = project([np.array(w) for w in (kernel.uniform() if start is None else start)])
     search = _Search(
         kernel,
         criterion,
@@ -311,86 +364,21 @@ def solve_deep(
         [True] * n_layers if learnt is None else list(learnt),
         project,
         descent.literal,
+        machine,
+        weights,
+        validation,
     )
-    weights = project([np.array(w) for w in (kernel.uniform() if start is None else start)])
-    history: dict[str, list[Any]] = {"criterion": [], "weights": []}
-    status, n_iter = Status.CONVERGED, 0
-    value = slope = math.nan
+    told = None if callback is None else lambda n, value, _: callback(n, value)
     # folds and free rows are small matrices, and waiting threads of BLAS would slow those of the layers
     with one_blas_thread():
         if criterion is not None and descent.max_iter > 0:
-            best, status, n_iter = _descend(search, weights, descent, validation, history, callback)
-            weights, value = best.weights, best.value
-            slope = stationarity(best.weights, best.gradient, best.value)
-        elif criterion is not None:
+            found = minimise(search, [MOVES[descent.step](descent)], max_iter=descent.max_iter, callback=told)
+            assert isinstance(found, DeepSolution)
+            return found
+        value = math.nan
+        if criterion is not None:
             value = criterion.at(kernel.forward(weights), gradient=False)[0]
-        found = machine.solve(kernel.forward(weights), tol=FINAL_TOL)
-    if status is Status.CONVERGED and not found.status.ok:
-        status = found.status
-    return DeepSolution(
-        weights=weights[0],
-        dual_coef=found.dual_coef,
-        intercept=found.intercept,
-        certificate=replace(found.certificate, status=status, stationarity=slope),
-        n_iter=max(n_iter, 1),
-        n_machines=n_iter + 1,
-        trace={k: np.array(v) for k, v in history.items() if v},
-        upper=kernel.trained(weights),
-        layer_weights=tuple(np.array(w) for w in weights) if all(search.learnt) else (),
-        value=value,
-    )
-
-
-def _descend(
-    search: _Search,
-    weights: list[Array],
-    descent: Descent,
-    validation: Validation | None,
-    history: dict[str, list[Any]],
-    callback: Callable[[int, float], object] | None,
-) -> tuple[_Point, Status, int]:
-    here = search.at(weights)
-    best, best_loss, since_best = here, math.inf, 0
-
-    def record() -> None:
-        nonlocal best, best_loss, since_best
-        history["criterion"].append(here.value)
-        history["weights"].append(np.concatenate(here.weights))
-        if validation is not None:
-            # the kernel of the last forward pass is that of the accepted point
-            loss, error = validation.loss(search.kernel.forward(here.weights))
-            history.setdefault("validation", []).append(loss)
-            history.setdefault("validation_error", []).append(error)
-        else:
-            # the printed update ascends: its last weights are its result
-            loss = -len(history["criterion"]) if descent.literal else here.value
-        since_best += 1
-        if loss < best_loss:
-            best, best_loss, since_best = here, loss, 0
-
-    record()
-    kinds: dict[str, type[_Moves]] = {"backtracking": _Backtracking, "fixed": _Fixed, "adam": _Adam}
-    moves = kinds[descent.step](descent)
-    status, idle, n = Status.UNFINISHED, 0, 0
-    try:
-        for n in range(1, descent.max_iter + 1):
-            there = moves.next(search, here)
-            if there is None:
-                status = Status.EMPTIED if moves.emptied else Status.CONVERGED
-                break
-            fell = abs(here.value - there.value)
-            here = there
-            record()
-            if callback is not None and callback(n, here.value):
-                status = Status.INTERRUPTED
-                break
-            idle = idle + 1 if fell <= descent.tol * abs(here.value) else 0
-            if idle >= PATIENCE or (validation is not None and since_best >= descent.n_iter_no_change):
-                status = Status.CONVERGED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return best, status, n
+        return search.solution(_Point(weights, value, []), math.nan, Status.CONVERGED, 0, {})
 
 
 def _is_empty(weights: Sequence[Array]) -> bool:
@@ -398,28 +386,47 @@ def _is_empty(weights: Sequence[Array]) -> bool:
     return any(not w.any() for w in weights)
 
 
-class _Moves(ABC):
-    """How one point leads to the next; None when there is nowhere to go.
+class _Descending(Step[_Search, _Point]):
+    """How one point leads to the next.
 
     Attributes
     ----------
     emptied : bool
-        Whether that was because the step would have left a layer without weights.
+        The next step would have left a layer without weights.
     """
 
     emptied = False
 
-    @abstractmethod
-    def __init__(self, descent: Descent) -> None: ...
+    def __init__(self, descent: Descent) -> None:
+        self.descent = descent
 
     @abstractmethod
-    def next(self, search: _Search, here: _Point) -> _Point | None: ...
+    def next(self, search: _Search, here: _Point) -> _Point | None:
+        """The next point; None when there is nowhere to go."""
+
+    def limits(self, session: _Search) -> Limits:
+        """It ends where the criterion hardly moves, or validation rows gain nothing."""
+        waits = math.inf if session.validation is None else self.descent.n_iter_no_change
+        return Limits(
+            idle=PATIENCE - 1, unbeaten=waits, moved=self.descent.tol, names=("criterion", "", ""), keeps=True
+        )
+
+    def moves(self, session: _Search, loop: Loop[_Point]) -> Moves[_Point]:
+        """The start, and one point after every step."""
+        here = session.at(session.start)
+        yield session.look(here, 0)
+        while (there := self.next(session, here)) is not None:
+            here = there
+            yield session.look(here, loop.n_iter + 1)
+        session.tried = True
+        return Status.EMPTIED if self.emptied else Status.CONVERGED
 
 
-class _Backtracking(_Moves):
+class _Backtracking(_Descending):
     """Projected gradient that never raises the criterion."""
 
     def __init__(self, descent: Descent) -> None:
+        super().__init__(descent)
         self.size: float | None = None
 
     def next(self, search: _Search, here: _Point) -> _Point | None:
@@ -447,10 +454,11 @@ class _Backtracking(_Moves):
         return there
 
 
-class _Fixed(_Moves):
+class _Fixed(_Descending):
     """The paper's update with a constant step; as printed it ascends."""
 
     def __init__(self, descent: Descent) -> None:
+        super().__init__(descent)
         self.step = -descent.eta if descent.literal else descent.eta
 
     def next(self, search: _Search, here: _Point) -> _Point | None:
@@ -463,10 +471,11 @@ class _Fixed(_Moves):
         return search.at(weights)
 
 
-class _Adam(_Moves):
+class _Adam(_Descending):
     """Steps of about the same size for every weight, whatever the size of its derivative."""
 
     def __init__(self, descent: Descent) -> None:
+        super().__init__(descent)
         self.eta, self.count = descent.eta, 0
         self.mean: list[Array] | None = None
         self.square: list[Array] | None = None
@@ -487,3 +496,6 @@ class _Adam(_Moves):
         if self.emptied:
             return None
         return search.at(weights)
+
+
+MOVES: dict[str, type[_Descending]] = {"backtracking": _Backtracking, "fixed": _Fixed, "adam": _Adam}
