@@ -39,19 +39,17 @@ class Weighted:
 
     def __init__(self, K: Array, W: Array) -> None:
         self.root = np.sqrt(W)
-        B = K * self.root[:, None] * self.root
-        B.flat[:: len(B) + 1] += 1.0
-        with blas_threads_for(len(B)):
-            self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0)
-            # beside entries that are much larger than 1 the identity is lost in rounding
-            added = len(B) * EPS * max(float(B.diagonal().max()), 0.0)
-            for _ in range(LIFTS):
-                if info == 0:
-                    break
-                B.flat[:: len(B) + 1] += added
-                self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0)
-                added *= 10.0
-        if info != 0:
+        # beside entries that are much larger than 1 the identity is lost in rounding
+        rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
+        for added in (0.0, *(rounding * 10.0**k for k in range(LIFTS))):
+            B = K * self.root[:, None]
+            B *= self.root
+            B.flat[:: len(B) + 1] += 1.0 + added
+            with blas_threads_for(len(B)):
+                self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                break
+        else:
             raise NotPSDError(
                 "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
                 "mend it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."

@@ -68,7 +68,8 @@ class Logistic(Loss):
         return np.flatnonzero(self._second_derivative(costs, b) > 0.0)
 
     def system(self, K: Array, costs: Array, b: Array, rows: Index) -> System:
-        return Weighted(K[np.ix_(rows, rows)], self._second_derivative(costs, b)[rows])
+        block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
+        return Weighted(block, self._second_derivative(costs, b)[rows])
 
     def solve(
         self,
