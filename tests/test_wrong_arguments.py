@@ -25,7 +25,7 @@ from wrong_arguments import calls, chosen, outcome
 #: What kernels and rows are is said by the checks of stacks, tables and folds, which look at several arguments at once.
 NO_RULE = {
     "gram", "K", "X", "weight_set", "warm_start", "kernels", "learner", "normalize", "max_memory", "class_weight", "cv",
-    "report", "settings", "columns",
+    "report", "settings", "columns", "views",
 }  # fmt: skip
 
 FUNCTIONS = [getattr(kw, name) for name in kw.__all__ if name.startswith("solve_")] + [

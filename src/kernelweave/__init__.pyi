@@ -41,6 +41,8 @@ from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save
 from kernelweave.results import Status as Status
+from kernelweave.views.container import Views as Views
+from kernelweave.views.container import precomputed as precomputed
 
 __version__: str
 #: Compiled, and absent where there was no compiler.

@@ -15,8 +15,8 @@ import numpy as np
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Text, checked, listed, shown
-from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial
-from kernelweave.views import SparseTable, as_table
+from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial, Precomputed
+from kernelweave.views import GramTable, SparseTable, as_table
 
 __all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]
 
@@ -260,6 +260,8 @@ def default(table: Any) -> list[Kernel]:
     (28, 110, 10)
     """
     table = as_table(table)
+    if isinstance(table, GramTable):
+        return [Precomputed()]
     if isinstance(table, SparseTable):
         shapes = [Linear(), *(RBF(gamma=("median", factor)) for factor in (0.25, 1.0, 4.0))]
         return [kernel.prepared("normalize-rows") for kernel in shapes]

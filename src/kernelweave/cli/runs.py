@@ -26,7 +26,7 @@ from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import features_of, predictions, scores
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
-from kernelweave.runs.views import names_in
+from kernelweave.views.groups import names_in
 
 
 def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:

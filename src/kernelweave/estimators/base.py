@@ -31,7 +31,7 @@ from kernelweave.fitting.task import (
     was_interrupted,
 )
 from kernelweave.results import RelaxedSolution, Status, relative_gap
-from kernelweave.views import TableEncoder
+from kernelweave.views import TableEncoder, ViewsEncoder
 
 Array = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         X: Any,
         y: Any,
         rows: Any,
-        encoder: TableEncoder | None,
+        encoder: TableEncoder | ViewsEncoder | None,
         targets: Sequence[Array],
         labels: Array,
         sample_weight: Array | None,

@@ -51,6 +51,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Multiplies the sample weights.
     max_memory : float, str or "auto", default="auto"
     rank_tol : float, default=0.0
+    views : dict of str to columns, or str, optional
+        Views of one table, see `MKLRegressor`.
 
     Attributes
     ----------
@@ -93,6 +95,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         class_weight: Any = None,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        views: Any = None,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -104,6 +107,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.rank_tol = rank_tol
+        self.views = views
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLClassifier:
@@ -111,8 +115,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Parameters
         ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
-            Or sample indices / a kernel stack, see `kernels`.
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+            Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), optional

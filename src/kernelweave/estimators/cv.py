@@ -215,7 +215,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol
+    kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol, views
         See `MKLRegressor`; the learner's own alpha is not used.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
@@ -272,6 +272,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        views: Any = None,
     ) -> None:
         super().__init__(
             kernels,
@@ -281,6 +282,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
             fit_intercept=fit_intercept,
             max_memory=max_memory,
             rank_tol=rank_tol,
+            views=views,
         )
         self.alphas = alphas
         self.Cs = Cs
@@ -296,7 +298,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
         Parameters
         ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict
@@ -330,7 +332,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol
+    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
         See `MKLClassifier`; the learner's own alpha is not used.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
@@ -389,6 +391,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         class_weight: Any = None,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        views: Any = None,
     ) -> None:
         super().__init__(
             kernels,
@@ -399,6 +402,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
             class_weight=class_weight,
             max_memory=max_memory,
             rank_tol=rank_tol,
+            views=views,
         )
         self.alphas = alphas
         self.Cs = Cs
@@ -414,7 +418,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
         Parameters
         ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,23 @@ from kernelweave._checks import (
     check_size,
     count_dimensions,
 )
-from kernelweave._parameters import listed, shown
 from kernelweave._sparse import entries
+from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import Source, TableSource, memory_budget
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.views import SparseTable, TableEncoder
+from kernelweave.views import BlockTable, SparseTable, TableEncoder, ViewsEncoder, holds_views
 
 Array = NDArray[np.float64]
 
 
 class ReadingMixin(BaseEstimator):
-    """Checks rows in the three forms that estimators take: tables, indices of a bank, and kernel stacks."""
+    """Checks rows in the three forms that estimators take: tables (or several), indices of a bank, kernel stacks."""
 
     kernels: Any
+    #: Here, too, for models that were pickled before it was a parameter.
+    views: Any = None
     standardize: bool | str
     max_memory: float | str
     rank_tol: float
@@ -50,8 +53,10 @@ class ReadingMixin(BaseEstimator):
         tags.input_tags.sparse = not self._is_precomputed()
         return tags
 
-    def _read_training(self, X: Any) -> tuple[Any, TableEncoder | None]:
+    def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
         """Check training rows; return a Table with what made it, an index or a stack."""
+        if holds_views(X) and not self._is_precomputed():
+            return self._read_views(X)
         if self._is_precomputed():
             if count_dimensions(X) == 2:
                 X = np.asarray(X)
@@ -73,6 +78,19 @@ class ReadingMixin(BaseEstimator):
         self.n_features_in_ = table.n_columns
         return table, encoder
 
+    def _read_views(self, X: Any) -> tuple[BlockTable, ViewsEncoder]:
+        if isinstance(self.kernels, KernelBank):
+            raise InputError(
+                "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its matrices "
+                "with kw.precomputed(K), and leave `kernels` out."
+            )
+        encoder = ViewsEncoder(type(self).__name__)
+        table = encoder.fit_transform(X)
+        for array in table.arrays():
+            check_size(array, "X")
+        self.n_features_in_ = table.n_columns
+        return table, encoder
+
     def _look_at(self, X: Any, *, reset: bool) -> None:
         """Remember or compare the names and the number of columns."""
         try:
@@ -89,6 +107,12 @@ class ReadingMixin(BaseEstimator):
             return source.check_queries(X, self.n_features_in_)
         if isinstance(source, BankSource):
             return BankSource.check_index(source.bank, X)
+        if isinstance(self.model_.encoder, ViewsEncoder):
+            return self.model_.encode(X)
+        if holds_views(X):
+            raise InputError(
+                f"This {type(self).__name__} was fitted on one table, got views. Pass a table with the columns of fit."
+            )
         if getattr(X, "ndim", 2) != 2:
             raise InputError(
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
@@ -98,33 +122,14 @@ class ReadingMixin(BaseEstimator):
         return self.model_.encode(X)
 
     def _kernel_list(self, table: Any) -> list[Kernel]:
-        kernels = self.kernels
-        if kernels is None:
-            return banks.default(table)
-        if isinstance(kernels, Kernel):
-            kernels = [kernels]
-        if isinstance(kernels, str):
+        places = places_of(table, self.views)
+        if places is not None:
+            return kernels_of_views(self.kernels, places)
+        if isinstance(self.kernels, Mapping):
             raise InputError(
-                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {kernels!r}. "
-                "For a named bank call it, for example kernels=kw.banks.rkl()."
+                "`kernels` by view need views: pass X as a dict of tables, or say views={'rna': 'g_*', ...}."
             )
-        given = listed(kernels)
-        if given is None:
-            raise InputError(
-                f"`kernels` must be a list of kernels, a KernelBank, 'precomputed' or None, got {shown(kernels)}."
-            )
-        kernels = given
-        if not kernels:
-            raise InputError(
-                "`kernels` must hold at least one kernel, got an empty list. Use None for a default."
-            )
-        for m, kernel in enumerate(kernels):
-            if not isinstance(kernel, Kernel):
-                raise InputError(
-                    f"`kernels[{m}]` must be a kernel such as kw.kernels.RBF(gamma=0.1), got {kernel!r}. "
-                    "Wrap a function as kw.kernels.Custom(function)."
-                )
-        return kernels
+        return banks.default(table) if self.kernels is None else check_kernels(self.kernels)
 
     def _make_source(self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None) -> Source:
         if self._is_precomputed():
@@ -133,6 +138,13 @@ class ReadingMixin(BaseEstimator):
             return BankSource(self.kernels, rows[kept])
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         dense = not isinstance(table, SparseTable)
+        if self.standardize is True and isinstance(table, BlockTable):
+            for view, block in table.blocks.items():
+                if isinstance(block, SparseTable):
+                    raise InputError(
+                        f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
+                        "dense views with prepared('standardize')."
+                    )
         standardize = self.kernels is None and dense if self.standardize == "auto" else bool(self.standardize)
         return TableSource(
             self._kernel_list(table),
@@ -143,7 +155,9 @@ class ReadingMixin(BaseEstimator):
             sample_weight=sample_weight,
         )
 
-    def _extra_queries(self, normalizer: normalizers.Normalizer, encoder: TableEncoder | None) -> Any:
+    def _extra_queries(
+        self, normalizer: normalizers.Normalizer, encoder: TableEncoder | ViewsEncoder | None
+    ) -> Any:
         extra = normalizer.transductive
         if extra is None:
             return None

@@ -36,7 +36,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
         None builds a default bank, on standardised columns unless X is sparse (see `kernelweave.banks.default`).
         With a `KernelBank` X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train,
-        n_kernels).
+        n_kernels). With several views a list goes to each of them, and a dict names the kernels of each.
     learner : str or Learner, default="rls2"
         How the weights are found; its parameters can be set as ``learner__alpha``.
     C : float, optional
@@ -60,6 +60,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Kernels are held as low-rank factors (pivoted Cholesky) when these leave out at most this share of the trace.
         0 takes only factors that equal the kernel to rounding; a larger value saves time and memory, and what is left
         out enters the certificate.
+    views : dict of str to columns, or str, optional
+        Views of one table: names, patterns such as ``"g_*"``, positions or slices for each, or the path of a GMT or
+        TOML file of such groups. They may overlap; other columns are left out.
 
     Attributes
     ----------
@@ -142,6 +145,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        views: Any = None,
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -152,6 +156,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.fit_intercept = fit_intercept
         self.max_memory = max_memory
         self.rank_tol = rank_tol
+        self.views = views
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -164,8 +169,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
 
         Parameters
         ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features)
-            Or sample indices / a kernel stack, see `kernels`. Text and categorical columns of frames are encoded.
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+            Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
+            Text and categorical columns of frames are encoded.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             A weight equals a repetition of the row; rows of weight 0 are dropped.

@@ -24,7 +24,7 @@ from kernelweave.learners import Learner
 from kernelweave.machines.ridge import DenseSystem
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.views import Table, TableEncoder
+from kernelweave.views import Table, TableEncoder, ViewsEncoder
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -71,7 +71,7 @@ class Model:
         Above the sum of kernels, one for each output; None for an output without any machine, empty without layers.
     layered : bool
         Whether the weights of these layers were learnt too, or chosen as weights.
-    encoder : TableEncoder or None
+    encoder : TableEncoder, ViewsEncoder or None
         What makes tables of rows, where kernels look at columns.
     """
 
@@ -86,11 +86,16 @@ class Model:
     owner: Rows
     layers: tuple[TrainedLayers | None, ...] = ()
     layered: bool = False
-    encoder: TableEncoder | None = None
+    encoder: TableEncoder | ViewsEncoder | None = None
 
     @classmethod
     def of(
-        cls, task: Task, learner: Learner, alpha: float, solved: list[Solved], encoder: TableEncoder | None
+        cls,
+        task: Task,
+        learner: Learner,
+        alpha: float,
+        solved: list[Solved],
+        encoder: TableEncoder | ViewsEncoder | None,
     ) -> Model:
         """Put the solutions of all problems together."""
         results = [s.result for s in solved]

@@ -249,7 +249,7 @@ class TableSource(Source):
         if self.statistics is None:
             return table
         mean, std = self.statistics
-        return Table((table.values - mean) / std, table.names, table.levels)
+        return table.scaled(mean, std)
 
     def take(self, rows: Rows) -> TableSource:
         weight = None if self.sample_weight is None else self.sample_weight[rows]
@@ -269,8 +269,8 @@ class TableSource(Source):
     def query_length(self, queries: Table) -> int:
         return queries.n_rows
 
-    def distinguish(self) -> Array:
-        return self.raw.values
+    def distinguish(self) -> Any:
+        return self.raw.content()
 
     def query_diagonal(self, queries: Table, m: int) -> Array:
         return self.kernels[m].diag(self.encode(queries))
@@ -392,7 +392,7 @@ class TableSource(Source):
 
     def _statistic(self, m: int, table: Table) -> Array:
         """The columns that kernel m looks at, prepared, categorical ones as indicators."""
-        return apply_steps(self.kernels[m].base.preparation, table.select(self._columns[m])).take()
+        return apply_steps(self.kernels[m].base.preparation, table.select(self.kernels[m].columns)).take()
 
     def _fill(self, group: Rows, packed: Array) -> None:
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
@@ -481,7 +481,7 @@ class TableSource(Source):
                 yield columns, factor / np.square(scale), shift
         else:
             # a linear kernel of one's own: read the factors off unit vectors
-            factor = kernel.diag(Table(np.eye(self.table.n_columns), self.table.names, self.table.levels))
+            factor = kernel.diag(self.table.like(np.eye(self.table.n_columns)))
             columns = np.flatnonzero(factor)
             yield columns, factor[columns], np.zeros(len(columns))
 

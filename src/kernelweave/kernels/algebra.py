@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from kernelweave.kernels.dot import MAX_RANK
 from kernelweave.kernels.other import Constant
 from kernelweave.kernels.preparation import Step, apply_steps, as_steps
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.views import ColumnMask, ColumnSlice, Table, freeze_columns
+from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
 from kernelweave.views.selection import Selection
 
 __all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
@@ -541,6 +541,12 @@ class On(Kernel):
     @property
     def label(self) -> str:
         """A short name for people."""
+        if isinstance(self.columns, ViewColumns):
+            own = self.columns.columns
+            if own is None:
+                return f"{self.columns.view}: {self.kernel._short()}"
+            where = self.name or _columns_label(own)
+            return f"{self.columns.view}: {self.kernel._short(nested=True)} on {where}"
         if self.name:
             return f"{self.name}: {self.kernel._short()}"
         return f"{self.kernel._short(nested=True)} on {_columns_label(self.columns)}"
@@ -548,6 +554,8 @@ class On(Kernel):
     @property
     def view(self) -> str:
         """The name of the view, or the columns."""
+        if isinstance(self.columns, ViewColumns):
+            return self.columns.view
         return self.name or _columns_label(self.columns)
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
@@ -577,25 +585,68 @@ class On(Kernel):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a description of plain values that JSON can hold."""
-        columns: Any = self.columns
-        if isinstance(columns, ColumnSlice):
-            columns = {"slice": [columns.start, columns.stop, columns.step]}
-        elif isinstance(columns, ColumnMask):
-            columns = {"mask": list(columns.values)}
-        elif columns is not None:
-            columns = list(columns)
+        columns = _columns_value(self.columns)
         return {"kernel": "on", "base": self.kernel.to_dict(), "columns": columns, "name": self.name}
 
     @classmethod
     def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
         check_keys(cls, values, "base", "columns", "name")
-        columns = values["columns"]
-        if isinstance(columns, Mapping):
-            columns = slice(*columns["slice"]) if "slice" in columns else list(columns["mask"])
-        return cls(from_dict(values["base"]), columns, values["name"])
+        return cls(from_dict(values["base"]), _columns_of(values["columns"]), values["name"])
+
+
+def put(kernel: Kernel, place: Callable[[Kernel, Selection, str | None], Kernel]) -> Kernel:
+    """Put a kernel, or every restricted term of it, in a place: a view.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Terms that are on a view already stay there.
+    place : callable
+        ``place(base, columns, name)`` restricts a kernel to some columns of the place, None for all.
+    """
+    if isinstance(kernel, On):
+        bound = isinstance(kernel.columns, ViewColumns)
+        return kernel if bound else place(kernel.kernel, kernel.columns, kernel.name)
+    if isinstance(kernel, _Terms) and kernel._restricted():
+        return type(kernel)(tuple(put(term, place) for term in kernel.terms))
+    if isinstance(kernel, Scaled) and kernel._restricted():
+        return Scaled(put(kernel.kernel, place), kernel.factor)
+    return place(kernel, None, None)
+
+
+def on_views(kernel: Kernel) -> bool:
+    """Whether all columns that a kernel looks at are those of views."""
+    if isinstance(kernel, On):
+        return isinstance(kernel.columns, ViewColumns)
+    if isinstance(kernel, _Terms):
+        return all(on_views(term) or isinstance(term, Constant) for term in kernel.terms)
+    return isinstance(kernel, Scaled) and on_views(kernel.kernel)
+
+
+def _columns_value(columns: Selection) -> Any:
+    """A selection as a plain value."""
+    if isinstance(columns, ColumnSlice):
+        return {"slice": [columns.start, columns.stop, columns.step]}
+    if isinstance(columns, ColumnMask):
+        return {"mask": list(columns.values)}
+    if isinstance(columns, ViewColumns):
+        return {"view": columns.view, "columns": _columns_value(columns.columns)}
+    return columns if columns is None else list(columns)
+
+
+def _columns_of(value: Any) -> Any:
+    """The selection that a plain value describes."""
+    if not isinstance(value, Mapping):
+        return value
+    if "view" in value:
+        own: Any = freeze_columns(_columns_of(value["columns"]))
+        return ViewColumns(value["view"], own)
+    return slice(*value["slice"]) if "slice" in value else list(value["mask"])
 
 
 def _columns_repr(columns: Selection) -> str:
+    if isinstance(columns, ViewColumns):
+        return repr(columns)
     if isinstance(columns, ColumnSlice):
         return f"slice({columns.start!r}, {columns.stop!r}, {columns.step!r})"
     if isinstance(columns, ColumnMask):
@@ -606,6 +657,8 @@ def _columns_repr(columns: Selection) -> str:
 def _columns_label(columns: Selection) -> str:
     if columns is None:
         return "all"
+    if isinstance(columns, ViewColumns):
+        return columns.view
     if isinstance(columns, ColumnSlice):
         ends = ("" if end is None else str(end) for end in (columns.start, columns.stop))
         return "columns " + ":".join(ends) + ("" if columns.step is None else f":{columns.step}")

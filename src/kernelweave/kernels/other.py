@@ -14,9 +14,9 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
 from kernelweave.kernels.preparation import Step
-from kernelweave.views import SparseTable, Table
+from kernelweave.views import GramTable, SparseTable, Table
 
-__all__ = ["Categorical", "Constant", "Custom"]
+__all__ = ["Categorical", "Constant", "Custom", "Precomputed"]
 
 
 @leaf()
@@ -112,6 +112,55 @@ class Constant(Kernel):
 
     def _short(self, nested: bool = False) -> str:
         return f"Constant({self.value:.4g})"
+
+
+@leaf()
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """The values of a precomputed view, ``kernelweave.precomputed(K)``.
+
+    Estimators put it on such views by themselves; training matrices are checked for symmetry and negative
+    eigenvalues.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> K = np.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> model = kw.MKLRegressor(alpha=1.0).fit({"similarity": kw.precomputed(K)}, [0.0, 1.0])
+    >>> model.kernel_names_.tolist()
+    ['similarity: Precomputed']
+    """
+
+    needs_psd_check: ClassVar[bool] = True
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        right = left if right is None else right
+        index = _as_gram(right).index
+        if (index < 0).any():
+            raise InputError(
+                "A precomputed view knows kernel values with training rows only. Pass training rows on the right."
+            )
+        return _as_gram(left).matrix[:, index]
+
+    def _diag(self, table: Table) -> FloatArray:
+        diagonal = _as_gram(table).diagonal
+        if np.isnan(diagonal).any():
+            raise InputError(
+                "This needs k(x, x) of the new rows, which a precomputed cross-Gram does not hold. Make one square "
+                "view of all rows, kw.precomputed(K), and pass some of its rows to fit and others to predict."
+            )
+        return diagonal
+
+    def _after(self, steps: tuple[Step, ...]) -> Kernel:
+        raise InputError("A precomputed view has no columns to prepare. Use Precomputed() as it is.")
+
+
+def _as_gram(table: Table) -> GramTable:
+    if not isinstance(table, GramTable):
+        raise InputError(
+            "Precomputed is for views that kw.precomputed(K) makes, got columns. Use Linear or RBF for them."
+        )
+    return table
 
 
 @dataclass(frozen=True, init=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave.views import SparseTable, Table
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 
 __all__ = ["Log1p", "NormalizeRows", "Standardize", "Step"]
 
@@ -266,7 +266,19 @@ def _refuse_sparse(table: Table) -> None:
 
 
 def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones."""
+    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones.
+
+    Of several views also (0, 1) for the columns of sparse ones.
+    """
+    if isinstance(table, BlockTable):
+        found = [
+            (np.zeros(block.n_columns), np.ones(block.n_columns))
+            if isinstance(block, (SparseTable, GramTable))
+            else column_statistics(block, sample_weight)
+            for block in table.blocks.values()
+        ]
+        means, deviations = zip(*found, strict=True)
+        return np.concatenate(means), np.concatenate(deviations)
     _refuse_sparse(table)
     values = table.values
     weights = np.ones(table.n_rows) if sample_weight is None else sample_weight

@@ -13,7 +13,6 @@ import numpy as np
 
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
-from kernelweave._sparse import entries
 from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
@@ -23,7 +22,18 @@ from kernelweave.fitting.task import Task
 from kernelweave.learners import LEARNERS
 from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.views import ColumnMask, ColumnSlice, SparseTable, Table, TableEncoder
+from kernelweave.views import (
+    BlockTable,
+    ColumnMask,
+    ColumnSlice,
+    GramEncoder,
+    GramTable,
+    SparseTable,
+    Table,
+    TableEncoder,
+    ViewColumns,
+    ViewsEncoder,
+)
 
 __all__ = ["ESTIMATORS", "KINDS", "State", "from_state", "make", "to_state"]
 
@@ -48,6 +58,7 @@ _DATACLASSES: tuple[type, ...] = (
     kernels.NormalizeRows,
     kernels.On,
     kernels.Polynomial,
+    kernels.Precomputed,
     kernels.Prepared,
     kernels.Product,
     kernels.RBF,
@@ -74,6 +85,7 @@ _DATACLASSES: tuple[type, ...] = (
     Model,
     Table,
     Task,
+    ViewColumns,
 )
 
 
@@ -101,6 +113,18 @@ def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> Table
     return encoder
 
 
+def _views_encoder(owner: str, encoders_: dict[str, TableEncoder | GramEncoder]) -> ViewsEncoder:
+    encoder = ViewsEncoder(owner)
+    encoder.encoders_ = encoders_
+    return encoder
+
+
+def _gram_encoder(columns_: Any, n_columns_: int) -> GramEncoder:
+    encoder = GramEncoder()
+    encoder.columns_, encoder.n_columns_ = columns_, n_columns_
+    return encoder
+
+
 def _sparse_table(
     data: Any, indices: Any, indptr: Any, n_columns: int, names: tuple[str, ...] | None = None
 ) -> SparseTable:
@@ -120,6 +144,10 @@ KINDS: dict[str, Kind] = {
 } | {
     "TableEncoder": Kind(("owner", "reorder", "n_columns_", "names_", "categories_", "sparse_"), _encoder),
     "SparseTable": Kind(("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
+    "BlockTable": Kind(("blocks",), BlockTable),
+    "GramTable": Kind(("matrix", "index", "diagonal"), GramTable),
+    "ViewsEncoder": Kind(("owner", "encoders_"), _views_encoder),
+    "GramEncoder": Kind(("columns_", "n_columns_"), _gram_encoder),
     "TableSource": Kind(_SOURCE, _table_source),
     "BankSource": Kind(("bank", "index"), BankSource),
     "StackSource": Kind(("stack", "names", "columns"), StackSource),
@@ -128,7 +156,19 @@ KINDS: dict[str, Kind] = {
 
 #: The words of classes.
 _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
-    cls: cls.__name__ for cls in (TableEncoder, SparseTable, TableSource, BankSource, StackSource, KernelBank)
+    cls: cls.__name__
+    for cls in (
+        TableEncoder,
+        ViewsEncoder,
+        GramEncoder,
+        SparseTable,
+        BlockTable,
+        GramTable,
+        TableSource,
+        BankSource,
+        StackSource,
+        KernelBank,
+    )
 }
 _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
 
@@ -260,9 +300,9 @@ def check_model(model: Model) -> None:
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
         all(len(target) == n_rows for target in model.task.targets),
         model.task.sample_weight is None or model.task.sample_weight.shape == (n_rows,),
-        table is None or table.values.shape[0] == n_rows,
+        table is None or table.n_rows == n_rows,
     ]
     held = [model.dual_coef, model.intercept, model.weights, *scales]
-    held += [] if table is None else [entries(table.values)]
+    held += [] if table is None else table.arrays()
     if not all(fits) or not all(np.isfinite(array).all() for array in held):
         raise ValueError("its arrays hold NaN or do not belong together")

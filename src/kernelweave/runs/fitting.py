@@ -18,7 +18,7 @@ from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
 from kernelweave.runs.spec import FitSpec
-from kernelweave.runs.views import names_in
+from kernelweave.views.groups import names_in
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.

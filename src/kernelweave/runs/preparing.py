@@ -12,7 +12,7 @@ from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
-from kernelweave.runs.views import expand_views, names_in, read_views
+from kernelweave.views.groups import expand_views, names_in, read_views
 
 #: What a column of held-out rows says about them.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")

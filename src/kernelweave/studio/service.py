@@ -22,7 +22,6 @@ from kernelweave.runs.scoring import features_of, predictions, scores
 from kernelweave.runs.settings import effective
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, read_table
-from kernelweave.runs.views import expand_views, parse_views
 from kernelweave.studio import profiles
 from kernelweave.studio.catalogue import Catalogue, file_id
 from kernelweave.studio.checking import check_table_file
@@ -59,6 +58,7 @@ from kernelweave.studio.schema import (
 )
 from kernelweave.studio.store import FINAL, Store
 from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
+from kernelweave.views.groups import expand_views, parse_views
 
 DRAFT = "current"
 #: Rows of predictions that are sent back at once.

@@ -4,22 +4,37 @@ A :class:`Table` is a float64 matrix in which every column is either numeric or 
 :class:`SparseTable` holds compressed rows of numeric columns. A :class:`TableEncoder` makes one from an array, a list,
 a SciPy sparse matrix, or a pandas, polars or other data frame, and remembers the columns and categories it saw. Columns
 are selected by name, index, slice or mask, always through :meth:`Table.resolve`.
+
+:class:`Views` are several such tables of the same rows. A :class:`ViewsEncoder` makes a :class:`BlockTable` of them, in
+which every view stays what it is; precomputed views become a :class:`GramTable`.
 """
 
 from __future__ import annotations
 
+from kernelweave.views.blocks import BlockTable, GramTable
+from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.encoder import TableEncoder, as_table, as_tables
-from kernelweave.views.selection import ColumnMask, ColumnSlice, freeze_columns
+from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
 from kernelweave.views.table import Table
+from kernelweave.views.views_encoder import GramEncoder, ViewsEncoder
 
 __all__ = [
+    "BlockTable",
     "ColumnMask",
     "ColumnSlice",
+    "GramEncoder",
+    "GramTable",
+    "PrecomputedView",
     "SparseTable",
     "Table",
     "TableEncoder",
+    "ViewColumns",
+    "Views",
+    "ViewsEncoder",
     "as_table",
     "as_tables",
     "freeze_columns",
+    "holds_views",
+    "precomputed",
 ]

@@ -29,7 +29,15 @@ class ColumnMask:
     values: tuple[bool, ...]
 
 
-Selection = ColumnSlice | ColumnMask | tuple[int | str, ...] | None
+@dataclass(frozen=True)
+class ViewColumns:
+    """Columns of a view, by its name: `columns` among those of the view, None for all of them."""
+
+    view: str
+    columns: ColumnSlice | ColumnMask | tuple[int | str, ...] | None = None
+
+
+Selection = ColumnSlice | ColumnMask | ViewColumns | tuple[int | str, ...] | None
 
 
 def freeze_columns(columns: Any) -> Selection:
@@ -42,7 +50,7 @@ def freeze_columns(columns: Any) -> Selection:
 
     Returns
     -------
-    None, tuple of int and str, ColumnSlice, or ColumnMask
+    None, tuple of int and str, ColumnSlice, ColumnMask, or ViewColumns
         Equal selections written the same way give equal values.
 
     Raises
@@ -55,7 +63,7 @@ def freeze_columns(columns: Any) -> Selection:
     >>> freeze_columns(["age", 2]), freeze_columns(slice("age", "bmi"))
     (('age', 2), ColumnSlice(start='age', stop='bmi', step=None))
     """
-    if columns is None or isinstance(columns, (ColumnSlice, ColumnMask)):
+    if columns is None or isinstance(columns, (ColumnSlice, ColumnMask, ViewColumns)):
         return columns
     if isinstance(columns, slice):
         step = None if columns.step is None else _column(columns.step)

@@ -62,6 +62,10 @@ class SparseTable(Table):
         """Where rows begin among them, shape (n_rows + 1,)."""
         return self.values.indptr
 
+    def arrays(self) -> list[NDArray[np.float64]]:
+        """What is stored."""
+        return [self.values.data]
+
     def _columns(self, found: NDArray[np.intp]) -> Any:
         if (np.diff(found) == 1).all():
             return self.values[:, int(found[0]) : int(found[-1]) + 1]

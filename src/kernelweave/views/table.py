@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, Reals, as_names
 from kernelweave._parameters import Each, Text, Whole, check_fields
 from kernelweave.views.messages import listing
-from kernelweave.views.selection import ColumnMask, ColumnSlice, freeze_columns
+from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +116,9 @@ class Table:
         [1, 2]
         """
         selection = freeze_columns(columns)
+        if isinstance(selection, ViewColumns):
+            # a view of one table says which columns of the table it means
+            selection = selection.columns
         if selection is None:
             return np.arange(self.n_columns)
         if isinstance(selection, ColumnMask):
@@ -195,6 +198,22 @@ class Table:
     def rows(self, index: Any) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
         return self._with(self.values[index], self.names, self.levels)
+
+    def scaled(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Table:
+        """The table of (x - shift) / scale, with one number of each for every column."""
+        return Table((self.values - shift) / scale, self.names, self.levels)
+
+    def like(self, values: NDArray[np.float64]) -> Table:
+        """A table of other rows with the same columns."""
+        return Table(values, self.names, self.levels)
+
+    def arrays(self) -> list[NDArray[np.float64]]:
+        """All numbers that are held: all cells, of sparse rows those that are stored."""
+        return [self.values]
+
+    def content(self) -> Any:
+        """Numbers (n_rows, any), perhaps sparse, in which rows differ whenever they hold other things."""
+        return self.values
 
     def _columns(self, found: NDArray[np.intp]) -> Any:
         return self.values[:, found]

@@ -9,7 +9,6 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.runs.views import names_in
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -32,6 +31,7 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.schema import Columns, Data, Joining, Rows, Table, Target
 from kernelweave.studio.service import Studio
+from kernelweave.views.groups import names_in
 
 #: Columns and rows that are shown at once.
 SHOWN_COLUMNS = 400

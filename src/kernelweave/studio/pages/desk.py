@@ -10,9 +10,9 @@ from kernelweave.runs.fitting import BANKS
 from kernelweave.runs.joining import rename_shared
 from kernelweave.runs.settings import settled
 from kernelweave.runs.spec import FitSpec, check_spec
-from kernelweave.runs.views import names_in
 from kernelweave.studio.schema import Data, Draft, Joining
 from kernelweave.studio.service import Studio
+from kernelweave.views.groups import names_in
 
 #: Settings that name columns or views, and lose their meaning with other tables; what they are called.
 OF_A_TABLE = {

@@ -1,4 +1,4 @@
-"""Views of a run: names for groups of columns, from a table of settings, a TOML file or a GMT file."""
+"""Groups of columns: names for groups of columns, from a table of settings, a TOML file or a GMT file."""
 
 from __future__ import annotations
 

@@ -1,0 +1,187 @@
+"""Which kernels are put on which view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelweave import banks
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import listed, shown
+from kernelweave.kernels import Kernel, On, Precomputed
+from kernelweave.kernels.algebra import on_views, put
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
+from kernelweave.views.groups import expand_views, read_views
+from kernelweave.views.messages import listing
+
+__all__ = ["ViewPlace", "check_kernels", "kernels_of_views", "places_of"]
+
+
+@dataclass(frozen=True)
+class ViewPlace:
+    """A view, as kernels see it.
+
+    Attributes
+    ----------
+    table : Table
+        Its columns.
+    place : callable
+        ``place(base, columns, name)`` restricts a kernel to some of its columns, None for all.
+    """
+
+    table: Table
+    place: Callable[[Kernel, Any, str | None], Kernel]
+
+
+def places_of(table: Table, views: Any) -> dict[str, ViewPlace] | None:
+    """The views of a table: its blocks, or groups of its columns; None for one table without views.
+
+    Raises
+    ------
+    InputError
+        For views that name no columns of the table.
+    """
+    if isinstance(table, BlockTable):
+        if views is not None:
+            raise InputError(
+                "`views` groups columns of one table, and X holds several views already. Leave `views` out."
+            )
+        return {view: ViewPlace(block, _on_block(view)) for view, block in table.blocks.items()}
+    if views is None:
+        return None
+    return {
+        view: ViewPlace(table.select(columns), _on_group(view, columns, table))
+        for view, columns in _groups(table, views).items()
+    }
+
+
+def _on_block(view: str) -> Callable[[Kernel, Any, str | None], Kernel]:
+    return lambda base, columns, name: On(base, ViewColumns(view, columns), name)
+
+
+def _on_group(view: str, group: Any, table: Table) -> Callable[[Kernel, Any, str | None], Kernel]:
+    def place(base: Kernel, columns: Any, name: str | None) -> Kernel:
+        if columns is None:
+            return On(base, group, view)
+        own = table.resolve(group)[table.select(group).resolve(columns)]
+        labels: tuple[int | str, ...] = (
+            tuple(own.tolist()) if table.names is None else tuple(table.names[j] for j in own)
+        )
+        return On(base, ViewColumns(view, labels), name)
+
+    return place
+
+
+def _groups(table: Table, views: Any) -> dict[str, Any]:
+    """Columns of every view, patterns and files of gene sets replaced by the names that the table has."""
+    names = list(table.names or ())
+    if isinstance(views, (str, Path)):
+        # gene sets name more genes than any table has
+        return expand_views(read_views(str(views)), names, partial=True)
+    if not isinstance(views, Mapping) or not views:
+        raise InputError(
+            f"`views` must be a dict from names to columns, or the path of a GMT or TOML file, got {shown(views)}. "
+            "Pass for example {'rna': 'g_*', 'clinical': ['age', 'bmi']}."
+        )
+    found: dict[str, Any] = {}
+    for view, columns in views.items():
+        if not isinstance(view, str) or not view:
+            raise InputError(f"Views are named by texts, got {shown(view)}. Rename it, for example 'rna'.")
+        patterns = [columns] if isinstance(columns, str) else listed(columns)
+        if patterns and all(isinstance(pattern, str) for pattern in patterns):
+            if not names:
+                raise InputError(
+                    f"View {view!r} names columns, but X has no names. Pass a data frame, or select by "
+                    "position, such as slice(0, 5)."
+                )
+            found |= expand_views({view: patterns}, names)
+            continue
+        try:
+            table.resolve(columns)
+        except InputError as error:
+            raise InputError(f"View {view!r}: {error}") from None
+        if columns is None:
+            columns = slice(None)
+        found[view] = columns
+    return found
+
+
+def check_kernels(asked: Any, what: str = "`kernels`") -> list[Kernel]:
+    """A list of kernels; raise for anything else."""
+    if isinstance(asked, Kernel):
+        return [asked]
+    given = None if isinstance(asked, str) else listed(asked)
+    if given is None:
+        got = repr(asked) if isinstance(asked, str) else shown(asked)
+        hint = (
+            " For a named bank call it, for example kernels=kw.banks.rkl()." if isinstance(asked, str) else ""
+        )
+        raise InputError(
+            f"{what} must be a list of kernels, a KernelBank, 'precomputed' or None, got {got}.{hint}"
+        )
+    if not given:
+        raise InputError(f"{what} must hold at least one kernel, got an empty list. Use None for a default.")
+    for m, kernel in enumerate(given):
+        if not isinstance(kernel, Kernel):
+            raise InputError(
+                f"`{what.strip('`')}[{m}]` must be a kernel such as kw.kernels.RBF(gamma=0.1), got {kernel!r}. "
+                "Wrap a function as kw.kernels.Custom(function)."
+            )
+    return given
+
+
+def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel]:
+    """The kernels of all views, view by view.
+
+    Parameters
+    ----------
+    asked : list of kernels, dict of str to lists of kernels, or None
+        A list goes to every view that has columns; kernels of it that name their views stay as they are. None, also
+        in a dict, is the default bank of the view's columns.
+    places : dict of str to ViewPlace
+    """
+    if isinstance(asked, Mapping):
+        return _by_view(asked, places)
+    if asked is None:
+        return [kernel for view in places for kernel in _on(view, places, banks.default(places[view].table))]
+    kernels = check_kernels(asked)
+    bound = [kernel for kernel in kernels if on_views(kernel)]
+    free = [kernel for kernel in kernels if not on_views(kernel)]
+    if not free:
+        return bound
+    own: list[Kernel] = [Precomputed()]
+    found = []
+    for view, place in places.items():
+        found += _on(view, places, own if isinstance(place.table, GramTable) else free)
+    return found + bound
+
+
+def _by_view(asked: Mapping[str, Any], places: Mapping[str, ViewPlace]) -> list[Kernel]:
+    for view in asked:
+        check_known(view, list(places), "view")
+    silent = [v for v, p in places.items() if v not in asked and not isinstance(p.table, GramTable)]
+    if silent:
+        raise InputError(
+            f"`kernels` must have kernels for every view, but has none for {listing(silent)}. Add "
+            f"{silent[0]!r}: [...], or None for its default."
+        )
+    found: list[Kernel] = []
+    for view, place in places.items():
+        wanted = asked.get(view)
+        if wanted is None:
+            kernels = banks.default(place.table)
+            if not isinstance(place.table, (SparseTable, GramTable)):
+                kernels = [kernel.prepared("standardize") for kernel in kernels]
+        else:
+            kernels = check_kernels(wanted, f"kernels[{view!r}]")
+        found += _on(view, places, kernels)
+    return found
+
+
+def _on(view: str, places: Mapping[str, ViewPlace], kernels: list[Kernel]) -> list[Kernel]:
+    try:
+        return [put(kernel, places[view].place) for kernel in kernels]
+    except InputError as error:
+        raise InputError(f"View {view!r}: {error}") from None

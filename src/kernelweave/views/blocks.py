@@ -1,0 +1,216 @@
+"""Tables of several views: one block of columns for each, of its own kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._sparse import join_columns
+from kernelweave.views.selection import ViewColumns, freeze_columns
+from kernelweave.views.sparse import SparseTable
+from kernelweave.views.table import Table
+
+__all__ = ["BlockTable", "GramTable"]
+
+FloatArray = NDArray[np.float64]
+
+
+def _set(table: Table, **values: Any) -> None:
+    for key, value in values.items():
+        object.__setattr__(table, key, value)
+
+
+class GramTable(Table):
+    """Rows of a kernel matrix: a view without columns.
+
+    Parameters
+    ----------
+    matrix : array of shape (n_rows, n_training)
+        Kernel values of these rows and of the training rows.
+    index : array of int, shape (n_rows,)
+        Which column of `matrix` belongs to each of these rows; -1 for rows that are no training rows.
+    diagonal : array of shape (n_rows,)
+        k(x, x) of the rows, NaN where it is not known.
+    """
+
+    matrix: FloatArray
+    index: NDArray[np.intp]
+    diagonal: FloatArray
+
+    def __init__(self, matrix: FloatArray, index: NDArray[np.intp], diagonal: FloatArray) -> None:
+        _set(self, matrix=matrix, index=index, diagonal=diagonal, names=None, levels=())
+
+    @property
+    def values(self) -> FloatArray:
+        """Raise: there are no columns."""
+        raise InputError(
+            "A precomputed view has no columns, only kernel values. Put kernels.Precomputed() on it, or a "
+            "multiple of it."
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.matrix)
+
+    @property
+    def n_columns(self) -> int:
+        """None: 0."""
+        return 0
+
+    def rows(self, index: Any) -> GramTable:
+        """The table of some rows."""
+        return GramTable(self.matrix[index], self.index[index], self.diagonal[index])
+
+    def select(self, columns: Any) -> Table:
+        """The table itself; raises for a selection of columns."""
+        if columns is not None:
+            self.take()
+        return self
+
+    def take(self, columns: Any = None, expand: bool = True) -> FloatArray:
+        """Raise: there are no columns."""
+        return self.values
+
+    def arrays(self) -> list[FloatArray]:
+        """Kernel values."""
+        return [self.matrix]
+
+    def content(self) -> FloatArray:
+        """A number for the values of each row."""
+        # the set of a row's values does not change when samples are repeated or put into another order
+        found = [hashlib.sha256(np.unique(row).tobytes()).digest()[:6] for row in self.matrix]
+        return np.array([[float(int.from_bytes(digest, "big"))] for digest in found])
+
+
+class BlockTable(Table):
+    """Views side by side: rows are aligned, and every view stays the kind of table that it is.
+
+    Kernels name the view and its columns by :class:`ViewColumns`. Columns of all views have one numbering, in which
+    precomputed views have none.
+
+    Parameters
+    ----------
+    blocks : dict of str to Table
+        At least one, of equally many rows.
+
+    Examples
+    --------
+    >>> table = BlockTable({"a": Table([[1.0, 2.0]]), "b": Table([[3.0]])})
+    >>> table.resolve(ViewColumns("b")).tolist(), table.select(ViewColumns("a", (1,))).values.tolist()
+    ([2], [[2.0]])
+    """
+
+    blocks: dict[str, Table]
+
+    def __init__(self, blocks: Mapping[str, Table]) -> None:
+        _set(self, blocks=dict(blocks))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return next(iter(self.blocks.values())).n_rows
+
+    @cached_property
+    def n_columns(self) -> int:
+        """Number of columns of all views."""
+        return sum(block.n_columns for block in self.blocks.values())
+
+    @cached_property
+    def levels(self) -> tuple[int, ...]:
+        """Of all columns."""
+        return tuple(level for block in self.blocks.values() for level in block.levels)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns, with their view."""
+        return tuple(
+            f"{view}: {name}"
+            for view, block in self.blocks.items()
+            if block.n_columns
+            for name in block.column_names
+        )
+
+    @cached_property
+    def starts(self) -> dict[str, int]:
+        """Where the columns of every view begin."""
+        ends = np.cumsum([block.n_columns for block in self.blocks.values()])
+        return {
+            view: int(end) - block.n_columns
+            for (view, block), end in zip(self.blocks.items(), ends, strict=True)
+        }
+
+    @cached_property
+    def values(self) -> Any:
+        """All columns side by side, sparse if a view is."""
+        parts = [block.values for block in self.blocks.values() if block.n_columns]
+        return join_columns(parts) if parts else np.empty((self.n_rows, 0))
+
+    def block(self, view: str) -> Table:
+        """The table of a view."""
+        return self.blocks[check_known(view, list(self.blocks), "view")]
+
+    def resolve(self, columns: Any) -> NDArray[np.intp]:
+        """Positions of columns in the common numbering; see `Table.resolve`."""
+        selection = freeze_columns(columns)
+        if not isinstance(selection, ViewColumns):
+            return super().resolve(selection)
+        block = self.block(selection.view)
+        return self.starts[selection.view] + block.resolve(selection.columns)
+
+    def select(self, columns: Any) -> Table:
+        """The table of some columns: of one view, a table of its kind."""
+        if columns is None:
+            return self
+        selection = freeze_columns(columns)
+        if isinstance(selection, ViewColumns):
+            return self.block(selection.view).select(selection.columns)
+        found = self.resolve(selection)
+        return self._joined().select(found)
+
+    def _joined(self) -> Table:
+        if any(isinstance(block, SparseTable) for block in self.blocks.values()):
+            return SparseTable(self.values, self.names)
+        return Table(self.values, self.names, self.levels)
+
+    def take(self, columns: Any = None, expand: bool = True) -> Any:
+        """All columns, or some, as one array."""
+        table = self.select(columns)
+        if table is not self:
+            return table.take(None, expand)
+        return join_columns([block.take(None, expand) for block in self.blocks.values()])
+
+    def rows(self, index: Any) -> BlockTable:
+        """The table of some rows."""
+        return BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
+
+    def scaled(self, shift: FloatArray, scale: FloatArray) -> BlockTable:
+        """Shift and scale the columns of dense views; sparse and precomputed ones stay."""
+        found = {}
+        for view, block in self.blocks.items():
+            own = slice(self.starts[view], self.starts[view] + block.n_columns)
+            plain = isinstance(block, (SparseTable, GramTable))
+            found[view] = block if plain else block.scaled(shift[own], scale[own])
+        return BlockTable(found)
+
+    def like(self, values: FloatArray) -> Table:
+        """Other rows with the same columns."""
+        found = {}
+        for view, block in self.blocks.items():
+            own = slice(self.starts[view], self.starts[view] + block.n_columns)
+            found[view] = Table(values[:, own], block.names, block.levels)
+        return BlockTable(found)
+
+    def arrays(self) -> list[FloatArray]:
+        """Those of all views."""
+        return [array for block in self.blocks.values() for array in block.arrays()]
+
+    def content(self) -> Any:
+        """That of all views."""
+        return join_columns([block.content() for block in self.blocks.values()])

@@ -1,0 +1,292 @@
+"""Several tables of the same rows as one object that can be indexed by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._parameters import shown
+from kernelweave._sparse import is_sparse
+from kernelweave.views.columns import is_frame
+from kernelweave.views.messages import listing
+
+__all__ = ["PrecomputedView", "Views", "holds_views", "precomputed"]
+
+Rows = NDArray[np.intp]
+
+
+class PrecomputedView:
+    """Kernel values as a view; made by :func:`precomputed`.
+
+    Attributes
+    ----------
+    matrix : array of shape (n_rows, n_columns)
+        As it was given; never copied.
+    rows : array of int
+        Which rows of `matrix` this view has.
+    """
+
+    def __init__(self, matrix: NDArray[np.float64], rows: Rows) -> None:
+        self.matrix, self.rows = matrix, rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows of the view, columns of the matrix."""
+        return len(self.rows), self.matrix.shape[1]
+
+    @property
+    def is_square(self) -> bool:
+        """Whether rows and columns of the matrix are the same samples, as many rows as columns tell."""
+        return self.matrix.shape[0] == self.matrix.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> PrecomputedView:
+        return PrecomputedView(self.matrix, self.rows[rows])
+
+    def __repr__(self) -> str:
+        return f"precomputed(K), {len(self)} of {self.matrix.shape[0]} rows"
+
+
+def precomputed(K: ArrayLike) -> PrecomputedView:
+    """A kernel matrix as a view, beside views of columns.
+
+    Parameters
+    ----------
+    K : array-like of shape (n_rows, n_rows) or (n_rows, n_train)
+        For `fit` square and symmetric: rows and columns are the rows of the other views. Some rows of a square view
+        know their values with the others, so that parts of one view can be passed to `fit` and to `predict`. For new
+        rows, a matrix with a column for each row that `fit` was given.
+
+    Returns
+    -------
+    PrecomputedView
+
+    Raises
+    ------
+    InputError
+        For anything but a matrix of numbers with at least one row and one column.
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> A = np.random.default_rng(0).normal(size=(40, 5))
+    >>> data = kw.Views({"table": A, "similarity": kw.precomputed(np.exp(-abs(A[:, :1] - A[:, 0])))})
+    >>> model = kw.MKLRegressor(alpha=1.0).fit(data[:30], A[:30, 0])
+    >>> model.predict(data[30:]).shape
+    (10,)
+    """
+    matrix = as_floats(K, "K")
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(
+            f"`K` must be a matrix of kernel values with at least one row and one column, got shape {matrix.shape}. "
+            "Make a view of each kernel of a stack."
+        )
+    return PrecomputedView(matrix, np.arange(len(matrix)))
+
+
+class Views:
+    """Named tables of the same rows, as one object for `fit`, cross-validation, grid searches and pipelines.
+
+    Parameters
+    ----------
+    views : dict of str to table, or list of tables
+        Tables are arrays of two dimensions, pandas, polars and other data frames, SciPy's sparse matrices, and
+        :func:`precomputed` kernels. Views of a list are called "view0", "view1" and so on.
+
+    Attributes
+    ----------
+    views : dict of str to table
+        As they were given, rows in one order.
+    names : tuple of str
+    shape : tuple of int
+        Rows, and columns of all views; a precomputed view has none.
+
+    Raises
+    ------
+    InputError
+        If views are no tables, or their rows differ: in number, or by index.
+
+    Notes
+    -----
+    If all views are pandas frames, rows are joined by index where the index of one is that of another in a different
+    order: all get the order of the first. Rows that a view lacks are an error. Otherwise rows belong together by
+    position.
+
+    Indexing by rows (integers, a mask, a slice) gives views of these rows; by a name, the table of a view.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> data = kw.Views({"rna": rng.normal(size=(40, 8)), "clinical": rng.normal(size=(40, 2))})
+    >>> data
+    Views of 40 rows: 'rna' (8 columns), 'clinical' (2 columns)
+    >>> data[:10].shape, data["rna"].shape
+    ((10, 10), (40, 8))
+    >>> len(cross_val_score(kw.MKLRegressor(alpha=1.0), data, data["rna"][:, 0], cv=3))
+    3
+    """
+
+    views: dict[str, Any]
+
+    def __init__(self, views: Any) -> None:
+        if isinstance(views, Views):
+            views = views.views
+        elif isinstance(views, (list, tuple)):
+            views = {f"view{k}": table for k, table in enumerate(views)}
+        if not isinstance(views, Mapping) or not len(views):
+            raise InputError(
+                f"Views are a dict from names to tables, or a list of tables, at least one; got {shown(views)}. Pass "
+                "for example {'rna': A, 'clinical': frame}."
+            )
+        for name in views:
+            if not isinstance(name, str) or not name:
+                raise InputError(
+                    f"Views are named by texts, got {shown(name)}. Rename it, for example 'rna'."
+                )
+        found = {str(name): _as_view(table, name) for name, table in views.items()}
+        self.views = _align(found)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the views."""
+        return tuple(self.views)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and columns of all views."""
+        tables = self.views.values()
+        columns = sum(table.shape[1] for table in tables if not isinstance(table, PrecomputedView))
+        return int(next(iter(tables)).shape[0]), int(columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.views[check_known(key, self.names, "view")]
+        if isinstance(key, tuple):  # what scikit-learn writes for arrays: X[rows, ...]
+            if len(key) != 2 or not (key[1] is Ellipsis or key[1] == slice(None)):
+                raise InputError("Views are indexed by rows, or by the name of a view. Select columns there.")
+            key = key[0]
+        rows = np.arange(len(self))[_row_index(key)]
+        picked = object.__new__(Views)
+        picked.views = {name: _take(table, np.atleast_1d(rows)) for name, table in self.views.items()}
+        return picked
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise InputError(
+            "Views are several tables, and this needs one array. Pass one of them, such as data['rna'], or pass "
+            "the views to an estimator of kernelweave."
+        )
+
+    def __repr__(self) -> str:
+        tables = []
+        for name, table in self.views.items():
+            kind = "sparse " if is_sparse(table) else ""
+            columns = table.shape[1]
+            what = f"{columns} {kind}column{'s' if columns != 1 else ''}"
+            tables.append(f"{name!r} ({'precomputed' if isinstance(table, PrecomputedView) else what})")
+        return f"Views of {len(self)} rows: {', '.join(tables)}"
+
+
+def holds_views(X: Any) -> bool:
+    """Whether something is a table of several views: `Views`, a dict, or a list of tables of two dimensions."""
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(isinstance(t, PrecomputedView) or _is_table(t) for t in X)
+    # a sparse matrix of keys is a dict too
+    return isinstance(X, (Views, Mapping)) and not is_sparse(X)
+
+
+def _is_table(table: Any) -> bool:
+    return is_sparse(table) or is_frame(table) or (isinstance(table, np.ndarray) and table.ndim == 2)
+
+
+def _as_view(table: Any, name: str) -> Any:
+    """A table of two dimensions that has a shape."""
+    if hasattr(table, "collect") and hasattr(type(table), "columns"):
+        raise InputError(f"View {name!r} is a lazy frame. Call .collect() first.")
+    if hasattr(table, "to_frame") and not hasattr(table, "columns"):
+        table = table.to_frame()
+    if isinstance(table, PrecomputedView) or is_frame(table) or is_sparse(table):
+        return table.tocsr() if is_sparse(table) and hasattr(table, "tocsr") else table
+    try:
+        array = np.asarray(table)
+    except ValueError:
+        array = np.empty(0)
+    if array.ndim != 2:
+        hint = " Reshape one column with x.reshape(-1, 1)." if array.ndim == 1 else ""
+        raise InputError(
+            f"View {name!r} must be a table of rows and columns, got {shown(table)} with {array.ndim} "
+            f"dimension(s).{hint}"
+        )
+    if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
+        # numbers among texts in a list
+        array = np.asarray(table, dtype=object)
+    return array
+
+
+def _align(views: dict[str, Any]) -> dict[str, Any]:
+    """Rows in one order, or an error that says how they differ."""
+    indices = {name: table.index for name, table in views.items() if hasattr(table, "iloc")}
+    first, *others = views
+    if len(indices) == len(views) and len(views) > 1:
+        index = indices[first]
+        for name in others:
+            own = indices[name]
+            if own.equals(index):
+                continue
+            for which, one in ((first, index), (name, own)):
+                if not one.is_unique:
+                    raise InputError(
+                        f"Rows of views are joined by index, but in view {which!r} some rows share theirs. Make it "
+                        "unique, or pass arrays (frame.to_numpy()) to join by position."
+                    )
+            for here, there, lacking in (
+                (first, name, index.difference(own)),
+                (name, first, own.difference(index)),
+            ):
+                if len(lacking):
+                    raise InputError(
+                        f"All views must have the same rows. View {there!r} lacks {len(lacking)} of view {here!r}: "
+                        f"{listing([str(label) for label in lacking], limit=5)}. Keep the rows that all views have, "
+                        "for example frame.loc[common]."
+                    )
+            views = {**views, name: views[name].loc[index]}
+    elif len(indices) > 1:
+        (one, index), *rest = indices.items()
+        for name, own in rest:
+            if len(own) == len(index) and not own.equals(index) and not len(own.symmetric_difference(index)):
+                raise InputError(
+                    f"The rows of views {one!r} and {name!r} have another order by index, and other views have no "
+                    "index to join by. Bring the frames into the order of the arrays: frame.loc[order]."
+                )
+    lengths = {name: int(table.shape[0]) for name, table in views.items()}
+    if len(set(lengths.values())) > 1:
+        rows = ", ".join(f"{name!r} {n}" for name, n in lengths.items())
+        raise InputError(f"All views must have equally many rows, got {rows}. Pass the same rows of each.")
+    return views
+
+
+def _row_index(key: Any) -> Any:
+    if key is None or isinstance(key, float):
+        raise InputError(f"Rows are selected by integers, a mask or a slice, got {shown(key)}. Pass those.")
+    if isinstance(key, slice) or np.ndim(key) == 0:
+        return key
+    array = np.asarray(key)
+    return array.astype(np.intp) if array.size == 0 else array
+
+
+def _take(table: Any, rows: Rows) -> Any:
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    if hasattr(table, "column_names") and hasattr(table, "take"):  # a table of Arrow
+        return table.take(rows)
+    return table[rows]

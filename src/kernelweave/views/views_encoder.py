@@ -1,0 +1,159 @@
+"""From views as users give them to tables of blocks, with the views and columns that were seen first."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, as_floats, check_finite, check_gram_stack
+from kernelweave.views.blocks import BlockTable, GramTable
+from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
+from kernelweave.views.encoder import TableEncoder
+from kernelweave.views.messages import listing
+from kernelweave.views.table import Table
+
+__all__ = ["GramEncoder", "ViewsEncoder"]
+
+
+class GramEncoder:
+    """Turn precomputed views into tables of kernel values with the training rows.
+
+    Attributes
+    ----------
+    columns_ : array of int, shape (n_train,)
+        Columns of the training rows in the matrix that `fit` saw.
+    n_columns_ : int
+        Columns of that matrix.
+    """
+
+    columns_: NDArray[np.intp]
+    n_columns_: int
+
+    def fit(self, view: PrecomputedView) -> GramEncoder:
+        """Remember which rows are training rows."""
+        if not view.is_square:
+            raise InputError(
+                f"A precomputed view must be square for training, got shape {view.matrix.shape}. Pass "
+                "K(X_train, X_train)."
+            )
+        self.columns_, self.n_columns_ = view.rows, view.matrix.shape[1]
+        return self
+
+    def training(self, view: PrecomputedView) -> GramTable:
+        """The training rows as a table."""
+        K = view.matrix[np.ix_(view.rows, view.rows)]
+        check_gram_stack(K)
+        check_finite(K, "K")
+        if (asymmetry := float(np.abs(K - K.T).max())) > 1e-8 * float(np.abs(K).max()):
+            raise InputError(f"A precomputed kernel must be symmetric, got max |K - K'| = {asymmetry:.3g}.")
+        return GramTable(K, np.arange(len(K)), np.diag(K).copy())
+
+    def transform(self, view: Any) -> GramTable:
+        """New rows as a table."""
+        if not isinstance(view, PrecomputedView):
+            view = precomputed(view)
+        n_columns, n_train = view.matrix.shape[1], len(self.columns_)
+        # rows of a square view know which columns are training rows; other matrices have a column for each of these
+        whole = n_columns == self.n_columns_ and (view.is_square or n_columns != n_train)
+        if not whole and n_columns != n_train:
+            raise InputError(
+                f"A precomputed view of new rows must have a column for each of the {n_train} training rows, got "
+                f"{n_columns}. Pass K(X_new, X_train), or rows of the square view that fit was given rows of."
+            )
+        K = view.matrix[np.ix_(view.rows, self.columns_)] if whole else view.matrix[view.rows]
+        check_finite(K, "K")
+        known = whole and view.is_square
+        diagonal = view.matrix[view.rows, view.rows] if known else np.full(len(K), np.nan)
+        return GramTable(as_floats(K, "K"), np.full(len(K), -1), diagonal)
+
+
+class ViewsEncoder:
+    """Turn views into tables of blocks, the same way for training and new rows.
+
+    Parameters
+    ----------
+    owner : str, default="model"
+        What error messages call the object that was fitted.
+
+    Attributes
+    ----------
+    encoders_ : dict of str to TableEncoder or GramEncoder
+        By view, in the order of `fit`.
+
+    Examples
+    --------
+    >>> encoder = ViewsEncoder().fit({"a": [[1.0, 2.0]], "b": [["red"]]})
+    >>> encoder.transform({"b": [["blue"]], "a": [[0.0, 0.0]]}).values
+    array([[ 0.,  0., -1.]])
+    """
+
+    encoders_: dict[str, TableEncoder | GramEncoder]
+
+    def __init__(self, owner: str = "model") -> None:
+        self.owner = owner
+
+    def fit(self, X: Any) -> ViewsEncoder:
+        """Learn views, their columns and categories; return self."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any) -> BlockTable:
+        """The training rows as a table, and learn from them how to make others."""
+        views = Views(X).views
+        self.encoders_ = {}
+        blocks: dict[str, Table] = {}
+        for name, view in views.items():
+            encoder = GramEncoder() if isinstance(view, PrecomputedView) else TableEncoder(self.owner)
+            self.encoders_[name] = encoder
+            blocks[name] = _of_view(name, _training, encoder, view)
+        return BlockTable(blocks)
+
+    def transform(self, X: Any) -> BlockTable:
+        """Return `X` as a table with the views and columns of `fit`, whatever their order.
+
+        Raises
+        ------
+        InputError
+            For missing and unknown views (the known ones are listed), and for columns as `TableEncoder`, with the name
+            of the view.
+        """
+        if not holds_views(X):
+            raise InputError(
+                f"{self.owner} was fitted on the views {listing(list(self.encoders_))}, got one "
+                "table. Pass a dict with the same views."
+            )
+        views = Views(X).views
+        known, given = list(self.encoders_), list(views)
+        missing, unknown = [v for v in known if v not in views], [v for v in given if v not in self.encoders_]
+        if missing or unknown:
+            close = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            said = [f"lacks {listing(missing)}"] if missing else []
+            said += [f"has the unknown {listing(unknown)}"] if unknown else []
+            raise InputError(
+                f"X must have the views of fit, {listing(known)}, but {' and '.join(said)}.{hint} Pass all of them "
+                "and no others."
+            )
+        blocks = {name: _of_view(name, e.transform, views[name]) for name, e in self.encoders_.items()}
+        return BlockTable(blocks)
+
+
+def _training(encoder: TableEncoder | GramEncoder, view: Any) -> Table:
+    """The training rows of a view as a table, and learn from them how to make others."""
+    if isinstance(encoder, GramEncoder):
+        return encoder.fit(view).training(view)
+    return encoder.fit(view).transform(view)
+
+
+def _of_view(name: str, make: Callable[..., Table], *args: Any) -> Table:
+    """A table that is made of a view, with its name in errors."""
+    try:
+        return make(*args)
+    except InputError as error:
+        raise InputError(f"View {name!r}: {error}") from None
+    except TypeError as error:
+        raise TypeError(f"View {name!r}: {error}") from None

@@ -1,0 +1,362 @@
+"""Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import kernelweave as kw
+from kernelweave.kernels import RBF, Linear, Polynomial, from_dict
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(3)
+    A, B = rng.normal(size=(N, 5)), rng.gamma(1.0, size=(N, 4)) * (rng.random((N, 4)) < 0.4)
+    y = np.where(A[:, 0] + B[:, 0] - 0.5 + 0.4 * rng.normal(size=N) > 0, "yes", "no")
+    return A, B, y
+
+
+def svm(kernels=None, **params):
+    return kw.MKLClassifier(kernels, learner="simple", C=1.0, **params)
+
+
+def same(a, b, tol=1e-12):
+    np.testing.assert_allclose(a, b, rtol=0, atol=tol)
+
+
+BANK = [Linear(), RBF(gamma="median"), Polynomial(degree=2).on([0, 1])]
+
+
+def joined_bank():
+    first = [
+        Linear().on(slice(0, 5), "a"),
+        RBF(gamma="median").on(slice(0, 5), "a"),
+        Polynomial(degree=2).on([0, 1]),
+    ]
+    second = [
+        Linear().on(slice(5, 9), "b"),
+        RBF(gamma="median").on(slice(5, 9), "b"),
+        Polynomial(degree=2).on([5, 6]),
+    ]
+    return first + second
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_views_equal_the_same_kernels_on_columns_of_the_joined_table(tables, standardize):
+    A, B, y = tables
+    joined = np.hstack([A, B])
+    ours = svm(BANK, standardize=standardize).fit({"a": A[:40], "b": B[:40]}, y[:40])
+    theirs = svm(joined_bank(), standardize=standardize).fit(joined[:40], y[:40])
+    same(ours.weights_, theirs.weights_)
+    new = {"b": B[40:], "a": A[40:]}  # another order
+    same(ours.decision_function(new), theirs.decision_function(joined[40:]))
+    same(ours.kernel_contributions(new), theirs.kernel_contributions(joined[40:]))
+    assert ours.kernel_names_[0] == "a: Linear"
+    assert ours.kernel_names_[5] == "b: Polynomial(degree=2) on x0, x1"
+    shares = kw.inspection.view_weights(ours)
+    assert set(shares) == {"a", "b"}
+    assert shares["a"] == pytest.approx(ours.weights_[:3].sum() / ours.weights_.sum(), abs=1e-12)
+
+
+def test_plain_fit_takes_the_default_bank_of_every_view(tables):
+    A, B, y = tables
+    ours = kw.MKLClassifier(alpha=0.1).fit({"a": A, "b": B}, y)
+    bank = [*kw.banks.default(A), *kw.banks.default(B)]
+    assert len(ours.kernels_) == len(bank)
+    # the same kernels on standardised columns
+    X = {"a": (A - A.mean(0)) / A.std(0), "b": (B - B.mean(0)) / B.std(0)}
+    theirs = kw.MKLClassifier({"a": kw.banks.default(A), "b": kw.banks.default(B)}, alpha=0.1).fit(X, y)
+    same(ours.decision_function({"a": A, "b": B}), theirs.decision_function(X), 1e-9)
+
+
+def test_linear_models_of_views_have_coefficients(tables):
+    A, B, _ = tables
+    model = kw.MKLRegressor([Linear()], alpha=0.5, standardize=True).fit({"a": A, "b": B}, A[:, 0] + B[:, 1])
+    same(
+        np.hstack([A, B]) @ model.coef_ + model.linear_intercept_,
+        model.predict({"a": A, "b": B}),
+    )
+    slow = model.kernel_contributions({"a": A, "b": B}).sum(axis=1) + model.intercept_
+    same(slow, model.predict({"a": A, "b": B}), 1e-10)
+
+
+def test_sparse_views_equal_dense_ones(tables):
+    A, B, y = tables
+    bank = {"a": [Linear()], "b": [Linear(), RBF(gamma="median").prepared("normalize-rows")]}
+    dense = svm(bank).fit({"a": A, "b": B}, y)
+    thin = svm(bank).fit({"a": A, "b": sparse.coo_matrix(B)}, y)
+    same(
+        thin.decision_function({"a": A, "b": sparse.csc_matrix(B)}), dense.decision_function({"a": A, "b": B})
+    )
+    linear = svm([Linear()]).fit({"a": A, "b": sparse.csr_array(B)}, y)
+    same(linear.coef_, svm([Linear()]).fit({"a": A, "b": B}, y).coef_, 1e-10)
+
+
+@pytest.fixture(scope="module")
+def with_gram(tables):
+    A, B, _ = tables
+    K = RBF(gamma=0.3)(A)
+    return kw.Views({"b": B, "k": kw.precomputed(K)}), kw.Views({"b": B, "k": A}), K
+
+
+BY_VIEW = {"b": [Linear()]}
+WITH_RBF = {"b": [Linear()], "k": [RBF(gamma=0.3)]}
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "center", "cosine"])
+def test_precomputed_views_equal_the_kernel_they_came_from(tables, with_gram, normalize):
+    y = tables[2]
+    gram, plain, K = with_gram
+    order = np.random.default_rng(0).permutation(N)
+    train, test = order[:40], order[40:]
+    ours = svm(BY_VIEW, normalize=normalize).fit(gram[train], y[train])
+    theirs = svm(WITH_RBF, normalize=normalize).fit(plain[train], y[train])
+    same(ours.weights_, theirs.weights_)
+    same(ours.decision_function(gram[test]), theirs.decision_function(plain[test]))
+    if normalize != "cosine":
+        # the same as a matrix of new rows and training rows, or as an array
+        cross = K[np.ix_(test, train)]
+        for view in (kw.precomputed(cross), cross):
+            same(
+                ours.decision_function({"b": gram["b"][test], "k": view}),
+                theirs.decision_function(plain[test]),
+            )
+    # as many new rows as training rows: a square matrix that is a cross-Gram
+    half, other = order[:30], order[30:]
+    ours = svm(BY_VIEW, normalize="center").fit(gram[half], y[half])
+    new = {"b": gram["b"][other], "k": kw.precomputed(K[np.ix_(other, half)])}
+    same(ours.decision_function(new), ours.decision_function(gram[other]))
+
+
+def test_scikit_learn_cross_validates_views(tables, with_gram):
+    y = tables[2]
+    gram, plain, _ = with_gram
+    cv = KFold(3, shuffle=True, random_state=0)
+    same(cross_val_score(svm(BY_VIEW), gram, y, cv=cv), cross_val_score(svm(WITH_RBF), plain, y, cv=cv))
+    found = cross_val_predict(svm(BY_VIEW), gram, y, cv=cv, method="decision_function")
+    by_hand = np.empty(N)
+    for train, test in cv.split(y):
+        by_hand[test] = clone(svm(BY_VIEW)).fit(gram[train], y[train]).decision_function(gram[test])
+    same(found, by_hand)
+    search = GridSearchCV(make_pipeline("passthrough", svm(BY_VIEW)), {"mklclassifier__C": [0.1, 1.0]}, cv=cv)
+    search.fit(gram, y)
+    ours = kw.MKLClassifierCV(BY_VIEW, learner="simple", Cs=[0.1, 1.0], cv=cv).fit(gram, y)
+    same(ours.cv_results_["mean_test_score"][::1], search.cv_results_["mean_test_score"])
+    same(
+        search.decision_function(gram),
+        clone(svm(BY_VIEW))
+        .set_params(**{"C": search.best_params_["mklclassifier__C"]})
+        .fit(gram, y)
+        .decision_function(gram),
+    )
+
+
+def test_alpha_auto_and_weights_of_rows(tables, with_gram):
+    A, _, _ = tables
+    gram, plain, _ = with_gram
+    weight = np.ones(N)
+    weight[:10] = 0.0
+    ours = kw.MKLRegressor(BY_VIEW, alpha=0.2).fit(gram, A[:, 1], sample_weight=weight)
+    theirs = kw.MKLRegressor(WITH_RBF, alpha=0.2).fit(plain, A[:, 1], sample_weight=weight)
+    assert ours.n_features_in_ == 4
+    for a, b in zip(ours.predict(gram, return_std=True), theirs.predict(plain, return_std=True), strict=True):
+        same(a, b, 1e-10)
+    # the order of rows does not count for the folds of an automatic alpha
+    order = np.random.default_rng(1).permutation(N)
+    chosen = [kw.MKLRegressor(BY_VIEW).fit(gram[rows], A[rows, 1]).alpha_ for rows in (np.arange(N), order)]
+    assert chosen[0] == pytest.approx(chosen[1], rel=1e-9)
+
+
+def test_model_files_hold_views(tables, with_gram, tmp_path):
+    y = tables[2]
+    gram, _, _ = with_gram
+    data = kw.Views(
+        {**gram.views, "t": sparse.csr_matrix(gram["b"]), "f": pd.DataFrame({"c": list("abc") * 20})}
+    )
+    model = kw.MKLClassifier(alpha=0.1).fit(data[:45], y[:45])
+    kw.save(model, tmp_path / "m.kw")
+    again = kw.load(tmp_path / "m.kw")
+    np.testing.assert_array_equal(again.decision_function(data[45:]), model.decision_function(data[45:]))
+    assert kw.inspection.view_weights(again) == kw.inspection.view_weights(model)
+    assert again.kernels_ == model.kernels_
+    for kernel in model.kernels_:
+        assert from_dict(kernel.to_dict()) == kernel
+    # kernels of a fitted model know their views
+    bound = kw.MKLClassifier(model.kernels_, alpha=0.1).fit(data[:45], y[:45])
+    assert bound.kernels_ == model.kernels_
+
+
+def test_frames_are_joined_by_index(tables):
+    A, B, _ = tables
+    rows = [f"r{i}" for i in range(N)]
+    a, b = pd.DataFrame(A, index=rows), pd.DataFrame(B, index=rows)
+    mixed = b.sample(frac=1.0, random_state=0)
+    data = kw.Views({"a": a, "b": mixed})
+    np.testing.assert_array_equal(data["b"].to_numpy(), B)
+    with pytest.raises(kw.InputError, match=r"View 'b' lacks 2 of view 'a': 'r3', 'r5'"):
+        kw.Views({"a": a, "b": mixed.drop(["r3", "r5"])})
+    with pytest.raises(kw.InputError, match="share theirs"):
+        kw.Views({"a": a, "b": pd.concat([b[:-1], b[:1]])})
+    with pytest.raises(kw.InputError, match="no index"):
+        kw.Views({"a": a, "b": mixed, "c": A})
+    np.testing.assert_array_equal(kw.Views({"a": A, "b": mixed})["b"], mixed)
+
+
+def test_every_kind_of_table_can_be_indexed(tables):
+    A, B, _ = tables
+    kinds = {
+        "array": A,
+        "pandas": pd.DataFrame(A, columns=list("abcde")),
+        "polars": pl.DataFrame({c: A[:, k] for k, c in enumerate("abcde")}),
+        "sparse": sparse.coo_array(B),
+        "list": A.tolist(),
+        "gram": kw.precomputed(A @ A.T),
+    }
+    data = kw.Views(kinds)
+    assert (data.names, len(data), data.shape) == (tuple(kinds), N, (N, 24))
+    assert "'sparse' (4 sparse columns)" in repr(data)
+    assert "'gram' (precomputed)" in repr(data)
+    mask = np.arange(N) % 3 == 0
+    for rows in (np.flatnonzero(mask), mask, slice(0, N, 3), list(range(0, N, 3))):
+        part = data[rows]
+        assert len(part) == N // 3
+        for name in ("array", "pandas", "polars", "list"):
+            np.testing.assert_array_equal(np.asarray(part[name]), A[mask])
+        np.testing.assert_array_equal(part["sparse"].toarray(), B[mask])
+        assert part["gram"].shape == (N // 3, N)
+    assert (len(data[3]), len(kw.Views(data))) == (1, N)
+    with pytest.raises(kw.InputError, match="Did you mean"):
+        data["panda"]
+    with pytest.raises(kw.InputError, match="several tables"):
+        np.asarray(data)
+
+
+def test_lists_of_tables_are_views(tables):
+    A, B, y = tables
+    model = svm([Linear()]).fit([A, B], y)
+    assert model.kernel_names_.tolist() == ["view0: Linear", "view1: Linear"]
+    same(
+        model.decision_function([A, B]),
+        svm([Linear()]).fit({"x": A, "z": B}, y).decision_function({"x": A, "z": B}),
+    )
+
+
+def test_groups_of_columns_of_one_frame(tables, tmp_path):
+    A, B, y = tables
+    frame = pd.DataFrame(
+        np.hstack([A, B]), columns=[*(f"g_{k}" for k in range(5)), "age", "bmi", "sys", "dia"]
+    )
+    groups = {"rna": "g_*", "clinical": ["age", "b?i"], "pressure": ["sys", "dia", "age"]}
+    model = svm([Linear(), RBF(gamma="median")], views=groups).fit(frame, y)
+    bank = [
+        k.on(c, n)
+        for n, c in (
+            ("rna", list(frame.columns[:5])),
+            ("clinical", ["age", "bmi"]),
+            ("pressure", ["sys", "dia", "age"]),
+        )
+        for k in (Linear(), RBF(gamma="median"))
+    ]
+    theirs = svm(bank).fit(frame, y)
+    assert model.kernels_ == theirs.kernels_
+    same(model.decision_function(frame), theirs.decision_function(frame))
+    assert set(kw.inspection.view_weights(model)) == set(groups)
+    # defaults, also on single columns of a view
+    plain = kw.MKLClassifier(alpha=0.1, views=groups).fit(frame, y)
+    assert "pressure: Linear on age" in plain.kernel_names_
+    assert {k.view for k in plain.kernels_} == set(groups)
+    kw.save(plain, tmp_path / "m.kw")
+    same(kw.load(tmp_path / "m.kw").decision_function(frame), plain.decision_function(frame))
+    # slices of an array, kernels by view
+    by_view = svm({"x": [Linear()], "z": [RBF(gamma=1.0)]}, views={"x": slice(0, 5), "z": [5, 6]}).fit(
+        frame.to_numpy(), y
+    )
+    assert by_view.kernel_names_.tolist() == ["x: Linear", "z: RBF(gamma=1)"]
+    # gene sets name genes that were not measured
+    (tmp_path / "sets.gmt").write_text("up\tnone\tg_0\tg_2\tg_99\ndown\tnone\tg_2\tg_4\nother\tnone\tq\n")
+    sets = svm([Linear()], views=str(tmp_path / "sets.gmt")).fit(frame, y)
+    assert sets.kernels_[0].columns == ("g_0", "g_2")
+    assert sets.kernel_names_.tolist() == ["up: Linear", "down: Linear"]
+
+
+BAD_GROUPS = {
+    "glob": ({"rna": "gg_*"}, "no column matches 'gg_\\*'"),
+    "near": ({"rna": ["g_0", "ag"]}, "Did you mean 'age'"),
+    "range": ({"rna": [0, 77]}, "View 'rna': Column 77 is out of range"),
+    "empty": ({}, "must be a dict"),
+    "number": (3, "must be a dict"),
+    "file": ("no_such.gmt", "no views file"),
+    "name": ({1: "g_*"}, "named by texts"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GROUPS)
+def test_wrong_groups_are_named(case):
+    frame = pd.DataFrame(np.eye(4), columns=["g_0", "g_1", "age", "bmi"])
+    groups, message = BAD_GROUPS[case]
+    with pytest.raises(kw.InputError, match=message):
+        kw.MKLRegressor([Linear()], alpha=1.0, views=groups).fit(frame, np.arange(4.0))
+
+
+E = np.eye(4)
+BAD_VIEWS = {
+    "no views": ({}, "at least one"),
+    "lengths": ({"a": E, "b": E[:3]}, "equally many rows, got 'a' 4, 'b' 3"),
+    "one dimension": ({"a": E, "b": np.ones(4)}, "View 'b' must be a table.*reshape"),
+    "NaN": ({"a": E, "b": E * np.nan}, "View 'b': X must be complete"),
+    "not square": ({"a": kw.precomputed(E[:, :3])}, "View 'a': A precomputed view must be square"),
+    "asymmetric": ({"a": kw.precomputed(E + np.eye(4, k=1))}, "symmetric"),
+    "negative": ({"a": kw.precomputed(E - 0.9)}, "View 'a'|semidefinite"),
+    "names": ({0: E}, "named by texts"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_VIEWS)
+def test_wrong_views_are_named(case):
+    views, message = BAD_VIEWS[case]
+    with pytest.raises((kw.InputError, kw.NotPSDError), match=message):
+        kw.MKLRegressor(alpha=1.0).fit(views, np.arange(4.0))
+
+
+def test_new_rows_must_have_the_views_of_fit():
+    y = np.arange(4.0)
+    model = kw.MKLRegressor([Linear()], alpha=1.0).fit({"rna": E + 1.0, "k": kw.precomputed(E + 1.0)}, y)
+    for new, message in (
+        ({"rna": E}, "lacks 'k'"),
+        ({"rnas": E, "k": E}, "lacks 'rna' and has the unknown 'rnas'. Did you mean 'rna'"),
+        ({"rna": E[:, :3], "k": E}, "View 'rna': X has 3 features"),
+        ({"rna": E, "k": E[:, :3]}, "View 'k': .*column for each of the 4 training rows"),
+        (E, "fitted on the views 'rna', 'k', got one table"),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            model.predict(new)
+    one = kw.MKLRegressor([Linear()], alpha=1.0).fit(E + 1.0, y)
+    with pytest.raises(kw.InputError, match="fitted on one table"):
+        one.predict({"rna": E})
+
+
+def test_wrong_kernels_of_views_are_named():
+    y, views = np.arange(4.0), {"rna": E + 1.0, "age": E + 1.0, "k": kw.precomputed(E)}
+    for kernels, message in (
+        ({"rna": [Linear()]}, "none for 'age'"),
+        ({"rna": [Linear()], "ages": None, "age": None}, "ages"),
+        ({"rna": "linear", "age": None}, "kernels\\['rna'\\]"),
+        ({"rna": [Linear()], "age": [Linear()], "k": [Linear()]}, "no columns"),
+        ({"rna": [kw.kernels.Precomputed()], "age": None}, "kw.precomputed"),
+        ([Linear().on(["nothing"])], "no names"),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            kw.MKLRegressor(kernels, alpha=1.0).fit(views, y)
+    with pytest.raises(kw.InputError, match="need views"):
+        kw.MKLRegressor({"rna": [Linear()]}, alpha=1.0).fit(E, y)
+    with pytest.raises(kw.InputError, match="several views already"):
+        kw.MKLRegressor(views={"rna": slice(0, 2)}, alpha=1.0).fit(views, y)
