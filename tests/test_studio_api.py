@@ -215,7 +215,7 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
 @pytest.mark.parametrize("number", [13, 100, 3000])
 def test_what_the_default_bank_is_said_to_hold(number):
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.kernels import banks_for
+    from kernelweave.studio.pages.bank_choices import banks_for
 
     bank = kw.banks.default(np.zeros((3, number)))
     shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}

@@ -122,7 +122,7 @@ def test_every_score_on_offer_works(n_classes):
 
 def test_runs_of_one_name_can_be_told_apart():
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.understand import dated, titles
+    from kernelweave.studio.pages.finished import dated, titles
     from kernelweave.studio.schema import Run
 
     def run(number, name):

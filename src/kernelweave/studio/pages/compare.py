@@ -7,9 +7,9 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.finished import dated, finished, titles
 from kernelweave.studio.pages.method import called
 from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
-from kernelweave.studio.pages.understand import dated, finished, titles
 from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
 

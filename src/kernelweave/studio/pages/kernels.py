@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +9,8 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
 from kernelweave.studio.methods import settings
+from kernelweave.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
 from kernelweave.studio.pages.desk import Desk, kernels_for
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -36,28 +34,14 @@ from kernelweave.studio.service import Studio
 
 #: Columns that are shown as chips at once.
 MOST_CHIPS = 250
+
 #: Views with a card of their own.
 MOST_CARDS = 60
+
 THUMBNAILS = 24
 
-BANKS = {
-    "default": "Default: linear, quadratic, cubic and Gaussian, on all columns",
-    "rls2": "RLS2 paper: polynomial 1 to 3 and 10 Gaussian, on all and on each",
-    "simplemkl": "SimpleMKL paper: Gaussian and polynomial, on all and on each",
-    "rkl": "RKL paper: 10 Gaussian widths, polynomial 1 to 10, on all columns",
-    "mlmkl": "MLMKL paper: four kernels on all columns",
-    "linear_features": "Linear, one kernel for each column",
-}
-SHAPES = {
-    "default": "Default: linear, quadratic, 5 Gaussian widths",
-    "linear": "Linear",
-    "rbf(gamma=0.01); rbf(gamma=0.1); rbf(gamma=1)": "Gaussian, 3 widths",
-    "rbf(gamma=('median', 0.25)); rbf(gamma='median'); rbf(gamma=('median', 4))": "Gaussian, 3 widths from the data",
-    "linear; rbf(gamma=0.1)": "Linear and Gaussian",
-    "linear; poly(degree=2); poly(degree=3)": "Polynomial of degree 1 to 3",
-    "categorical": "Categories",
-}
 OWN = "own"
+
 SELECT_FIRST = (
     "Select columns first: press their names below, or show the columns of a view and press them there."
 )
@@ -554,54 +538,3 @@ class _KernelsPage:
             ).classes("kw-hint")
         elif found.n_kernels > THUMBNAILS:
             text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
-
-
-def banks_for(n_columns: int) -> dict[str, str]:
-    """Banks and what they hold; the default one has less on single columns the more there are.
-
-    Parameters
-    ----------
-    n_columns : int
-
-    Returns
-    -------
-    dict of str to str
-    """
-    if n_columns <= FEW_COLUMNS:
-        singles = " and on each"
-    elif n_columns <= MANY_COLUMNS:
-        singles = ", and linear on each"
-    else:
-        singles = f" together; with more than {MANY_COLUMNS} columns none on each"
-    return {**BANKS, "default": BANKS["default"] + singles}
-
-
-def group_by_name(names: list[str]) -> dict[str, list[str]]:
-    """Columns by the first or the last word of their names, whichever more of them share.
-
-    Parameters
-    ----------
-    names : list of str
-
-    Returns
-    -------
-    dict of str to list of str
-        Groups of at least two; columns that stand alone are together in "other".
-    """
-    ends = {}
-    for name in names:
-        words = [w for w in re.split(r"[\s._\-:/]+|(?<=[a-z])(?=\d)", name) if w]
-        # a number says which, not what
-        ends[name] = tuple(w for w in (words[0], words[-1]) if not w.isdigit()) if len(words) > 1 else ()
-    counts = Counter(word for pair in ends.values() for word in dict.fromkeys(pair))
-    groups: dict[str, list[str]] = {}
-    for name, pair in ends.items():
-        word = max(pair, key=lambda w: counts[w], default="")
-        groups.setdefault(word if counts[word] > 1 else "other", []).append(name)
-    alone = {
-        name for key, members in groups.items() if len(members) < 2 or key == "other" for name in members
-    }
-    found = {key: members for key, members in groups.items() if len(members) > 1 and key != "other"}
-    if alone and found:
-        found["other"] = [name for name in names if name in alone]
-    return found

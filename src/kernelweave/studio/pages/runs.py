@@ -9,6 +9,7 @@ from nicegui import ui
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.charts import figure, live_chart
+from kernelweave.studio.pages.finished import when
 from kernelweave.studio.pages.shell import (
     card,
     duration,
@@ -22,7 +23,6 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.pages.understand import when
 from kernelweave.studio.schema import PathPoint, Run
 from kernelweave.studio.service import Studio
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import time
-from typing import Any
-
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
+from kernelweave.studio.pages.finished import choose_run, finished, round_off
+from kernelweave.studio.pages.path_card import PathCard
 from kernelweave.studio.pages.shell import (
     bar,
     big_table,
@@ -27,14 +26,10 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import PathResult, Results, Run
+from kernelweave.studio.schema import Results, Run
 from kernelweave.studio.service import Studio
 
 MOST_BARS = 20
-#: Kernels of one layer that are shown.
-MOST_COLUMNS = 24
-#: Kernels listed at the cursor.
-AT_CURSOR = 8
 
 
 def add(studio: Studio) -> None:
@@ -48,46 +43,6 @@ def add(studio: Studio) -> None:
     @ui.page("/understand", title="Understand", response_timeout=30)
     async def understand_page(run: str = "") -> None:
         await _UnderstandPage(studio, run).build()
-
-
-def finished(studio: Studio) -> list[Run]:
-    """Runs that have a model."""
-    return [run for run in studio.runs() if run.summary is not None]
-
-
-def when(run: Run) -> str:
-    """Day and time of a run."""
-    return time.strftime("%d %b %H:%M", time.localtime(run.created))
-
-
-def titles(runs: list[Run]) -> dict[str, str]:
-    """Names of runs by which they can be told apart: of those with the same one, with a number."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for run in sorted(runs, key=lambda run: run.created):
-        title, number = run.name, 2
-        while title in taken:
-            title, number = f"{run.name} {number}", number + 1
-        taken.add(title)
-        found[run.id] = title
-    return {run.id: found[run.id] for run in runs}
-
-
-def dated(runs: list[Run]) -> dict[str, str]:
-    """Choices of a select: what runs are called, and when they were started."""
-    named = titles(runs)
-    return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
-
-
-def choose_run(runs: list[Run], chosen: str, path: str) -> None:
-    """A select that goes to another run."""
-    found = ui.select(
-        dated(runs),
-        value=chosen,
-        label="Run",
-        on_change=lambda event: ui.navigate.to(f"{path}?run={event.value}"),
-    )
-    found.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
 
 
 class _UnderstandPage:
@@ -404,268 +359,3 @@ class _UnderstandPage:
         )
         pick.props("outlined dense options-dense")
         draw(first)
-
-
-def short(name: str) -> str:
-    """A kernel's name where there is little room."""
-    name = re.sub(r"RBF\(gamma=([^()]*)\)", r"RBF \1", name)
-    return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
-
-
-def round_off(value: Any) -> Any:
-    """A cell with the digits that people read."""
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-class PathCard:
-    """The regularisation path with a movable cursor.
-
-    Parameters
-    ----------
-    results : Results
-    """
-
-    def __init__(self, results: Results) -> None:
-        self.results = results
-        self.which = 0
-        #: "df", or the learner's own parameter.
-        self.by: str = results.paths[0].parameter
-        self.cursor = results.paths[0].chosen
-        #: None where there is one strength alone.
-        self.chart: Any = None
-
-    @property
-    def path(self) -> PathResult:
-        """The path that is shown."""
-        return self.results.paths[self.which]
-
-    def build(self) -> None:
-        """Draw the card."""
-        with card(
-            "Regularisation path",
-            "Weights from strong to weak regularisation. Move the cursor to see the model there.",
-        ) as aside:
-            with aside:
-                if len(self.results.paths) > 1:
-                    names = {k: path.output for k, path in enumerate(self.results.paths)}
-                    ui.select(
-                        names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
-                    ).props("outlined dense options-dense").style("min-width: 9rem")
-                if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
-                    toggle = ui.toggle(
-                        [self.by, "df"],
-                        value=self.by,
-                        on_change=lambda event: self.turn(by=event.value),
-                    )
-                    toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
-                    toggle.props["aria-label"] = "Horizontal axis"
-            if len(self.path.alphas) < 2:
-                text("One strength alone was asked for: there is no path to draw.").classes("kw-hint")
-                self.at_cursor()
-                return
-            with stack("kw-wide"):
-                with stack():
-                    self.chart = charts.figure(self.options(), self.label())
-                    self.chart.on("chart:click", self.clicked, args=["data"])
-                    slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
-                    slider.props["aria-label"] = "Cursor along the path"
-                    slider.props["label-value"] = self.strength()
-                    slider.on_value_change(lambda event: self.move(int(event.value)))
-                    self.slider = slider
-                with stack():
-                    self.at_cursor()
-
-    def strength(self) -> str:
-        """The strength at the cursor."""
-        return f"{self.path.parameter} {self.path.strengths[self.cursor]:.3g}"
-
-    def label(self) -> str:
-        """What the chart shows, for those who do not see it."""
-        return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} strengths"
-
-    def options(self) -> dict[str, Any]:
-        """The chart at the cursor."""
-        path = self.path
-        x: list[float | None] = [*path.df] if self.by == "df" else [*path.strengths]
-        return charts.path_chart(
-            x, path.names, path.weights, by=self.by, cursor=self.cursor, chosen=path.chosen
-        )
-
-    def turn(self, **values: Any) -> None:
-        """Show another path, or against another quantity."""
-        for name, value in values.items():
-            setattr(self, name, value)
-        if "which" in values and self.chart is None:
-            self.cursor = 0
-        elif "which" in values:
-            self.cursor = min(self.path.chosen, len(self.path.alphas) - 1)
-            self.slider.props["max"] = len(self.path.alphas) - 1
-            self.slider.set_value(self.cursor)
-        self.draw()
-
-    def move(self, cursor: int) -> None:
-        """Put the cursor somewhere else."""
-        if cursor != self.cursor:
-            self.cursor = cursor
-            self.slider.props["label-value"] = self.strength()
-            self.draw()
-
-    def clicked(self, event: Any) -> None:
-        """Put the cursor to the point that was clicked."""
-        data = event.args.get("data") if isinstance(event.args, dict) else None
-        if isinstance(data, list) and data:
-            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.strengths
-            self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
-
-    def draw(self) -> None:
-        """Draw the chart and the list anew."""
-        if self.chart is not None:
-            self.chart.options.clear()
-            self.chart.options.update(self.options())
-            self.chart.update()
-        self.at_cursor.refresh()
-
-    @ui.refreshable_method
-    def at_cursor(self) -> None:
-        """The model at the cursor."""
-        path, k = self.path, self.cursor
-        with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
-            with ui.element("div").classes("kw-row"):
-                text(f"{path.parameter} {path.strengths[k]:.4g}", "h3")
-                if k == path.chosen:
-                    tag("chosen", "now")
-            with stack("kw-stats"):
-                stat(str(path.n_active[k]), "kernels")
-                if path.df[k] is not None:
-                    stat(number(path.df[k], 3), "df")
-                found = self.score_at(path.alphas[k])
-                if found is not None and self.results.curve is not None:
-                    stat(
-                        score(found[0]),
-                        self.results.curve.score,
-                        f"± {found[1]:.3f}" if found[1] is not None else "",
-                    )
-            values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
-            values = [item for item in values if item[1] > 0]
-            with stack("kw-stack tight"):
-                for name, weight in values[:AT_CURSOR]:
-                    bar(short(name), weight / values[0][1], f"{weight:.3f}")
-            if len(values) > AT_CURSOR:
-                rest = path.n_active[k] - AT_CURSOR
-                text(
-                    f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
-                ).classes("kw-hint")
-            if not values:
-                text("No kernel has a weight here.").classes("kw-hint")
-
-    def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
-        """Mean score over folds at a strength, and its standard error."""
-        curve = self.results.curve
-        if curve is None:
-            return None
-        k = min(range(len(curve.alphas)), key=lambda j: abs(curve.alphas[j] - alpha))
-        if abs(curve.alphas[k] - alpha) > 1e-6 * alpha:
-            return None
-        return curve.mean[k], curve.error[k]
-
-
-class ContributionsCard:
-    """What kernels add to the decision value of one row.
-
-    Parameters
-    ----------
-    results : Results
-    """
-
-    def __init__(self, results: Results) -> None:
-        assert results.contributions is not None
-        self.results, self.found = results, results.contributions
-        self.row = self.output = 0
-
-    def build(self) -> None:
-        """Draw the card."""
-        found = self.found
-        which = "held-out" if found.held else "training"
-        layer = " of the last layer" if self.results.weights.layers else ""
-        with card(
-            "Contributions to single rows",
-            f"What every kernel{layer} adds to the decision value, for {len(found.rows)} {which} rows.",
-        ) as aside:
-            with aside:
-                rows = dict(enumerate(f"row {name}" for name in found.rows))
-                ui.select(
-                    rows,
-                    value=0,
-                    label="Row",
-                    with_input=True,
-                    on_change=lambda event: self.turn(row=event.value),
-                ).props("outlined dense options-dense").style("width: 9rem")
-                if len(found.outputs) > 1:
-                    outputs = dict(enumerate(found.outputs))
-                    ui.select(
-                        outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
-                    ).props("outlined dense options-dense").style("width: 9rem")
-            with stack("kw-two"):
-                with stack():
-                    self.one = charts.figure(
-                        self.options(), "Contributions of kernels to one row",
-                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
-                    )  # fmt: skip
-                    self.said = text(self.describe()).classes("kw-hint")
-                with stack():
-                    self.all = charts.figure(
-                        self.heat(), "Contributions of kernels to all rows",
-                        "All rows, sorted by their decision value: blue lowers it, orange raises it.",
-                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
-                    )  # fmt: skip
-
-    def turn(self, **values: Any) -> None:
-        """Show another row or class."""
-        for name, value in values.items():
-            setattr(self, name, value or 0)
-        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
-            chart.options.clear()
-            chart.options.update(options)
-            chart.update()
-        self.said.set_text(self.describe())
-
-    def options(self) -> dict[str, Any]:
-        """One row as bars."""
-        found = self.found
-        return charts.contributions_chart(
-            found.kernels, found.values[self.output][self.row], found.intercepts[self.output]
-        )
-
-    def describe(self) -> str:
-        """What was predicted for the row, and what is true."""
-        held = self.results.held
-        if held is None or not self.found.held or self.row >= len(held.rows):
-            return ""
-        row = dict(zip(held.columns, held.rows[self.row], strict=True))
-        return f"Predicted {row['prediction']}, true {row['truth']}."
-
-    def heat(self) -> dict[str, Any]:
-        """All rows as a heat map."""
-        found = self.found
-        values = found.values[self.output]
-        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
-        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
-        data = [
-            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
-        ]
-        labels = charts.axis("", category=found.kernels[::-1])
-        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
-        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
-        across["axisLabel"] |= {"show": False}
-        across["nameGap"] = 12
-        options = charts.base(
-            xAxis=across,
-            yAxis=labels,
-            visualMap={
-                "min": -most, "max": most, "show": False,
-                "inRange": {"color": ["#0072B2", "#9cc9e3", "#f4f4f2", "#f3cf9b", "#D55E00"]},
-            },
-            series=[{"type": "heatmap", "data": data, "progressive": 0}],
-        )  # fmt: skip
-        options["grid"]["top"] = 8
-        return options

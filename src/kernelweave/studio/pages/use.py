@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.scripts import AGAIN, STOPPED
+from kernelweave.studio.pages.finished import choose_run, finished, round_off
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
@@ -24,7 +25,6 @@ from kernelweave.studio.pages.shell import (
     stat,
     text,
 )
-from kernelweave.studio.pages.understand import choose_run, finished, round_off
 from kernelweave.studio.schema import Data, Predicted, Run
 from kernelweave.studio.service import Studio
 

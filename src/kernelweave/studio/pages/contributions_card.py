@@ -1,0 +1,120 @@
+"""The card of contributions: what each kernel adds to the decision for a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.shell import (
+    card,
+    stack,
+    text,
+)
+from kernelweave.studio.schema import Results
+
+#: Kernels of one layer that are shown.
+MOST_COLUMNS = 24
+
+
+class ContributionsCard:
+    """What kernels add to the decision value of one row.
+
+    Parameters
+    ----------
+    results : Results
+    """
+
+    def __init__(self, results: Results) -> None:
+        assert results.contributions is not None
+        self.results, self.found = results, results.contributions
+        self.row = self.output = 0
+
+    def build(self) -> None:
+        """Draw the card."""
+        found = self.found
+        which = "held-out" if found.held else "training"
+        layer = " of the last layer" if self.results.weights.layers else ""
+        with card(
+            "Contributions to single rows",
+            f"What every kernel{layer} adds to the decision value, for {len(found.rows)} {which} rows.",
+        ) as aside:
+            with aside:
+                rows = dict(enumerate(f"row {name}" for name in found.rows))
+                ui.select(
+                    rows,
+                    value=0,
+                    label="Row",
+                    with_input=True,
+                    on_change=lambda event: self.turn(row=event.value),
+                ).props("outlined dense options-dense").style("width: 9rem")
+                if len(found.outputs) > 1:
+                    outputs = dict(enumerate(found.outputs))
+                    ui.select(
+                        outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
+                    ).props("outlined dense options-dense").style("width: 9rem")
+            with stack("kw-two"):
+                with stack():
+                    self.one = charts.figure(
+                        self.options(), "Contributions of kernels to one row",
+                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
+                    )  # fmt: skip
+                    self.said = text(self.describe()).classes("kw-hint")
+                with stack():
+                    self.all = charts.figure(
+                        self.heat(), "Contributions of kernels to all rows",
+                        "All rows, sorted by their decision value: blue lowers it, orange raises it.",
+                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
+                    )  # fmt: skip
+
+    def turn(self, **values: Any) -> None:
+        """Show another row or class."""
+        for name, value in values.items():
+            setattr(self, name, value or 0)
+        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
+            chart.options.clear()
+            chart.options.update(options)
+            chart.update()
+        self.said.set_text(self.describe())
+
+    def options(self) -> dict[str, Any]:
+        """One row as bars."""
+        found = self.found
+        return charts.contributions_chart(
+            found.kernels, found.values[self.output][self.row], found.intercepts[self.output]
+        )
+
+    def describe(self) -> str:
+        """What was predicted for the row, and what is true."""
+        held = self.results.held
+        if held is None or not self.found.held or self.row >= len(held.rows):
+            return ""
+        row = dict(zip(held.columns, held.rows[self.row], strict=True))
+        return f"Predicted {row['prediction']}, true {row['truth']}."
+
+    def heat(self) -> dict[str, Any]:
+        """All rows as a heat map."""
+        found = self.found
+        values = found.values[self.output]
+        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
+        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
+        data = [
+            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
+        ]
+        labels = charts.axis("", category=found.kernels[::-1])
+        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
+        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
+        across["axisLabel"] |= {"show": False}
+        across["nameGap"] = 12
+        options = charts.base(
+            xAxis=across,
+            yAxis=labels,
+            visualMap={
+                "min": -most, "max": most, "show": False,
+                "inRange": {"color": ["#0072B2", "#9cc9e3", "#f4f4f2", "#f3cf9b", "#D55E00"]},
+            },
+            series=[{"type": "heatmap", "data": data, "progressive": 0}],
+        )  # fmt: skip
+        options["grid"]["top"] = 8
+        return options

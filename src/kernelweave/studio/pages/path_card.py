@@ -1,0 +1,177 @@
+"""The card of a path: weights and scores over the regularisation parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.finished import short
+from kernelweave.studio.pages.shell import (
+    bar,
+    card,
+    number,
+    plural,
+    score,
+    stack,
+    stat,
+    tag,
+    text,
+)
+from kernelweave.studio.schema import PathResult, Results
+
+#: Kernels listed at the cursor.
+AT_CURSOR = 8
+
+
+class PathCard:
+    """The regularisation path with a movable cursor.
+
+    Parameters
+    ----------
+    results : Results
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.which = 0
+        #: "df", or the learner's own parameter.
+        self.by: str = results.paths[0].parameter
+        self.cursor = results.paths[0].chosen
+        #: None where there is one strength alone.
+        self.chart: Any = None
+
+    @property
+    def path(self) -> PathResult:
+        """The path that is shown."""
+        return self.results.paths[self.which]
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card(
+            "Regularisation path",
+            "Weights from strong to weak regularisation. Move the cursor to see the model there.",
+        ) as aside:
+            with aside:
+                if len(self.results.paths) > 1:
+                    names = {k: path.output for k, path in enumerate(self.results.paths)}
+                    ui.select(
+                        names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
+                    ).props("outlined dense options-dense").style("min-width: 9rem")
+                if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
+                    toggle = ui.toggle(
+                        [self.by, "df"],
+                        value=self.by,
+                        on_change=lambda event: self.turn(by=event.value),
+                    )
+                    toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
+                    toggle.props["aria-label"] = "Horizontal axis"
+            if len(self.path.alphas) < 2:
+                text("One strength alone was asked for: there is no path to draw.").classes("kw-hint")
+                self.at_cursor()
+                return
+            with stack("kw-wide"):
+                with stack():
+                    self.chart = charts.figure(self.options(), self.label())
+                    self.chart.on("chart:click", self.clicked, args=["data"])
+                    slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
+                    slider.props["aria-label"] = "Cursor along the path"
+                    slider.props["label-value"] = self.strength()
+                    slider.on_value_change(lambda event: self.move(int(event.value)))
+                    self.slider = slider
+                with stack():
+                    self.at_cursor()
+
+    def strength(self) -> str:
+        """The strength at the cursor."""
+        return f"{self.path.parameter} {self.path.strengths[self.cursor]:.3g}"
+
+    def label(self) -> str:
+        """What the chart shows, for those who do not see it."""
+        return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} strengths"
+
+    def options(self) -> dict[str, Any]:
+        """The chart at the cursor."""
+        path = self.path
+        x: list[float | None] = [*path.df] if self.by == "df" else [*path.strengths]
+        return charts.path_chart(
+            x, path.names, path.weights, by=self.by, cursor=self.cursor, chosen=path.chosen
+        )
+
+    def turn(self, **values: Any) -> None:
+        """Show another path, or against another quantity."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        if "which" in values and self.chart is None:
+            self.cursor = 0
+        elif "which" in values:
+            self.cursor = min(self.path.chosen, len(self.path.alphas) - 1)
+            self.slider.props["max"] = len(self.path.alphas) - 1
+            self.slider.set_value(self.cursor)
+        self.draw()
+
+    def move(self, cursor: int) -> None:
+        """Put the cursor somewhere else."""
+        if cursor != self.cursor:
+            self.cursor = cursor
+            self.slider.props["label-value"] = self.strength()
+            self.draw()
+
+    def clicked(self, event: Any) -> None:
+        """Put the cursor to the point that was clicked."""
+        data = event.args.get("data") if isinstance(event.args, dict) else None
+        if isinstance(data, list) and data:
+            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.strengths
+            self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
+
+    def draw(self) -> None:
+        """Draw the chart and the list anew."""
+        if self.chart is not None:
+            self.chart.options.clear()
+            self.chart.options.update(self.options())
+            self.chart.update()
+        self.at_cursor.refresh()
+
+    @ui.refreshable_method
+    def at_cursor(self) -> None:
+        """The model at the cursor."""
+        path, k = self.path, self.cursor
+        with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
+            with ui.element("div").classes("kw-row"):
+                text(f"{path.parameter} {path.strengths[k]:.4g}", "h3")
+                if k == path.chosen:
+                    tag("chosen", "now")
+            with stack("kw-stats"):
+                stat(str(path.n_active[k]), "kernels")
+                if path.df[k] is not None:
+                    stat(number(path.df[k], 3), "df")
+                found = self.score_at(path.alphas[k])
+                if found is not None and self.results.curve is not None:
+                    stat(
+                        score(found[0]),
+                        self.results.curve.score,
+                        f"± {found[1]:.3f}" if found[1] is not None else "",
+                    )
+            values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
+            values = [item for item in values if item[1] > 0]
+            with stack("kw-stack tight"):
+                for name, weight in values[:AT_CURSOR]:
+                    bar(short(name), weight / values[0][1], f"{weight:.3f}")
+            if len(values) > AT_CURSOR:
+                rest = path.n_active[k] - AT_CURSOR
+                text(
+                    f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
+                ).classes("kw-hint")
+            if not values:
+                text("No kernel has a weight here.").classes("kw-hint")
+
+    def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
+        """Mean score over folds at a strength, and its standard error."""
+        curve = self.results.curve
+        if curve is None:
+            return None
+        k = min(range(len(curve.alphas)), key=lambda j: abs(curve.alphas[j] - alpha))
+        if abs(curve.alphas[k] - alpha) > 1e-6 * alpha:
+            return None
+        return curve.mean[k], curve.error[k]
