@@ -25,10 +25,13 @@ PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
+# Each worker gets a share of the tests in order, so that what modules make is made once, and takes from others when it is done.
+PYTEST := -m pytest -n $(JOBS) --dist worksteal
+
 # One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
-test test-noext test-oldest quick bench: export OPENBLAS_NUM_THREADS := 1
-test test-noext test-oldest quick bench: export OMP_NUM_THREADS := 1
-test test-noext quick: export SCIPY_ARRAY_API := 1
+test test-noext test-oldest quick arrays bench: export OPENBLAS_NUM_THREADS := 1
+test test-noext test-oldest quick arrays bench: export OMP_NUM_THREADS := 1
+test test-noext quick arrays: export SCIPY_ARRAY_API := 1
 test test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
@@ -41,7 +44,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext test-oldest quick lint format types layers docs wheel bench stress clean
+.PHONY: help setup demo studio test test-noext test-oldest quick arrays lint format types layers docs wheel bench stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -88,17 +91,17 @@ studio: $(STAMPS)/group-studio
 	$(BIN)/kernelweave studio $(ARGS)
 
 test: $(STAMPS)/group-test
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
 # On the NumPy twins of the compiled functions. Everything else sees these functions through the solvers alone.
 test-noext: $(STAMPS)/group-test
-	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python -m pytest -n $(JOBS) $(ARRAYS) $(ARGS)
+	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python $(PYTEST) $(ARRAYS) $(ARGS)
 
 # With the oldest versions that pyproject.toml allows, which are made for the oldest Python that it allows. What it does not
 # name, pytest among it, comes in the tested version.
 OLDEST := build/oldest
 test-oldest: $(OLDEST)/ready
-	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
+	$(OLDEST)/bin/python $(PYTEST) -q -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
 	  callbacks estimators learners model_selection persistence)) $(ARGS)
 
 $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__pycache__/*')
@@ -112,8 +115,11 @@ $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__
 	  '.[save]' hypothesis pandas pytest pytest-xdist
 	@touch $@
 
-quick: lint layers types $(STAMPS)/group-test
-	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)
+quick: $(STAMPS)/group-lint $(STAMPS)/group-test
+	@$(MAKE) --no-print-directory -j2 lint layers types arrays
+
+arrays: $(STAMPS)/group-test
+	$(BIN)/python $(PYTEST) -q -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)
 
 # ---- quality ---------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,22 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+#: Files with the longest tests, which run first: no worker of xdist ends alone with one of them.
+LONG = (
+    "test_stress",
+    "test_studio_browser",
+    "test_experiments",
+    "test_experiment_mlmkl",
+    "test_studio_jobs",
+    "test_cli",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
+
 @pytest.fixture(autouse=True)
 def no_open_figures():
     """What a test has drawn is not there for the next one."""

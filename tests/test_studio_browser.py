@@ -656,18 +656,19 @@ CONTRAST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_numbers_can_be_read_on_any_ground(visit, scheme):
-    here = visit(color_scheme=scheme)
-    page = here.page
-    run = quick_run(page, f"contrast {scheme}")
-    here.open(f"/understand?run={run['id']}")
-    expect(page.locator(".kw-confusion")).to_be_visible()
-    ratios = page.evaluate(CONTRAST)
-    assert len(ratios) == 9
-    assert min(ratios) >= 4.5
-    # the slider says the strength, not its position
-    expect(page.locator(".q-slider__text").first).to_contain_text("alpha")
+def test_numbers_can_be_read_on_any_ground(visit):
+    run = None
+    for scheme in ("light", "dark"):
+        here = visit(color_scheme=scheme)
+        page = here.page
+        run = run or quick_run(page, "contrast")
+        here.open(f"/understand?run={run['id']}")
+        expect(page.locator(".kw-confusion")).to_be_visible()
+        ratios = page.evaluate(CONTRAST)
+        assert len(ratios) == 9
+        assert min(ratios) >= 4.5, scheme
+        # the slider says the regularisation parameter, not its position
+        expect(page.locator(".q-slider__text").first).to_contain_text("alpha")
 
 
 def test_what_is_missing_is_said(visit):

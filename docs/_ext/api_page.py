@@ -96,8 +96,12 @@ def summary(names: list[str]) -> list[str]:
 
 
 def documented(module: types.ModuleType) -> list[str]:
-    """Return the functions and classes of a module; constants are described by the module's own docstring."""
-    return [f"{module.__name__}.{name}" for name in module.__all__ if callable(getattr(module, name))]
+    """Return the functions and classes of a module that are not public names of the package itself.
+
+    Constants are described by the module's own docstring.
+    """
+    own = [name for name in module.__all__ if getattr(module, name) is not getattr(kernelweave, name, None)]
+    return [f"{module.__name__}.{name}" for name in own if callable(getattr(module, name))]
 
 
 def lines() -> list[str]:
