@@ -6,7 +6,7 @@ import pytest
 import kernelweave as kw
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
 from kernelweave.mkl.rls2 import check_simplex
-from kernelweave.mkl.steps.ridge_newton import WarmStart, _evaluate
+from kernelweave.mkl.steps.ridge_newton import RidgeStart, _evaluate
 from kernelweave.results import relative_gap
 from oracles import rls2_by_conic, rls2_value
 from problems import make_problem
@@ -83,7 +83,7 @@ def test_relative_gap_of_nothing():
 def test_a_stale_warm_start_does_not_leak(solved):
     """A path over other targets must not change what a fresh solve gives."""
     gram, y, best = solved
-    warm = WarmStart(weights=np.eye(gram.shape[2])[3])
+    warm = RidgeStart(weights=np.eye(gram.shape[2])[3])
     from kernelweave.mkl.steps.ridge_newton import newton_result
 
     problem, _ = solver_problem(gram, y)

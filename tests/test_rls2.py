@@ -492,12 +492,12 @@ def test_gap_safe_screening_excludes_no_active_kernel(kind):
 
 def test_screening_changes_no_solution():
     from kernelweave._threads import blas_threads_for
-    from kernelweave.mkl.steps.ridge_newton import WarmStart, newton_result
+    from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 
     gram, y = make_problem("dense", np.random.default_rng(17))
     problem, _ = solver_problem(gram, y)
     for screen in (True, False):
-        warm = WarmStart()
+        warm = RidgeStart()
         values = []
         with blas_threads_for(len(y)):
             for alpha in np.geomspace(10, 1e-5, 20):

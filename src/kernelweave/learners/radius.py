@@ -47,8 +47,8 @@ class RKL(_RadiusLearner):
     """Radius-margin kernel learning: weights that minimise the optimal value of a machine on ``K / r^2(K)``.
 
     r^2 is the squared radius of the minimum enclosing ball. The criterion does not change when a kernel or the sum is
-    multiplied, so it needs no norm on the weights. On sums of kernels it is a convex problem in disguise, solved with a
-    global certificate.
+    multiplied, so it needs no norm on the weights. On sums of kernels it is equivalent to a convex problem, solved with
+    a global certificate.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, make_probl
 from kernelweave.mkl.rls2 import SOLVERS, join_outputs, squeeze
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
-from kernelweave.mkl.steps.ridge_newton import WarmStart, newton_result
+from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
@@ -238,7 +238,7 @@ class _Path:
         self, groups: list[RidgeProblem], *, tol: float, solver: str, max_iter: int | None, delta: float
     ) -> None:
         self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
-        self.warm = [WarmStart() for _ in groups]
+        self.warm = [RidgeStart() for _ in groups]
         self.done: list[list[Solution]] = []
         self.measures: list[dict[str, float]] = []
         self.interrupted = False
@@ -248,7 +248,7 @@ class _Path:
         self.done.append(results)
         return self.groups[0].for_all_rows(results[0])
 
-    def _solve(self, problem: RidgeProblem, alpha: float, warm: WarmStart) -> Solution:
+    def _solve(self, problem: RidgeProblem, alpha: float, warm: RidgeStart) -> Solution:
         if self.solver == "newton":
             limit = 200 if self.max_iter is None else self.max_iter
             return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)

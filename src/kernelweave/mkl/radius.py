@@ -219,8 +219,8 @@ def solve_radius(
     tol : float, default=1e-4
         Newton: relative gap. Otherwise: `stationarity` of the weights.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
-        "newton" is for "rkl" and "do" on sums of kernels, which are convex problems in disguise: it ends with a global
-        certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
+        "newton" is for "rkl" and "do" on sums of kernels, which are equivalent to convex problems: it ends with a
+        global certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
         Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
         "do" takes "spectral" as well.
     max_iter : int, default=200

@@ -33,7 +33,7 @@ from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.relaxed import relax_result
 from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
 from kernelweave.mkl.steps.alternating import LINEAR_SOLVERS, solve_alternating
-from kernelweave.mkl.steps.ridge_newton import WarmStart, newton_result
+from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.results import Certificate, Solution
 
 Array = NDArray[np.float64]
@@ -145,7 +145,7 @@ def solve_rls2(
                 alpha,
                 tol=tol,
                 max_iter=200 if max_iter is None else max_iter,
-                warm=WarmStart(weights=start),
+                warm=RidgeStart(weights=start),
                 callback=callback,
             )
         return solve_alternating(

@@ -73,7 +73,7 @@ class Queue:
             try:
                 self.look()
             except Exception as error:  # the queue must outlive a full disk or a locked file
-                print(f"kernelweave studio: the queue stumbled: {error!r}", file=sys.stderr, flush=True)
+                print(f"kernelweave studio: the queue had an error: {error!r}", file=sys.stderr, flush=True)
             self._wake.wait(EVERY)
             self._wake.clear()
         self.store.close()

@@ -112,10 +112,10 @@ class AlternatingSession(SessionOf[Round]):
     def result(self, at: Round, status: Status, loop: Loop[Round]) -> Solution:
         """With the certificate of the pair of weights and coefficients, which has no part in the rule."""
         problem, alpha, C = self.problem, self.alpha, at.C
-        noise = problem.inverse_weights
+        N = problem.inverse_weights
         forms = problem.quad(C)
-        r = problem.targets - at.fitted - alpha * noise * C
-        left = 0.5 * float(np.sum(np.square(r) / noise))
+        r = problem.targets - at.fitted - alpha * N * C
+        left = 0.5 * float(np.sum(np.square(r) / N))
         rounding = rounding_bound(problem, alpha, at.weights, C, forms, primal=at.objective, residual=left)
         own = max(0.0, left + 0.5 * alpha * (float(forms.max()) - at.level))
         return Solution(
@@ -147,14 +147,14 @@ class Alternating(Step[AlternatingSession, Round]):
     def moves(self, session: AlternatingSession, loop: Loop[Round]) -> Moves[Round]:
         """One solution of (13) and one of Problem 7 each."""
         problem, alpha, delta, weights = session.problem, session.alpha, session.delta, session.weights
-        Y, noise = problem.targets, problem.inverse_weights
+        Y, N = problem.targets, problem.inverse_weights
         norm = float(np.linalg.norm(Y))
         everything = np.arange(problem.n_kernels)
         direct = self.linear_solver == "cholesky" or (
             self.linear_solver == "auto" and problem.gram.n_samples <= CHOLESKY_ROWS
         )
-        # the loss is weighted by 1/noise, so Problem 7 is solved in whitened rows
-        root = 1.0 / np.sqrt(noise)
+        # the loss is weighted by 1/N, so Problem 7 is solved in whitened rows
+        root = 1.0 / np.sqrt(N)
         C = np.zeros_like(Y)
         while True:
             if direct:
@@ -175,12 +175,12 @@ class Alternating(Step[AlternatingSession, Round]):
             C = np.ascontiguousarray(C)
             V = problem.products(C, everything)
             rows = (V * root).reshape(problem.n_kernels, -1).T
-            goal = ((Y - 0.5 * alpha * noise * C) * root).reshape(-1)
-            weights = solve_weights(rows, goal, weights)
+            linear = ((Y - 0.5 * alpha * N * C) * root).reshape(-1)
+            weights = solve_weights(rows, linear, weights)
             fitted = np.tensordot(weights, V, 1)
             level = float(weights @ np.einsum("kti,ti->k", V, C))
-            objective = 0.5 * float(np.sum(np.square(Y - fitted) / noise)) + 0.5 * alpha * level
-            residual = float(np.linalg.norm(Y - fitted - alpha * noise * C)) / norm
+            objective = 0.5 * float(np.sum(np.square(Y - fitted) / N)) + 0.5 * alpha * level
+            residual = float(np.linalg.norm(Y - fitted - alpha * N * C)) / norm
             at = Round(weights, C, fitted, level, objective)
             arrived = Status.RESIDUAL_RULE if residual <= delta else None
             yield Look(at, objective, residual, int(np.count_nonzero(weights)), arrived, left=residual)

@@ -34,7 +34,7 @@ LIMITS = Limits(idle=PATIENCE, smaller=0.999, lower=math.inf, repeats=False)
 
 
 @dataclass
-class WarmStart:
+class RidgeStart:
     """What one alpha hands on to the next along a path."""
 
     weights: Array | None = None
@@ -93,18 +93,18 @@ def _evaluate(
 ) -> _Iterate:
     """Solve (13) at `weights` and compute the quadratic forms of the working kernels (a superset of the active)."""
     system = problem.system(weights, alpha, work)
-    Y, noise = problem.targets, problem.inverse_weights
+    Y, N = problem.targets, problem.inverse_weights
     C = np.ascontiguousarray(system.solve(Y.T).T)
     V = problem.products(C, working)
     own = weights[working]
     fitted = np.tensordot(own, V, 1)
-    r = Y - fitted - alpha * noise * C
+    r = Y - fitted - alpha * N * C
     if math.sqrt(float(np.vdot(r, r))) > 1e-9 * math.sqrt(float(np.vdot(Y, Y))):
         # one step of iterative refinement: tiny alpha costs digits in the solve
         C = np.ascontiguousarray(C + system.solve(r.T).T)
         V = problem.products(C, working)
         fitted = np.tensordot(own, V, 1)
-        r = Y - fitted - alpha * noise * C
+        r = Y - fitted - alpha * N * C
     plain = np.einsum("kti,ti->k", V, C)
     residual_trace = problem.gram.residual_trace[working]
     forms = plain
@@ -119,8 +119,8 @@ def _evaluate(
         working=working,
         V=V,
         forms=forms,
-        primal=0.5 * float(np.sum(np.square(error) / noise)) + 0.5 * alpha * level,
-        residual=0.5 * float(np.sum(np.square(r) / noise)),
+        primal=0.5 * float(np.sum(np.square(error) / N)) + 0.5 * alpha * level,
+        residual=0.5 * float(np.sum(np.square(r) / N)),
         level=level,
         held=float(plain.max()),
     )
@@ -190,7 +190,7 @@ def gap_safe(problem: RidgeProblem, alpha: float, forms: Array, gap: float) -> N
 def _all_forms(
     problem: RidgeProblem,
     it: _Iterate,
-    warm: WarmStart,
+    warm: RidgeStart,
     *,
     screen: bool,
     excluded: NDArray[np.bool_] | None = None,
@@ -243,7 +243,7 @@ class RidgeSession(SessionOf[_Iterate]):
     ----------
     problem : RidgeProblem
     alpha, tol : float
-    warm : WarmStart
+    warm : RidgeStart
         Left as the start of the next regularisation parameter.
     screen : bool
         Whether kernels that cannot matter are left out.
@@ -252,7 +252,7 @@ class RidgeSession(SessionOf[_Iterate]):
     problem: RidgeProblem
     alpha: float
     tol: float
-    warm: WarmStart
+    warm: RidgeStart
     screen: bool = True
 
     def result(self, at: _Iterate, status: Status, loop: Loop[_Iterate]) -> Solution:
@@ -370,7 +370,7 @@ def newton_result(
     *,
     tol: float,
     max_iter: int,
-    warm: WarmStart,
+    warm: RidgeStart,
     callback: Callback | None = None,
     screen: bool = True,
 ) -> Solution:
