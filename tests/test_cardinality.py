@@ -10,7 +10,9 @@ import kernelweave as kw
 from kernelweave.learners import CardinalityMKL
 from kernelweave.mkl import cardinality
 from kernelweave.mkl.branch_and_bound import Search, Subsets
-from kernelweave.mkl.cardinality import CardinalityProblem, Kernels, Pool, solve_cardinality, spread
+from kernelweave.mkl.cardinality import CardinalityProblem, Kernels, solve_cardinality
+from kernelweave.mkl.simplex_ridge import spread
+from kernelweave.mkl.subset_bounds import Pool
 from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Status
 from oracles import simplex_dual_by_conic

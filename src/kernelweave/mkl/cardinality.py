@@ -33,9 +33,10 @@ from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Problem, Session, inner_tol
+from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.simplex_ridge import solve_ridge
+from kernelweave.mkl.subset_bounds import Pool
 from kernelweave.mkl.svm_mkl import LOSSES, check_warm, make_problem, solve_problem
-from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
@@ -43,16 +44,11 @@ Index = NDArray[np.int64]
 
 #: Nodes of the tree.
 MOST = 1000
-#: Multiples of coefficients that give bounds too. Shorter ones are best where the forms are larger than their own.
-MULTIPLES = np.array([1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.55, 0.35])
 #: Values of subsets are computed to this share of the tolerance, those of relaxations to no less than the second.
 SHARE = 0.2
 RELAXED = 1e-5
 #: Swaps that are tried before the search, for every kernel that may have a weight.
 SWAPS = 5
-#: Newton with a ridge: iterations, those without progress, steps in a row that may be rejected, those that are halved.
-NEWTON_MOST, PATIENCE, MOST_REJECTED, HALVED = 200, 20, 40, 2
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ class CardinalityProblem:
                 float(solution.intercept),
                 entry_error=2.0 * sum_error(terms),
             )
-            pool = Pool(self)
+            pool = Pool(self.whole, self.ridge)
             for b in proof:
                 pool.add(b)
         primal = found.primal + self.penalty(weights)
@@ -139,114 +135,12 @@ class CardinalityProblem:
         return Certificate.of("cardinality", primal, own, found.rounding, Status.CONVERGED)
 
 
-class Pool:
-    """Dual coefficients that were met, and their bounds of the values of subsets.
-
-    Parameters
-    ----------
-    problem : CardinalityProblem
-    """
-
-    def __init__(self, problem: CardinalityProblem) -> None:
-        self.problem = problem
-        self.coefficients: list[Array] = []
-        self._terms = np.empty((0, len(MULTIPLES)))
-        self._forms = np.empty((0, problem.n_kernels))
-
-    def __len__(self) -> int:
-        return len(self.coefficients)
-
-    def add(self, b: Array) -> None:
-        """Add coefficients that the dual allows."""
-        whole = self.problem.whole
-        machine = whole.machine
-        forms = whole.quad(b)
-        forms = forms + whole.quad_error(b, forms)
-        size = np.abs(b) @ (np.abs(machine.loss.dual_slope(machine.y, machine.costs, b)) + np.abs(machine.y))
-        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - sum_error(len(b)) * size
-        self.coefficients.append(b)
-        self._terms = np.vstack([self._terms, terms])
-        self._forms = np.vstack([self._forms, forms])
-
-    def bound(self, inside: Index, free: Index, room: int) -> float:
-        """The largest bound of the pool of all subsets of `inside` and at most `room` of `free`."""
-        if not len(self):
-            return -math.inf
-        values = self._forms[:, free]
-        if 0 < room < len(free):
-            values = -np.partition(-values, room - 1, axis=1)[:, :room]
-        elif room == 0:
-            values = values[:, :0]
-        return float(self._value(np.hstack([self._forms[:, inside], values])).max())
-
-    def bounds_with(self, inside: Index, free: Index) -> Array:
-        """The largest bound of `inside` with one of `free`, for each of them."""
-        own = self._forms[:, inside]
-        if self.problem.ridge > 0.0:
-            return np.array([self._value(np.hstack([own, self._forms[:, [j]]])).max() for j in free])
-        tops = np.maximum(own.max(axis=1, initial=0.0)[:, None], self._forms[:, free])
-        out = np.full(len(free), -np.inf)
-        for t, terms in zip(MULTIPLES, self._terms.T, strict=True):
-            np.maximum(out, (terms[:, None] - 0.5 * t**2 * tops).max(axis=0), out=out)
-        return out
-
-    def needed(self, inside: Index, free: Index, room: int, target: float) -> Index | None:
-        """The shortest list of kernels of which a subset below the target holds one, largest forms first."""
-        own = self._forms[:, inside]
-        telling = np.flatnonzero(self._value(own) >= target) if len(inside) else np.arange(len(self))
-        if not len(telling):
-            return None
-        own, values = own[telling], self._forms[np.ix_(telling, free)]
-        order = np.argsort(-values, axis=1, kind="stable")
-        ranked = np.hstack([np.take_along_axis(values, order, 1), np.full((len(telling), room), -np.inf)])
-        # how many of the first are needed: bounds rise when they are left out
-        low, high = np.zeros(len(telling), np.int64), np.full(len(telling), len(free))
-        while (low < high).any():
-            middle = (low + high) // 2
-            rest = np.take_along_axis(ranked, middle[:, None] + np.arange(room), 1)
-            enough = self._value(np.hstack([own, rest]), telling) >= target
-            high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
-        best = int(np.argmin(high))
-        return free[order[best, : high[best]]]
-
-    def _value(self, forms: Array, rows: Index | slice = slice(None)) -> Array:
-        """Bounds of subsets with these forms, one row for every entry of the pool."""
-        if not forms.shape[1]:
-            return np.full(len(forms), np.inf)
-        ridge, out = self.problem.ridge, np.full(len(forms), -np.inf)
-        forms = forms if ridge == 0.0 else -np.sort(-forms, axis=1)
-        top = forms.max(axis=1)
-        empty = np.isneginf(top)
-        forms, top = np.where(empty[:, None], 0.0, forms), np.where(empty, 0.0, top)
-        for t, terms in zip(MULTIPLES, self._terms[rows].T, strict=True):
-            least = -0.5 * t**2 * top
-            if ridge > 0.0:
-                least = least + spread(t**2 * (forms - top[:, None]), ridge)
-            np.maximum(out, terms + least, out=out)
-        return np.where(empty, np.inf, out)
-
-
-def spread(forms: Array, ridge: float) -> Array:
-    """``min over d on the simplex of  ridge |d|^2 - 1/2 <d, q>``, for every row of q.
-
-    Rows are in descending order, and their first entry is zero.
-    """
-    x = forms / (4.0 * ridge)
-    sums = np.cumsum(np.maximum(x, -2.0), axis=1)
-    number = np.arange(1, x.shape[1] + 1)
-    held = x * number > sums - 1.0
-    size = held.sum(axis=1)
-    shift = (sums[np.arange(len(x)), size - 1] - 1.0) / size
-    squares = np.where(held, np.square(np.maximum(x, -2.0)), 0.0).sum(axis=1)
-    return -ridge * (squares - size * np.square(shift))
-
-
 class Proof(Subsets):
     """The subsets as a pool of coefficients bounds them, and nothing is computed: what is left of a target."""
 
     def __init__(self, pool: Pool, most: int, target: float) -> None:
         self.pool, self.most = pool, most
-        self.n_members = pool.problem.n_kernels
+        self.n_members = pool.whole.n_kernels
         self._target = target
 
     @property
@@ -287,7 +181,7 @@ class Kernels(Proof):
     """
 
     def __init__(self, problem: CardinalityProblem, tol: float) -> None:
-        super().__init__(Pool(problem), min(problem.k, problem.n_kernels), math.inf)
+        super().__init__(Pool(problem.whole, problem.ridge), min(problem.k, problem.n_kernels), math.inf)
         self.problem, self.tol = problem, tol
         self.best: Solution | None = None
         self.n_machines = 0
@@ -368,98 +262,6 @@ def solve_convex(
 def _raised(found: Solution, by: float) -> Solution:
     c = found.certificate
     return replace(found, certificate=replace(c, primal=c.primal + by, dual=c.dual + by)) if by else found
-
-
-def solve_ridge(problem: Problem, ridge: float, tol: float, warm: WarmStart) -> Solution:
-    """Newton on ``J(d) + ridge |d|^2`` over the simplex.
-
-    The Hessian is that of J while the free rows stay the same, and ``2 ridge``. A step that does not lower the value is
-    halved, and then damped. The gap is that of the machine and
-
-        ridge |d|^2 - 1/2 <d, q> - min over d' of (ridge |d'|^2 - 1/2 <d', q>) .
-    """
-    session = Session(problem, tol, warm)
-    every = np.arange(problem.n_kernels)
-    weights, b = session.start(), warm.dual_coef
-    model: Model | None = None
-    best: tuple[float, float, Point] | None = None
-    inner, damping, rejected, idle = LOOSEST, 0.0, 0, 0
-    status = Status.MAX_ITER
-    for _ in range(NEWTON_MOST):
-        at = session.solve(weights, inner, b)
-        machine = at.machine
-        b = machine.dual_coef
-        value = machine.primal + ridge * float(weights @ weights)
-        if model is not None and value - machine.own_gap > model.value + 1e-14 * abs(model.value):
-            rejected += 1
-            if rejected > MOST_REJECTED:
-                status = Status.STALLED
-                break
-            if rejected <= HALVED:
-                weights = 0.5 * (model.weights + weights)
-            else:
-                damping = min(max(100.0 * damping, 1e-6), 1e6)
-                weights = model.step(damping)
-            continue
-        rejected, damping = 0, 0.1 * damping if damping > 1e-10 else 0.0
-        q = problem.quad(b)
-        outer = _outer(weights, q, ridge)
-        gap = machine.own_gap + outer
-        idle = 0 if best is None or gap < 0.9 * best[0] else idle + 1
-        if best is None or gap < best[0]:
-            best = (gap, value, at)
-        if gap <= tol * abs(value) or idle > PATIENCE:
-            status = Status.CONVERGED if gap <= tol * abs(value) else Status.STALLED
-            break
-        inner = max(inner_tol(relative_gap(value, outer), tol) * 0.1**idle, FINEST)
-        if machine.own_gap > outer:
-            # the machine is what is left
-            if machine.status in (Status.STALLED, Status.ROUNDING):
-                status = machine.status
-                break
-            inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
-        bend = session.machine.curvature(session.kernel, b, problem.products(b, every))
-        bend.flat[:: len(bend) + 1] += 2.0 * ridge
-        model = Model(value, weights, 2.0 * ridge * weights - 0.5 * q, bend)
-        weights = model.step(damping)
-    assert best is not None
-    gap, value, at = best
-    q = problem.quad(at.machine.dual_coef)
-    error = problem.quad_error(at.machine.dual_coef, q)
-    rounding = at.machine.rounding + 0.5 * (float(error.max()) + float(at.weights @ error))
-    return Solution(
-        weights=at.weights,
-        dual_coef=at.machine.dual_coef,
-        intercept=at.machine.intercept,
-        certificate=Certificate.of("joint", value, gap, rounding, status, tol=tol),
-        n_iter=session.n_machines,
-        n_machines=session.n_machines,
-    )
-
-
-@dataclass(frozen=True)
-class Model:
-    """Value, gradient and Hessian at weights of the simplex."""
-
-    value: float
-    weights: Array
-    gradient: Array
-    hessian: Array
-
-    def step(self, damping: float) -> Array:
-        """The minimiser of the quadratic model with a share of its size on the diagonal."""
-        H, size = self.hessian.copy(), float(np.abs(self.gradient).max())
-        H.flat[:: len(H) + 1] += damping * max(float(np.trace(H)) / len(H), size)
-        x = Simplex().newton(H, self.gradient - H @ self.weights, self.weights, max(size, TINY))
-        total = float(np.maximum(x, 0.0).sum())
-        return np.maximum(x, 0.0) / total if np.isfinite(total) and total > 0.0 else self.weights
-
-
-def _outer(weights: Array, q: Array, ridge: float) -> float:
-    """What other weights could gain at most, at these forms."""
-    top = float(q.max())
-    least = float(spread(-np.sort(top - q)[None], ridge)[0]) - 0.5 * top
-    return max(0.0, ridge * float(weights @ weights) - 0.5 * float(weights @ q) - least)
 
 
 @checked
