@@ -72,15 +72,15 @@ def test_no_subset_is_better(loss, ridge, rng):
         assert found.primal == pytest.approx(value_of(gram, y, C, found, ridge, loss), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(10))
 def test_searches_that_branch_end_with_the_best_subset(seed):
     """Columns that matter about equally, so that the tree has several levels."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(40, 9))
+    X = rng.normal(size=(30, 8))
     gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, :6] @ rng.uniform(0.8, 1.2, 6))
     problem = CardinalityProblem(make_problem(gram, y, 5.0, "simplex"), 4)
     found = solve_cardinality(problem, tol=1e-6)
-    every = [cardinality.solve_convex(problem, np.array(S), 1e-8).primal for S in combinations(range(9), 4)]
+    every = [cardinality.solve_convex(problem, np.array(S), 1e-8).primal for S in combinations(range(8), 4)]
     assert found.status is Status.CONVERGED
     assert found.n_nodes > 2
     assert found.primal == pytest.approx(min(every), rel=1e-6)
