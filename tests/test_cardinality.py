@@ -290,6 +290,18 @@ def test_a_wrong_start_costs_time_alone(rng):
     )
 
 
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_a_subset_begins_with_its_own_part_of_what_is_near(ridge, rng):
+    """From its own solution, and from one of all kernels, a subset needs fewer machines than from nothing."""
+    gram, y = bank(rng)
+    problem = CardinalityProblem(make_problem(gram, y, 5.0, "simplex"), 3, ridge)
+    members = np.array([3, 5, 6])
+    cold = cardinality.solve_convex(problem, members, 1e-7)
+    again = cardinality.solve_convex(problem, members, 1e-7, cold)
+    assert again.primal == pytest.approx(cold.primal, rel=1e-7)
+    assert again.n_machines <= 2 < cold.n_machines
+
+
 # ---- the proof ------------------------------------------------------------------------------------------------------
 
 
