@@ -694,3 +694,45 @@ def test_rkl_does_not_depend_on_the_protocol_at_equal_C():
     one, _ = rkl.scores(learner, gram, y, train, test, (1.0, 10.0), True)
     two, _ = rkl.scores(learner, gram, y, train, test, (1.0, 10.0), False)
     np.testing.assert_array_equal(one, two)
+
+
+def test_at_most_k_kernels_beside_others(tmp_path, monkeypatch):
+    """Every method on one split of iris: few kernels, proven, as exact as the others."""
+    from kernelweave.experiments import cardinality
+
+    monkeypatch.setattr(cardinality, "KS", (1, 2))
+    monkeypatch.setattr(cardinality, "RIDGES", (0.01, 1.0))
+    experiment = experiments.get("cardinality")
+    options = experiment.defaults.with_values(datasets=("iris",), splits=1, folds=2)
+    assert experiment.prepare(options) == ["iris: 150 rows"]
+    with Store(tmp_path) as store:
+        ended = run_cells(experiment, options, store)
+        assert ended.n_failed == 0, store.failures()
+        tables = experiment.tables(store.rows(experiment.cells(options)), options)
+    results = tables["results"].set_index(["method", "protocol"])
+    assert len(results) == 7
+    assert (results["accuracy"] > 95).all()
+    limited = results.loc["cardinality"]
+    assert (limited["kernels"] <= 2).all()
+    assert (limited["unproven"] == 0).all()
+    assert (limited["gap"] <= 1e-6).all()
+    assert (results.loc["uniform", "kernels"] == 8).all()
+    assert [name for name, _ in experiment.figures(tables)] == ["kernels"]
+
+
+def test_splits_of_the_limit_are_those_that_the_paper_says():
+    from kernelweave.experiments import cardinality
+
+    X, y = cardinality.table("iris")
+    assert X.shape == (150, 2)
+    assert (y > 0).sum() == 50
+    train, test = cardinality.split_rows(y, 0, 0)
+    assert (len(train), len(test)) == (120, 30)
+    assert len(np.union1d(train, test)) == 150
+    own = cardinality.standardised(X, train)
+    np.testing.assert_allclose(own[train].mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(own[train].std(axis=0, ddof=1), 1)
+    # all kernels are positive semidefinite: measured -2e-15 of the largest eigenvalue
+    for kernel in cardinality.KERNELS:
+        values = np.linalg.eigvalsh(kernel(own))
+        assert values[0] >= -1e-12 * values[-1]

@@ -258,7 +258,7 @@ def reproduce(
     options everything is as in the paper. An option that an experiment does not have is an error.
 
     Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
-    mlmkl.
+    mlmkl, cardinality.
 
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
 
@@ -277,7 +277,7 @@ def reproduce(
     methods
         Methods.
     protocols
-        Protocols: literal and fair (rkl), literal and tuned (mlmkl).
+        Protocols: literal and fair (rkl, cardinality), literal and tuned (mlmkl).
     ratios
         Shares of the rows for training.
     splits
