@@ -379,8 +379,10 @@ def meb_value(K: np.ndarray, beta: np.ndarray) -> Value:
     return Value(float(farthest), float(beta @ diagonal - middle), 4 * OWN * float(own))
 
 
-def rkl_value(p: Problem, t: np.ndarray, a: np.ndarray, radius2: float, intercept: float) -> Value:
-    """RKL at weights t and coefficients a (f = K(t) a), with an enclosing ball of its own."""
+def rkl_value(
+    p: Problem, t: np.ndarray, a: np.ndarray, radius2: float, intercept: float, proof: np.ndarray
+) -> Value:
+    """RKL at weights t and coefficients a (f = K(t) a), with an enclosing ball of its own, or those of the proof."""
     stack, costs = p.gram.astype(EXACT), p.costs
     t, a = _on_simplex(t), np.asarray(a, dtype=EXACT)
     K = stack @ t
@@ -392,8 +394,10 @@ def rkl_value(p: Problem, t: np.ndarray, a: np.ndarray, radius2: float, intercep
     primal = large * (a @ f) / 2 + costs @ _loss(p, f + EXACT(intercept), "hinge")
     own = large * (np.abs(a) @ size) + costs @ (size + abs(intercept) + 1)
     dual = _rkl_dual(p, stack, ball, a * EXACT(radius2))
+    if len(proof):
+        dual = max(dual, _rkl_dual(p, stack, proof[1], proof[0]))
     if dual < primal * (1 - EXACT(p.tol)):
-        # cutting planes end with a bound that mixes coefficients of several steps; a cone program has its own
+        # a cone program may have a better one
         try:
             _, b, beta = rkl_point_by_conic(p.gram[:, :, ~_constant(stack)], p.y, p.costs.astype(float))
             dual = max(dual, _rkl_dual(p, stack, beta, b))
@@ -504,7 +508,9 @@ def _mkl(p: Problem, tol: float) -> Answers:
 
 def _rkl(p: Problem, tol: float) -> Answers:
     found = kw.solve_rkl(p.gram, p.y, p.strength, tol=tol, sample_weight=p.weights)
-    return [(found, rkl_value(p, found.weights, found.dual_coef, found.radius2, found.intercept))]
+    return [
+        (found, rkl_value(p, found.weights, found.dual_coef, found.radius2, found.intercept, found.proof))
+    ]
 
 
 def _easy(p: Problem, tol: float) -> Answers:

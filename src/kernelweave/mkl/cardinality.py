@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
-from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
@@ -53,17 +53,14 @@ SWAPS = 5
 
 @dataclass(frozen=True)
 class CardinalitySolution(Solution):
-    """Weights of at most k kernels, and what proves how good they are.
+    """Weights of at most k kernels; the bounds of `proof` together leave no subset of k kernels a value below `dual`.
 
     Attributes
     ----------
-    proof : array of shape (n_bounds, n_samples)
-        Coefficients whose bounds together leave no subset of k kernels a value below `dual`.
     n_nodes : int
         Nodes of the tree that were looked at.
     """
 
-    proof: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
     n_nodes: int = 0
 
 
@@ -102,16 +99,12 @@ class CardinalityProblem:
         """The value of the weights, and the bound that the coefficients of the proof leave, both computed again."""
         machine, weights = self.whole.machine, solution.weights
         apart = max(float(-weights.min()), abs(math.fsum(weights) - 1.0))
-        proof = getattr(solution, "proof", np.empty((0, 0)))
-        low, high = machine.loss.bounds(machine.y, machine.costs)
-        sizes = np.abs(proof).sum(axis=1)
-        over = np.maximum(low - proof, proof - high).max(axis=1, initial=0.0)
-        unequal = np.array([abs(math.fsum(b)) for b in proof])
+        proof = solution.proof
         if (
             not apart <= OUTSIDE
             or np.count_nonzero(weights) > self.k
             or not len(proof)
-            or not (np.maximum(over, unequal) <= OUTSIDE * sizes).all()
+            or not feasible(machine, proof)
         ):
             return outside("cardinality")
         used = np.flatnonzero(weights)

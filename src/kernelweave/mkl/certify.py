@@ -45,7 +45,10 @@ class RadiusProblem:
 
 
 def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solution) -> Certificate:
-    """RKL: the machine on the kernel divided by the radius of a ball that is found anew, and the bound of both."""
+    """RKL: the machine on the kernel divided by the radius of a ball that is found anew, and the bound of both.
+
+    The bound is that of the proof, where the solution has one.
+    """
     weights = solution.weights
     if not (weights >= 0).all() or not weights.any():
         return outside("joint")
@@ -59,6 +62,10 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         b = solution.dual_coef * r2
         terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
         found = machine.certify(K, b, float(solution.intercept), entry_error=2.0 * sum_error(terms))
+        if len(solution.proof):
+            b, beta = solution.proof
+            if not feasible(machine, b[None]) or beta.min() < 0.0 or abs(math.fsum(beta) - 1.0) > OUTSIDE:
+                return outside("joint")
         q = scale * gram.quadratic_forms(b[None])
         diagonal = gram.diagonal()
         equal = np.full(n, 1.0 / n)
@@ -82,6 +89,20 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
     own = primal - dual if math.isfinite(found.own_gap) else math.inf
     rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
     return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
+
+
+def feasible(machine: Machine, coefficients: Array) -> bool:
+    """Whether the dual allows coefficients, in rows, up to rounding errors."""
+    low, high = machine.loss.bounds(machine.y, machine.costs)
+    over = np.maximum(low - coefficients, coefficients - high).max(axis=1, initial=0.0)
+    unequal = np.array([abs(math.fsum(b)) for b in coefficients])
+    return bool((np.maximum(over, unequal) <= OUTSIDE * np.abs(coefficients).sum(axis=1)).all())
+
+
+def term_error(machine: Machine, b: Array) -> float:
+    """Bound of the rounding errors of the dual term."""
+    slope = machine.loss.dual_slope(machine.y, machine.costs, b)
+    return sum_error(len(b)) * float(np.abs(b) @ (np.abs(slope) + np.abs(machine.y)))
 
 
 def form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:

@@ -13,7 +13,7 @@ from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import OUTSIDE, form_errors, outside
+from kernelweave.mkl.certify import OUTSIDE, feasible, form_errors, outside, term_error
 from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status, WarmStart
@@ -103,6 +103,13 @@ class Problem:
         away = self.weight_set.support(q + error) - highest + float(weights @ error)
         return 0.5 * max(0.0, highest - level), 0.5 * away
 
+    def bound(self, b: Array) -> tuple[float, float]:
+        """The lower bound of the optimum that coefficients in the box give, whose sum is zero, and its error."""
+        q = self.quad(b)
+        highest = self.weight_set.support(q)
+        away = self.weight_set.support(q + self.quad_error(b, q)) - highest
+        return self.machine.dual_term(b) - 0.5 * highest, term_error(self.machine, b) + 0.5 * away
+
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, whatever was reported with them."""
         return _certify(self, solution)
@@ -120,6 +127,13 @@ def _certify(problem: Problem, solution: Solution) -> Certificate:
         found = problem.machine_at(weights).certify(
             problem.combine(weights), b, float(solution.intercept), entry_error=2.0 * sum_error(terms)
         )
+        if len(solution.proof):
+            if not feasible(problem.machine, solution.proof):
+                return outside("joint")
+            dual, error = problem.bound(solution.proof[0])
+            return Certificate.of(
+                "joint", found.primal, found.primal - dual, found.rounding + error, Status.CONVERGED
+            )
         gain, error = problem.outer_gap(weights, b)
     return Certificate.of(
         "joint", found.primal, found.own_gap + gain, found.rounding + error, Status.CONVERGED

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.machines.rounding import sum_error
+from kernelweave.mkl.certify import term_error
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.simplex_ridge import spread
 
@@ -43,8 +43,7 @@ class Pool:
         whole, machine = self.whole, self.whole.machine
         forms = whole.quad(b)
         forms = forms + whole.quad_error(b, forms)
-        size = np.abs(b) @ (np.abs(machine.loss.dual_slope(machine.y, machine.costs, b)) + np.abs(machine.y))
-        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - sum_error(len(b)) * size
+        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - term_error(machine, b)
         self.coefficients.append(b)
         self._terms = np.vstack([self._terms, terms])
         self._forms = np.vstack([self._forms, forms])

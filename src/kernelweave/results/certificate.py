@@ -83,10 +83,10 @@ class Certificate:
     Attributes
     ----------
     kind : str
-        What is bounded: ``"joint"`` (weights and machine together), ``"cuts"`` (the same, with a lower bound that
-        several coefficients found, not those of the solution alone), ``"cardinality"`` (the same over all subsets of
-        kernels that a limit allows), ``"machine"`` (the machine at these weights),
-        ``"ball"``, ``"alignment"`` or ``"margins"`` (weights that come before the machine).
+        What is bounded: ``"joint"`` (weights and machine together), ``"cuts"`` (the same, with the lower bound of an
+        average of coefficients that were met on the way, which is the `proof` of the solution), ``"cardinality"`` (the
+        same over all subsets of kernels that a limit allows), ``"machine"`` (the machine at these weights), ``"ball"``,
+        ``"alignment"`` or ``"margins"`` (weights that come before the machine).
     primal, dual : float
         Bounds of the optimal value: the value of this solution, and one that no solution passes.
     gap : float
@@ -169,9 +169,8 @@ class Certificate:
         """What was found when the certificate was computed again, with the status that follows from it."""
         slack = self.rounding + found.rounding + 16.0 * EPS * abs(self.primal)
         holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
-        if self.kind != "cuts":
-            # rounding errors that grew speak against the numbers as the gap does
-            holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
+        # rounding errors that grew speak against the numbers as the gap does
+        holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
         return replace(
             found,
             kind=self.kind,

@@ -48,6 +48,8 @@ class Solution:
         The regularisation parameter that was used; 1 / C for machines with a C along a path, NaN without one.
     n_machines : int
         Machines that were solved on the way.
+    proof : array of shape (n_bounds, n_samples)
+        Coefficients whose bound `dual` is, where they are others than `dual_coef`; else empty.
     """
 
     weights: Array
@@ -58,6 +60,7 @@ class Solution:
     trace: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
     alpha: float = math.nan
     n_machines: int = 0
+    proof: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
 
     @property
     def primal(self) -> float:
@@ -116,7 +119,7 @@ class Solution:
         -------
         Certificate
             Its status is that of the solution if primal value and gap are those that were reported, up to their
-            rounding errors, and ``REFUTED`` otherwise. Of kind ``"cuts"`` only the primal value must agree.
+            rounding errors, and ``REFUTED`` otherwise.
         """
         return self.certificate.checked_by(problem.certify(self))
 
@@ -187,6 +190,8 @@ class Ball(MachineSolution):
 @dataclass(frozen=True)
 class RadiusSolution(Solution):
     """A kernel learnt by margin and radius.
+
+    A `proof` holds two rows, both for a kernel of radius 1: coefficients of the machine, and of a ball.
 
     With Newton steps the gap certifies weights and machine together; otherwise it is that of the machine at these
     weights, and `stationarity` says how nearly the weights are stationary.

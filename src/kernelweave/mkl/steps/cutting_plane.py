@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,14 @@ NEGLIGIBLE = 1e-8
 
 @dataclass
 class _Cuts:
-    """``J(d) >= dual_term - <d, q> / 2`` for every q, and the error of each."""
+    """``J(d) >= dual_term - <d, q> / 2`` for every q, and the coefficients of each."""
 
     q: list[Array] = field(default_factory=list)
     dual_terms: list[float] = field(default_factory=list)
-    errors: list[float] = field(default_factory=list)
+    coefficients: list[Array] = field(default_factory=list)
 
-    def optimum(self, size: float) -> tuple[Array, float, float] | None:
-        """Weights of the smallest value that the cuts allow, a bound of the optimum, and the bound's error."""
+    def optimum(self, size: float) -> tuple[Array, Array] | None:
+        """Weights of the smallest value that the cuts allow, and the coefficients that prove it."""
         from scipy.optimize import linprog
 
         m = len(self.q[0])
@@ -46,13 +46,11 @@ class _Cuts:
         )
         if found.x is None:
             return None
-        # any average of the cuts is a bound; the one of the multipliers is the value of the program, but for its
-        # tolerance
+        # the bound of an average of coefficients is no less than the average of their bounds, and with the multipliers
+        # as shares that is the value of the program, but for its tolerance
         average = np.maximum(-found.ineqlin.marginals, 0.0)
-        average /= average.sum()
-        bound = float(average @ self.dual_terms) - 0.5 * float((average @ np.array(self.q)).max())
         target = np.maximum(found.x[:m], 0.0)
-        return target / target.sum(), bound, float(average @ self.errors)
+        return target / target.sum(), (average / average.sum()) @ np.array(self.coefficients)
 
 
 @dataclass
@@ -60,12 +58,14 @@ class CuttingPlane(MarginStep):
     """Column generation: a linear program over all cuts so far gives the direction of the next weights."""
 
     fits = Simplex
-    #: The best bound of the optimum, and the same less its rounding errors.
+    #: The best bound of the optimum, the same less its rounding errors, and the coefficients that give it.
     lower: float = -math.inf
     certain: float = -math.inf
+    proof: Array = field(default_factory=lambda: np.empty(0))
 
-    def _raise(self, bound: float, error: float) -> None:
-        self.lower, self.certain = max(self.lower, bound), max(self.certain, bound - error)
+    def _raise(self, bound: float, error: float, b: Array) -> None:
+        if bound - error > self.certain:
+            self.lower, self.certain, self.proof = bound, bound - error, b
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """The best point so far, after every cut."""
@@ -88,18 +88,18 @@ class CuttingPlane(MarginStep):
                 step = max(0.5 * step, SHORTEST_STEP)
             level = float(weights @ q) - problem.left_out(weights, b)
             error = machine.rounding + float(problem.quad_error(b, q).max())
-            self._raise(machine.primal - machine.own_gap - 0.5 * max(0.0, float(q.max()) - level), error)
+            self._raise(machine.primal - machine.own_gap - 0.5 * max(0.0, float(q.max()) - level), error, b)
             own = max(0.0, best.machine.primal - self.lower)
             arrived = Status.CONVERGED if own <= problem.allowed_gap(best, session.tol) else None
             yield Look(best, best.machine.primal, own, at.n_active, arrived)
             cuts.q.append(q)
             cuts.dual_terms.append(problem.machine.dual_term(b))
-            cuts.errors.append(error)
+            cuts.coefficients.append(b)
             found = cuts.optimum(max(abs(machine.primal), 1e-300))
             if found is None:
                 return Status.STALLED
-            target, bound, error = found
-            self._raise(bound, error)
+            target, b_proof = found
+            self._raise(*problem.bound(b_proof), b_proof)
             # between the best point and that of the program, which jumps from corner to corner
             weights = step * target + (1.0 - step) * best.weights
             weights[(weights < NEGLIGIBLE) & (target == 0.0)] = 0.0
@@ -111,4 +111,4 @@ class CuttingPlane(MarginStep):
         best = loop.best.point
         own = max(0.0, best.machine.primal - self.lower)
         rounding = best.machine.rounding + self.lower - self.certain
-        return session.certified(best, own, rounding, status, loop, "cuts")
+        return replace(session.certified(best, own, rounding, status, loop, "cuts"), proof=self.proof[None])

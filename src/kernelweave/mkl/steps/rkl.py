@@ -31,7 +31,7 @@ from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, sum_error
-from kernelweave.mkl.certify import SHARES
+from kernelweave.mkl.certify import SHARES, term_error
 from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.problem import LOOSEST, inner_tol
@@ -64,6 +64,8 @@ class RKLPoint:
     primal, dual : float
     certain : float
         The lower bound less its rounding errors.
+    proof : Cut
+        What gives the bound.
     """
 
     t: Array
@@ -74,6 +76,7 @@ class RKLPoint:
     primal: float
     dual: float
     certain: float
+    proof: Cut
 
     @property
     def rounding(self) -> float:
@@ -107,8 +110,12 @@ class Cut:
     ----------
     dual_term : float
     q, rho, q_error, rho_error : arrays of shape (n_kernels,)
+    b, beta : arrays of shape (n_samples,)
+        Coefficients of the machine and of the ball, both at radius 1, which give them.
     """
 
+    b: Array
+    beta: Array
     dual_term: float
     q: Array
     rho: Array
@@ -182,8 +189,8 @@ class RKLSession(SessionOf[RKLPoint]):
     def keep(self, at: RKLPoint) -> RKLPoint:
         """The better of a point and the best one, with the better bounds of both; both steps go on from there."""
         if (best := self.best) is not None:
-            dual, certain = max(best.dual, at.dual), max(best.certain, at.certain)
-            at = replace(at if at.primal < best.primal else best, dual=dual, certain=certain)
+            point, bound = min(at, best, key=_value), max(at, best, key=_certain)
+            at = replace(point, dual=bound.dual, certain=bound.certain, proof=bound.proof)
         self.best, self.start = at, at.t
         return at
 
@@ -197,8 +204,9 @@ class RKLSession(SessionOf[RKLPoint]):
         best = self.best or at
         if best.gap <= self.tol * abs(best.primal):
             status = Status.CONVERGED
+        own = best.proof.b is best.machine.dual_coef
         certificate = Certificate.of(
-            "joint" if best.dual <= self.bound(best) else "cuts", best.primal, best.gap, best.rounding, status,
+            "joint" if own else "cuts", best.primal, best.gap, best.rounding, status,
             tol=self.tol, stationarity=stationarity_of(best),
         )  # fmt: skip
         t = np.divide(best.t, self.variance, out=np.zeros_like(best.t), where=self.variance > 0)
@@ -214,6 +222,7 @@ class RKLSession(SessionOf[RKLPoint]):
             trace=loop.arrays(),
             value=found.primal - found.own_gap,
             radius2=1.0 / size,
+            proof=np.empty((0, 0)) if own else np.stack([best.proof.b, best.proof.beta]),
         )
 
     def at(self, t: Array, tol: float) -> RKLPoint:
@@ -230,27 +239,26 @@ class RKLSession(SessionOf[RKLPoint]):
         terms = int(np.maximum(self.family.gram.ranks[t > 0], 1).sum())
         machine = self.machine.solve(K, tol=tol, warm_start=self._b, entry_error=2.0 * sum_error(terms))
         self._b = b = machine.dual_coef
-        q = self.family.forms(t, b)
-        rho = self.family.diagonals(t, beta) - self.family.forms(t, beta)
-        rho = np.maximum(rho, 0.0)
         # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
         primal = machine.primal * max(1.0, ball.primal / ball.radius2)
-        cut = self._cut(b, beta, q, rho)
+        cut = self.cut(b, beta)
         self.cuts.append(cut)
-        # every mixture of the two bounds is one
-        dual = cut.dual_term - 0.5 * self._level(q, rho)
-        certain = cut.dual_term - 0.5 * self._level(q + cut.q_error, np.maximum(rho - cut.rho_error, 0.0))
-        return RKLPoint(t, machine, ball, q, rho, primal, min(dual, primal), certain)
+        dual, certain = self.bounds(cut)
+        return RKLPoint(t, machine, ball, cut.q, cut.rho, primal, min(dual, primal), certain, cut)
 
-    def _cut(self, b: Array, beta: Array, q: Array, rho: Array) -> Cut:
+    def cut(self, b: Array, beta: Array) -> Cut:
+        """What coefficients of the machine and of the ball bound."""
+        unit = np.ones(self.family.n_parameters)
+        q = self.family.forms(unit, b)
+        rho = np.maximum(self.family.diagonals(unit, beta) - self.family.forms(unit, beta), 0.0)
         size = self._root @ np.abs(b)
         share = sum_error(len(b))
         away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
         q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
-        return Cut(self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
+        return Cut(b, beta, self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
 
-    def program(self) -> tuple[Array, float, float] | None:
-        """Weights of the smallest value that all cuts allow; a bound of the optimum, and the same less its errors."""
+    def program(self) -> tuple[Array, Cut] | None:
+        """Weights of the smallest value that all cuts allow, and the coefficients that prove it."""
         from scipy.optimize import linprog
 
         size = max(max(abs(cut.dual_term) for cut in self.cuts), 1e-300)
@@ -269,17 +277,22 @@ class RKLSession(SessionOf[RKLPoint]):
         if found.x is None:
             return None
         shares = np.maximum(-found.ineqlin.marginals, 0.0)
-        upper, lower = shares[:k] / shares[:k].sum(), shares[k:] / max(float(shares[k:].sum()), 1e-300)
-        term, form, radius = float(upper @ dual_terms), upper @ q, lower @ above
-        error = upper @ np.array([cut.q_error for cut in self.cuts])
-        short = lower[:-1] @ np.array([cut.rho_error for cut in self.cuts])
-        bound = term - 0.5 * self._level(form, radius)
-        certain = term - 0.5 * self._level(form + error, np.maximum(radius - short, 0.0))
-        return np.maximum(found.x[:m], 0.0), bound, certain
+        upper, lower = shares[:k] / shares[:k].sum(), shares[k:]
+        lower = lower / lower.sum() if lower.any() else np.eye(k + 1)[k]
+        # the bound of an average of coefficients is no less than the average of their bounds, and with the multipliers
+        # as shares that is the value of the program, but for its tolerance
+        b = upper @ np.array([cut.b for cut in self.cuts])
+        beta = lower[:k] @ np.array([cut.beta for cut in self.cuts]) + lower[k] / len(b)
+        return np.maximum(found.x[:m], 0.0), self.cut(b, beta)
 
-    def bound(self, at: RKLPoint) -> float:
-        """The lower bound that the coefficients of one point give."""
-        return self.machine.dual_term(at.machine.dual_coef) - 0.5 * self._level(at.q, at.rho)
+    def bounds(self, cut: Cut) -> tuple[float, float]:
+        """The lower bound of the optimum, and the same less its rounding errors."""
+        # every mixture of the two bounds of r^2 is one
+        least = np.maximum(cut.rho - cut.rho_error, 0.0)
+        certain = (
+            cut.dual_term - term_error(self.machine, cut.b) - 0.5 * self._level(cut.q + cut.q_error, least)
+        )
+        return cut.dual_term - 0.5 * self._level(cut.q, cut.rho), certain
 
     def mixed(self, rho: Array, share: float) -> Array:
         """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
@@ -396,10 +409,10 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
             if found is None:
                 self.failed = True
                 return Status.STALLED
-            t, bound, certain = found
-            best = session.best = replace(
-                best, dual=max(best.dual, bound), certain=max(best.certain, certain)
-            )
+            t, proof = found
+            bound, certain = session.bounds(proof)
+            if certain > best.certain:
+                best = session.best = replace(best, dual=bound, certain=certain, proof=proof)
             if best.gap <= goal * abs(best.primal):
                 return Status.STALLED
             # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
@@ -424,6 +437,14 @@ def turns() -> Iterator[Step[RKLSession, RKLPoint]]:
         if cuts.failed:
             return
         yield RKLNewton(most=SLOW)
+
+
+def _value(at: RKLPoint) -> float:
+    return at.primal
+
+
+def _certain(at: RKLPoint) -> float:
+    return at.certain
 
 
 def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, damping: float) -> Array:
