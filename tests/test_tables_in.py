@@ -360,3 +360,83 @@ def test_wrong_kernels_of_views_are_named():
         kw.MKLRegressor({"rna": [Linear()]}, alpha=1.0).fit(E, y)
     with pytest.raises(kw.InputError, match="several views already"):
         kw.MKLRegressor(views={"rna": slice(0, 2)}, alpha=1.0).fit(views, y)
+
+
+def test_kernels_of_views_can_be_called(tables, with_gram):
+    gram, _, K = with_gram
+    model = svm(BY_VIEW).fit(gram[:40], tables[2][:40])
+    linear, precomputed = model.kernels_
+    same(linear(gram), gram["b"] @ gram["b"].T)
+    same(precomputed(gram[40:], gram[:40]), K[40:, :40], 0)
+    same(precomputed.diag(gram[40:]), np.diag(K)[40:], 0)
+    rule = RBF(gamma="median").on(kw.views.ViewColumns("b", (0, 1)))
+    assert rule.fitted(gram).base == RBF(gamma="median").fitted(gram["b"][:, :2])
+
+
+def test_kernels_of_views_are_the_same_in_little_memory(tables, with_gram):
+    gram, y = with_gram[0], tables[2]
+    data = kw.Views({**gram.views, "t": sparse.csr_matrix(gram["b"])})
+    full, little = (svm([RBF(gamma="median")], max_memory=m).fit(data, y) for m in ("auto", 1))
+    assert "tiles" in little.gram_
+    same(full.decision_function(data), little.decision_function(data), 1e-10)
+
+
+def test_deep_kernels_calibration_and_transduction_take_views(tables, with_gram):
+    gram, plain, _ = with_gram
+    y = tables[2]
+    for params in ({"learner": "dmkl"}, {"normalize": "extra"}):
+        both = []
+        for data, bank in ((gram, BY_VIEW), (plain, WITH_RBF)):
+            extra = {"normalize": kw.normalizers.Center(extra=data[40:])} if "normalize" in params else params
+            model = kw.MKLClassifier(bank, **{"learner": "simple", **extra}).fit(data[:40], y[:40])
+            both.append(model.decision_function(data[40:]))
+        same(*both, 1e-9)
+    proba = [
+        svm(b).fit(d[:40], y[:40]).calibrate().predict_proba(d[40:])
+        for d, b in ((gram, BY_VIEW), (plain, WITH_RBF))
+    ]
+    assert proba[0].shape == (20, 2)
+    assert np.isfinite(proba).all()
+
+
+class Annotated:
+    """As an AnnData."""
+
+    def __init__(self, X, obs, var):
+        self.X, self.obs_names, self.var_names = X, pd.Index(obs), pd.Index(var)
+        self.shape = X.shape
+
+
+class Several:
+    """As a MuData."""
+
+    def __init__(self, mod, obs):
+        self.mod, self.obs_names = mod, pd.Index(obs)
+
+
+def test_annotated_matrices_are_tables(tables):
+    A, B, y = tables
+    rows = [f"cell{k}" for k in range(N)]
+    order = np.random.default_rng(2).permutation(N)
+    a = Annotated(A, rows, [f"g{k}" for k in range(5)])
+    b = Annotated(sparse.csr_matrix(B)[order], [rows[k] for k in order], [f"p{k}" for k in range(4)])
+    several = Several({"rna": a, "protein": b}, rows)
+    model = svm([Linear()]).fit(several, y)
+    theirs = svm([Linear()]).fit({"rna": A, "protein": B}, y)
+    same(model.decision_function(several), theirs.decision_function({"rna": A, "protein": B}))
+    np.testing.assert_array_equal(kw.Views(several)["protein"].toarray(), B)
+    one = svm([Linear()], views={"first": ["g0", "g1"]}).fit(a, y)
+    same(one.decision_function(a), svm([Linear().on([0, 1])]).fit(A, y).decision_function(A))
+    with pytest.raises(kw.InputError, match="View 'protein' lacks 1: 'cell99'"):
+        svm([Linear()]).fit(Several({"protein": b}, [*rows[1:], "cell99"]), y)
+
+
+def test_reports_and_pictures_are_by_view(with_gram, tables):
+    from kernelweave.reports import make_report
+
+    gram, y = with_gram[0], tables[2]
+    model = kw.MKLClassifierCV([Linear()], learner="simple", Cs=[0.1, 1.0], cv=3).fit(gram, y)
+    page = make_report(model, title="Views", data=[], settings={}, X=gram)
+    for word in ("b: Linear", "k: Precomputed"):
+        assert word in page, word
+    assert kw.plots.KernelContributionsDisplay.from_estimator(model, gram).ax_ is not None

@@ -26,6 +26,7 @@ from kernelweave.fitting.source import Source, TableSource, memory_budget
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, ViewsEncoder, holds_views
+from kernelweave.views.annotated import is_annotated, matrix_of
 
 Array = NDArray[np.float64]
 
@@ -71,6 +72,7 @@ class ReadingMixin(BaseEstimator):
         if isinstance(self.kernels, KernelBank):
             self.n_features_in_ = 1
             return BankSource.check_index(self.kernels, X), None
+        X = matrix_of(X) if is_annotated(X) else X
         self._look_at(X, reset=True)
         encoder = TableEncoder(type(self).__name__, reorder=False).fit(X)
         table = encoder.transform(X)
@@ -113,6 +115,7 @@ class ReadingMixin(BaseEstimator):
             raise InputError(
                 f"This {type(self).__name__} was fitted on one table, got views. Pass a table with the columns of fit."
             )
+        X = matrix_of(X) if is_annotated(X) else X
         if getattr(X, "ndim", 2) != 2:
             raise InputError(
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from kernelweave.views.blocks import BlockTable, GramTable
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
-from kernelweave.views.encoder import TableEncoder, as_table, as_tables
+from kernelweave.views.conversion import as_table, as_tables
+from kernelweave.views.encoder import TableEncoder
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
 from kernelweave.views.table import Table

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
+from kernelweave.views.annotated import is_annotated, is_annotated_views, matrix_of, views_of
 from kernelweave.views.columns import is_frame
 from kernelweave.views.messages import listing
 
@@ -95,8 +96,8 @@ class Views:
 
     Parameters
     ----------
-    views : dict of str to table, or list of tables
-        Tables are arrays of two dimensions, pandas, polars and other data frames, SciPy's sparse matrices, and
+    views : dict of str to table, list of tables, or MuData
+        Tables are arrays of two dimensions, pandas, polars and other data frames, SciPy's sparse matrices, AnnData, and
         :func:`precomputed` kernels. Views of a list are called "view0", "view1" and so on.
 
     Attributes
@@ -139,6 +140,8 @@ class Views:
     def __init__(self, views: Any) -> None:
         if isinstance(views, Views):
             views = views.views
+        elif is_annotated_views(views):
+            views = views_of(views)
         elif isinstance(views, (list, tuple)):
             views = {f"view{k}": table for k, table in enumerate(views)}
         if not isinstance(views, Mapping) or not len(views):
@@ -202,15 +205,22 @@ def holds_views(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return bool(X) and all(isinstance(t, PrecomputedView) or _is_table(t) for t in X)
     # a sparse matrix of keys is a dict too
-    return isinstance(X, (Views, Mapping)) and not is_sparse(X)
+    return (isinstance(X, (Views, Mapping)) or is_annotated_views(X)) and not is_sparse(X)
 
 
 def _is_table(table: Any) -> bool:
-    return is_sparse(table) or is_frame(table) or (isinstance(table, np.ndarray) and table.ndim == 2)
+    return (
+        is_sparse(table)
+        or is_frame(table)
+        or is_annotated(table)
+        or (isinstance(table, np.ndarray) and table.ndim == 2)
+    )
 
 
 def _as_view(table: Any, name: str) -> Any:
     """A table of two dimensions that has a shape."""
+    if is_annotated(table):
+        table = matrix_of(table)
     if hasattr(table, "collect") and hasattr(type(table), "columns"):
         raise InputError(f"View {name!r} is a lazy frame. Call .collect() first.")
     if hasattr(table, "to_frame") and not hasattr(table, "columns"):

@@ -1,0 +1,54 @@
+"""Annotated matrices, AnnData and MuData, recognised by what they have: neither package is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError
+from kernelweave._sparse import is_sparse
+from kernelweave.views.messages import listing
+
+__all__ = ["is_annotated", "is_annotated_views", "matrix_of", "views_of"]
+
+
+def is_annotated(X: Any) -> bool:
+    """Whether something is like an AnnData: a matrix `X` with names of rows and columns."""
+    return all(hasattr(X, name) for name in ("X", "obs_names", "var_names"))
+
+
+def is_annotated_views(X: Any) -> bool:
+    """Whether something is like a MuData: several of these in a dict `mod`."""
+    return isinstance(getattr(X, "mod", None), Mapping) and hasattr(X, "obs_names")
+
+
+def matrix_of(X: Any) -> Any:
+    """The matrix of an AnnData, sparse or as a frame with its names; raises for one without."""
+    values = X.X
+    if values is None:
+        raise InputError(
+            "This annotated matrix has no X. Put the layer that is meant there: data.X = data.layers[...]."
+        )
+    if is_sparse(values):
+        return values
+    import pandas as pd
+
+    return pd.DataFrame(np.asarray(values), index=X.obs_names, columns=[str(name) for name in X.var_names])
+
+
+def views_of(X: Any) -> dict[str, Any]:
+    """The matrices of a MuData, rows in its order; rows that one of them lacks are an error."""
+    found = {}
+    for name, one in X.mod.items():
+        places = one.obs_names.get_indexer(X.obs_names)
+        if (places < 0).any():
+            lacking = [str(label) for label in X.obs_names[places < 0]]
+            raise InputError(
+                f"All views must have the same rows. View {name!r} lacks {len(lacking)}: {listing(lacking, limit=5)}. "
+                "Keep the rows that all views have."
+            )
+        matrix = matrix_of(one)
+        found[name] = matrix.tocsr()[places] if is_sparse(matrix) else matrix.iloc[places]
+    return found
