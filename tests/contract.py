@@ -8,8 +8,8 @@ from sklearn.utils import estimator_checks
 CURRENT = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
-def parametrize_with_checks(estimators):
+def parametrize_with_checks(estimators, expected_failed_checks=None):
     """A case for each estimator and check; none with an older scikit-learn."""
     if not CURRENT:
         return pytest.mark.parametrize(("estimator", "check"), [])
-    return estimator_checks.parametrize_with_checks(estimators)
+    return estimator_checks.parametrize_with_checks(estimators, expected_failed_checks=expected_failed_checks)

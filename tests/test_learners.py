@@ -70,6 +70,8 @@ PARTLY += [
 def expected_failures(estimator):
     if estimator.learner == "dmkl":
         return {"check_sample_weight_equivalence_on_dense_data": "repeated rows span each other"}
+    if isinstance(estimator, kw.MKLRegressor) and learners.resolve(estimator.learner).strength == "C":
+        return {"check_regressors_train": "it sets alpha, which learners with a C refuse"}
     return {}
 
 
@@ -97,7 +99,7 @@ contract = pytest.mark.filterwarnings(
 
 
 @contract
-@parametrize_with_checks(WHOLLY)
+@parametrize_with_checks(WHOLLY, expected_failures)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
