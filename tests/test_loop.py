@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import kernelweave as kw
 from kernelweave.mkl.loop import Limits, Look, Loop, Step, minimise
 from kernelweave.results import Certificate, Solution, Status
 
@@ -164,3 +165,42 @@ def test_steps_end_with_the_iterations_or_without_progress():
     # the last step used up its own iterations, not all of them
     found = minimise(Counted(), [Pieces([0.5], Status.MAX_ITER)], max_iter=3)
     assert (found.status, found.n_iter) == (Status.STALLED, 1)
+
+
+# ---- the solvers ---------------------------------------------------------------------------------------
+
+LABELLED = {
+    "Newton": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="newton", **o),
+    "interior point": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="interior-point", **o),
+    "reduced gradient": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="reduced-gradient", **o),
+    "cutting planes": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="cutting-plane", **o),
+    "closed form": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, kw.weight_sets.LpBall(1.2), **o),
+    "RLS2": lambda *a, **o: kw.solve_rls2(*a, 1e-3, **o),
+    "Algorithm 1": lambda *a, **o: kw.solve_rls2(*a, 1e-3, solver="alternating", delta=1e-9, **o),
+    "RKL": lambda *a, **o: kw.solve_radius(*a, 10.0, "rkl", **o),
+    "Do": lambda *a, **o: kw.solve_radius(*a, 10.0, "do", **o),
+    "KL-C": lambda *a, **o: kw.solve_radius(*a, 10.0, "kl-c", **o),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_every_solver_counts_from_one_and_stops_where_it_is_asked(name, rng):
+    X = rng.normal(size=(40, 6))
+    stack = X[:, None, :] * X[None, :, :] + np.exp(-np.square(X[:, None] - X[None]))
+    y = np.sign(X[:, 0] - X[:, 1] * X[:, 2])
+    seen = []
+    whole = LABELLED[name](
+        stack,
+        y,
+        tol=1e-6,
+        max_iter=12,
+        callback=lambda n, value, left: seen.append((n, value, left)) and False,
+    )
+    numbers = [n for n, *_ in seen]
+    assert numbers[0] == 1
+    assert numbers == sorted(set(numbers))
+    # the last iteration may be one that nobody is asked about
+    assert whole.n_iter - 1 <= numbers[-1] <= whole.n_iter
+    assert whole.trace["objective"][-1] <= whole.trace["objective"][0]
+    stopped = LABELLED[name](stack, y, tol=1e-6, callback=lambda n, *_: n == numbers[1])
+    assert (stopped.status, stopped.n_iter) == (Status.INTERRUPTED, numbers[1])
