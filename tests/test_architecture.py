@@ -1,0 +1,111 @@
+"""The page of the architecture: its trees, types and signatures are those of the code."""
+
+import importlib
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "kernelweave"
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+
+#: A name in backticks; of a call, with the brackets and what is between them.
+CODE = re.compile(r"`(\w+)(\([^`]*\))?`")
+
+
+def rows_of(head):
+    """The cells of the table below a heading row."""
+    lines = PAGE[PAGE.index(head) :].splitlines()[2:]
+    table = lines[: lines.index("")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table]
+
+
+def arguments(text):
+    return [name.strip() for name in text.strip("()").split(",") if name.strip() not in ("", "*")]
+
+
+def complaint(function, text, *, bound):
+    """What is wrong with the arguments that the page gives: all that are needed, by their names, in order."""
+    known = list(inspect.signature(function).parameters.values())[bound:]
+    names, given = [p.name for p in known], arguments(text)
+    if [name for name in names if name in given] != given:
+        return f"{given} are not among {names}"
+    needed = [p.name for p in known if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    return "" if set(needed) <= set(given) else f"{needed} are needed, got {given}"
+
+
+def below(kind):
+    """A class and all that derive from it, by name."""
+    found = {kind.__name__: kind}
+    for child in kind.__subclasses__():
+        found |= below(child)
+    return found
+
+
+TYPES = rows_of("| type | what it is | what it answers |")
+
+
+@pytest.mark.parametrize("row", TYPES, ids=lambda row: row[0].split("`")[1].split("(")[0])
+def test_types_and_signatures_are_those_of_the_code(row):
+    head, what, answers = row
+    (name, parameters), *_ = CODE.findall(head)
+    path = re.search(r"\(`([\w/]+)\.py`", head)[1]
+    kind = getattr(importlib.import_module(f"kernelweave.{path.replace('/', '.')}"), name)
+    # the losses that derive from it are made beside it
+    importlib.import_module("kernelweave.machines.losses")
+    known, wrong = below(kind), []
+    if parameters:
+        wrong.append(complaint(kind, parameters, bound=0))
+    for other, given in re.findall(r"`([A-Z]\w+)\(([^`]*)\)`", what):
+        wrong.append(complaint(known[other], given, bound=0))
+    calls = CODE.findall(answers)
+    assert calls
+    for method, given in calls:
+        if method in known:
+            kind = known[method]
+        elif not given:
+            assert not callable(getattr(kind, method)), method
+        else:
+            wrong.append(complaint(getattr(kind, method), given, bound=1))
+    assert [text for text in wrong if text] == []
+
+
+def test_the_loop_is_called_as_the_page_says():
+    from kernelweave.mkl.loop import minimise
+
+    given = re.search(r"`minimise\(([^`]*)\)`", PAGE)[1]
+    assert arguments(given) == list(inspect.signature(minimise).parameters)
+
+
+def test_the_tree_is_that_of_the_layers():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    order = [name for line in layers for name in re.findall(r"\w+", line)]
+    table = rows_of("| package | what is in it | knows |")
+    assert [name for row in table for name in re.findall(r"`(\w+)`", row[0])] == order
+    for head, what, _ in table:
+        package, parts = re.search(r"`(\w+)`", head)[1], re.findall(r"`(\w+)`", what)
+        if parts == ["cli"]:  # who knows the experiments
+            continue
+        missing = [part for part in parts if not list((SOURCE / package).glob(f"{part}*"))]
+        assert missing == [], package
+
+
+def test_files_on_the_page_exist():
+    paths = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", PAGE)
+    assert len(paths) > 15
+    assert [path for path in paths if not (SOURCE / path).exists()] == []
+
+
+def test_wrong_signatures_are_found():
+    def solve(self, K, y, *, tol, warm_start=None):
+        pass
+
+    assert complaint(solve, "K, y, tol", bound=1) == ""
+    assert complaint(solve, "K, y, tol, warm_start", bound=1) == ""
+    assert complaint(solve, "K, y", bound=1)
+    assert complaint(solve, "y, K, tol", bound=1)
+    assert complaint(solve, "K, y, tol, C", bound=1)
