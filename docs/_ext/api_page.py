@@ -28,7 +28,11 @@ SECTIONS = [
     ),
     ("Kernels", "Frozen values that compose.", ["kernels"]),
     ("Banks", "Lists of kernels, those of the papers and a default.", ["banks"]),
-    ("Views", "Columns of tables, by name.", ["views"]),
+    (
+        "Views",
+        "Columns of tables, by name, and several tables of the same rows.",
+        ["views", "Views", "precomputed"],
+    ),
     ("Normalisers", "How base kernels are brought to one scale.", ["normalizers"]),
     ("Learners", "How weights are found: the values of `learner=`.", ["learners"]),
     (
@@ -48,6 +52,7 @@ SECTIONS = [
             "solve_svm_mkl",
             "solve_rkl",
             "solve_radius",
+            "solve_cardinality_mkl",
             "Gaussians",
             "KernelFamily",
         ],
@@ -100,7 +105,12 @@ def documented(module: types.ModuleType) -> list[str]:
 
     Constants are described by the module's own docstring.
     """
-    own = [name for name in module.__all__ if getattr(module, name) is not getattr(kernelweave, name, None)]
+    shared = set(module.__all__) & set(kernelweave.__all__)
+    own = [
+        name
+        for name in module.__all__
+        if name not in shared or getattr(module, name) is not getattr(kernelweave, name)
+    ]
     return [f"{module.__name__}.{name}" for name in own if callable(getattr(module, name))]
 
 
