@@ -124,7 +124,7 @@ class ShareSet(WeightSet):
 
     def slopes(self, shares: Array) -> tuple[Array, Array]:
         """First and second derivative of phi."""
-        return np.ones_like(shares), np.zeros_like(shares)
+        return np.ones(len(shares)), np.zeros(len(shares))
 
     def newton(self, H: Array, linear: Array, start: Array, level: float) -> Array:
         """Minimise ``1/2 s'H s + linear's`` over the shares, up to a common factor.

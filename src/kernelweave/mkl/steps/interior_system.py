@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,16 @@ class State:
 
     def moved(self, by: State, length: float) -> State:
         """The state after a step of that length."""
-        return State(*(getattr(self, f.name) + length * getattr(by, f.name) for f in fields(State)))
+        return State(
+            self.a + length * by.a,
+            self.tau + length * by.tau,
+            self.zeta + length * by.zeta,
+            self.d + length * by.d,
+            self.u + length * by.u,
+            self.low + length * by.low,
+            self.high + length * by.high,
+            self.intercept + length * by.intercept,
+        )
 
 
 class System:
