@@ -50,6 +50,7 @@ SECTIONS = [
         "Kernel weights with a support vector machine, over convex sets of weights or by margin and radius.",
         [
             "solve_svm_mkl",
+            "solve_cardinality_mkl",
             "solve_rkl",
             "solve_radius",
             "solve_cardinality_mkl",
