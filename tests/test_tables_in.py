@@ -72,6 +72,7 @@ def test_plain_fit_takes_the_default_bank_of_every_view(tables):
     ours = kw.MKLClassifier(alpha=0.1).fit({"a": A, "b": B}, y)
     bank = [*kw.banks.default(A), *kw.banks.default(B)]
     assert len(ours.kernels_) == len(bank)
+    assert kw.banks.default({"a": A, "b": B}) == ours.kernels_
     # the same kernels on standardised columns
     X = {"a": (A - A.mean(0)) / A.std(0), "b": (B - B.mean(0)) / B.std(0)}
     theirs = kw.MKLClassifier({"a": kw.banks.default(A), "b": kw.banks.default(B)}, alpha=0.1).fit(X, y)
@@ -352,7 +353,8 @@ def test_wrong_kernels_of_views_are_named():
         ({"rna": "linear", "age": None}, "kernels\\['rna'\\]"),
         ({"rna": [Linear()], "age": [Linear()], "k": [Linear()]}, "no columns"),
         ({"rna": [kw.kernels.Precomputed()], "age": None}, "kw.precomputed"),
-        ([Linear().on(["nothing"])], "no names"),
+        ([Linear().on(["nothing"])], "View 'rna': .*no names"),
+        ("precomputed", "pass each matrix as a view"),
     ):
         with pytest.raises(kw.InputError, match=message):
             kw.MKLRegressor(kernels, alpha=1.0).fit(views, y)

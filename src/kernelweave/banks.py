@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Text, checked, listed, shown
-from kernelweave.kernels import RBF, Categorical, Kernel, Linear, Polynomial, Precomputed
-from kernelweave.views import GramTable, SparseTable, as_table
+from kernelweave.kernels import RBF, Categorical, Kernel, Linear, On, Polynomial, Precomputed
+from kernelweave.kernels.algebra import put
+from kernelweave.views import BlockTable, GramTable, SparseTable, ViewColumns, as_table
 
 __all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]
 
@@ -240,8 +242,8 @@ def default(table: Any) -> list[Kernel]:
 
     Parameters
     ----------
-    table : Table, array or data frame of shape (n_rows, n_columns)
-        Only its columns are looked at, not its values.
+    table : Table, array or data frame of shape (n_rows, n_columns), or several views
+        Of several views the bank of each. Only its columns are looked at, not its values.
 
     Returns
     -------
@@ -260,12 +262,22 @@ def default(table: Any) -> list[Kernel]:
     (28, 110, 10)
     """
     table = as_table(table)
+    if isinstance(table, BlockTable):
+        return [
+            put(kernel, partial(_on_view, view))
+            for view, block in table.blocks.items()
+            for kernel in default(block)
+        ]
     if isinstance(table, GramTable):
         return [Precomputed()]
     if isinstance(table, SparseTable):
         shapes = [Linear(), *(RBF(gamma=("median", factor)) for factor in (0.25, 1.0, 4.0))]
         return [kernel.prepared("normalize-rows") for kernel in shapes]
     return _default(table.levels, table.names)
+
+
+def _on_view(view: str, kernel: Kernel, columns: Any, name: str | None) -> Kernel:
+    return On(kernel, ViewColumns(view, columns), name)
 
 
 def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]:

@@ -25,7 +25,7 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import Source, TableSource, memory_budget
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.views import BlockTable, SparseTable, TableEncoder, ViewsEncoder, holds_views
+from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.annotated import is_annotated, matrix_of
 
 Array = NDArray[np.float64]
@@ -59,6 +59,11 @@ class ReadingMixin(BaseEstimator):
         if holds_views(X) and not self._is_precomputed():
             return self._read_views(X)
         if self._is_precomputed():
+            if isinstance(X, Views | Mapping):
+                raise InputError(
+                    "With kernels='precomputed', `X` must be a kernel matrix or a stack of them, got views. Leave "
+                    "`kernels` out, and pass each matrix as a view: {'name': kw.precomputed(K)}."
+                )
             if count_dimensions(X) == 2:
                 X = np.asarray(X)
                 if X.shape[0] != X.shape[1]:

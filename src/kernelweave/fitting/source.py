@@ -309,8 +309,8 @@ class TableSource(Source):
         if held:
             rows = factors.factors(single[:held], [1] * held)
             for first in range(0, held, 64):
-                some = columns[first : min(first + 64, held)]
-                rows[first : first + 64] = to_dense(self.table.values[:, some]).T
+                some = np.array(columns[first : min(first + 64, held)], dtype=np.intp)
+                rows[first : first + 64] = self.table.dense_columns(some).T
         rest = single[held:]
         cap = max(1, int(n * MAX_RANK_SHARE))
         for m in others:

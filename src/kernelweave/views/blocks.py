@@ -162,7 +162,11 @@ class BlockTable(Table):
         if not isinstance(selection, ViewColumns):
             return super().resolve(selection)
         block = self.block(selection.view)
-        return self.starts[selection.view] + block.resolve(selection.columns)
+        try:
+            found = block.resolve(selection.columns)
+        except InputError as error:
+            raise InputError(f"View {selection.view!r}: {error}") from None
+        return self.starts[selection.view] + found
 
     def select(self, columns: Any) -> Table:
         """The table of some columns: of one view, a table of its kind."""
@@ -188,7 +192,20 @@ class BlockTable(Table):
 
     def rows(self, index: Any) -> BlockTable:
         """The table of some rows."""
-        return BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
+        table = BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
+        # what is known of the columns stays so
+        keys: tuple[str, ...] = ("names", "levels", "starts", "n_columns")
+        vars(table).update({key: vars(self)[key] for key in keys if key in vars(self)})
+        return table
+
+    def dense_columns(self, found: NDArray[np.intp]) -> FloatArray:
+        """Some numeric columns, by their positions, as a plain array."""
+        out = np.empty((self.n_rows, len(found)))
+        for view, block in self.blocks.items():
+            own = (found >= self.starts[view]) & (found < self.starts[view] + block.n_columns)
+            if own.any():
+                out[:, own] = block.dense_columns(found[own] - self.starts[view])
+        return out
 
     def scaled(self, shift: FloatArray, scale: FloatArray) -> BlockTable:
         """Shift and scale the columns of dense views; sparse and precomputed ones stay."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, Reals, as_names
 from kernelweave._parameters import Each, Text, Whole, check_fields
+from kernelweave._sparse import to_dense
 from kernelweave.views.messages import listing
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
 
@@ -198,6 +199,10 @@ class Table:
     def rows(self, index: Any) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
         return self._with(self.values[index], self.names, self.levels)
+
+    def dense_columns(self, found: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Some numeric columns, by their positions, as a plain array."""
+        return to_dense(self.values[:, found])
 
     def scaled(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Table:
         """The table of (x - shift) / scale, with one number of each for every column."""
