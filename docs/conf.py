@@ -55,7 +55,13 @@ html_theme_options = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    # the table of methods needs the place
+    "secondary_sidebar_items": {"**": ["page-toc"], "methods": []},
+}
+# Pages without others beside them.
+html_sidebars = {
+    name: []
+    for name in ("install", "getting_started", "methods", "architecture", "contributing", "changelog")
 }
 
 # The gallery runs every examples/plot_*.py. Without such a file there is no gallery, and no page for it.

@@ -30,6 +30,17 @@ def test_examples_of_pages_run(page, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("**/*.md")), ids=lambda page: page.stem)
+def test_no_sentence_becomes_a_list_where_a_line_ends(page):
+    """Of a line that begins with "1) " or "- " Markdown makes a list, though the paragraph goes on."""
+    lines, fenced, wrong = page.read_text().splitlines(), False, []
+    for before, line in zip(["", *lines], lines, strict=False):
+        fenced ^= line.startswith(("```", ":::"))
+        if not fenced and re.match(r"(1[.)]|[-+*]) ", line) and re.match(r"[^\s>#:`|*+\-\d]", before):
+            wrong.append(line)
+    assert wrong == []
+
+
 # ---- from paper to code ---------------------------------------------------------------------------
 
 PAPERS = {
