@@ -85,16 +85,17 @@ class FactorGram(Gram):
         return out
 
     def diagonal(self) -> Array:
+        return self._diagonal_of(np.arange(self.n_kernels))
+
+    def _diagonal_of(self, kernels: Index) -> Array:
         if self._one_row_each:
-            return np.square(self.rows)
-        out = np.empty((self.n_kernels, self.n_samples))
-        for m, own in enumerate(out):
+            out = self.rows[kernels]
+            return np.square(out, out=out)
+        out = np.empty((len(kernels), self.n_samples))
+        for own, m in zip(out, kernels, strict=True):
             rows = self.rows[self.offsets[m] : self.offsets[m + 1]]
             np.einsum("rn,rn->n", rows, rows, out=own)
         return out
-
-    def _diagonal_of(self, kernels: Index) -> Array:
-        return self._sums(np.square(self.rows[self._owned(kernels)]), kernels)
 
     def _trace(self, sample_weight: Array | None) -> Array:
         if sample_weight is None:
