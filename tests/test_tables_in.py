@@ -251,6 +251,25 @@ def test_lists_of_tables_are_views(tables):
     )
 
 
+def test_lists_of_rows_are_one_table(tables):
+    A, _, y = tables
+    theirs = svm([Linear()]).fit(A, y).decision_function(A)
+    for rows in (A.tolist(), list(A), [pd.Series(row) for row in A]):
+        same(svm([Linear()]).fit(rows, y).decision_function(rows), theirs)
+
+
+def test_tables_of_arrow_are_views(tables):
+    pa = pytest.importorskip("pyarrow")
+    A, B, y = tables
+    data = kw.Views({"a": pa.table({f"c{k}": A[:, k] for k in range(5)}), "b": B})
+    order = np.random.default_rng(5).permutation(N)
+    ours, theirs = (
+        svm([Linear()]).fit(data[order], y[order]),
+        svm([Linear()]).fit({"a": A[order], "b": B[order]}, y[order]),
+    )
+    same(ours.decision_function(data), theirs.decision_function({"a": A, "b": B}))
+
+
 def test_groups_of_columns_of_one_frame(tables, tmp_path):
     A, B, y = tables
     frame = pd.DataFrame(

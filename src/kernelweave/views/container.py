@@ -209,12 +209,8 @@ def holds_views(X: Any) -> bool:
 
 
 def _is_table(table: Any) -> bool:
-    return (
-        is_sparse(table)
-        or is_frame(table)
-        or is_annotated(table)
-        or (isinstance(table, np.ndarray) and table.ndim == 2)
-    )
+    known = isinstance(table, np.ndarray) or is_sparse(table) or is_frame(table) or is_annotated(table)
+    return known and getattr(table, "ndim", 2) == 2
 
 
 def _as_view(table: Any, name: str) -> Any:
