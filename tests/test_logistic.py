@@ -143,3 +143,13 @@ def test_a_matrix_that_is_no_kernel_is_refused():
     K = np.array([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(kw.NotPSDError):
         kw.solve_klr(-10.0 * np.eye(2) + K, [-1.0, 1.0], 100.0)
+
+
+def test_probabilities_that_round_to_zero_leave_no_coefficients():
+    # a start with values of plus and minus 1000: every row is so sure that its probability of the other label is 0
+    y = np.repeat([-1.0, 1.0], 5)
+    K = 1e6 * np.outer(y, y)
+    found = kw.solve_klr(K, y, 1e6, tol=1e-6, warm_start=1e-4 * y)
+    cold = kw.solve_klr(K, y, 1e6, tol=1e-6)
+    assert found.status.ok
+    assert found.primal == pytest.approx(cold.primal, rel=2e-6)

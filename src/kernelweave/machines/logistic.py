@@ -89,6 +89,8 @@ def best_intercept(y: Array, costs: Array, product: Array) -> float:
     for _ in range(100):
         p = expit(-y * (product + t))
         slope = -float((costs * y) @ p)
+        if slope == 0.0:
+            return t
         if slope > 0.0:
             high = t
         else:
@@ -137,6 +139,8 @@ def solve_logistic(
     def balanced(b: Array) -> Array:
         # what is left of the sum is taken off the heavier side
         total = float(b.sum())
+        if total == 0.0:
+            return b
         side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
         return b - side * (total / float(side.sum()))
 
