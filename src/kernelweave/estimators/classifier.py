@@ -329,8 +329,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         >>> X = np.random.default_rng(0).normal(size=(80, 2))
         >>> learner = kw.learners.SimpleMKL(C=10.0, loss="logistic")
         >>> model = kw.MKLClassifier(kw.banks.rls2(2), learner).fit(X, X[:, 0] > 0)
-        >>> model.predict_proba([[0.0, 0.0], [3.0, 0.0]])[:, 1].round(1)
-        array([0.5, 1. ])
+        >>> model.predict_proba([[-3.0, 0.0], [3.0, 0.0]])[:, 1].round(1)
+        array([0., 1.])
         """
         check_is_fitted(self)
         if hasattr(self, "calibration_"):
