@@ -138,6 +138,27 @@ def test_precomputed_views_equal_the_kernel_they_came_from(tables, with_gram, no
     same(ours.decision_function(new), ours.decision_function(gram[other]))
 
 
+def test_a_square_matrix_of_new_rows_is_not_the_one_of_fit(tables, with_gram, tmp_path):
+    y = tables[2][:30]
+    K = with_gram[2]
+    cosine = kw.MKLClassifier(alpha=0.1, normalize="cosine").fit({"k": kw.precomputed(K[:30, :30])}, y)
+    for n in (29, 30):  # k(x, x) is not on the diagonal of values with the training rows
+        with pytest.raises(kw.InputError, match=r"k\(x, x\)"):
+            cosine.decision_function({"k": kw.precomputed(K[30 : 30 + n, :30])})
+    order = np.random.default_rng(1).permutation(30)
+    data = kw.Views({"k": kw.precomputed(K[:30, :30])})
+    model = kw.MKLClassifier(alpha=0.1).fit(data[order], y[order])
+    kw.save(model, tmp_path / "model.kw")
+    for one in (model, kw.load(tmp_path / "model.kw")):
+        cross = K[30:60, :30][:, order]
+        parts = [one.decision_function({"k": kw.precomputed(part)}) for part in (cross[:15], cross[15:])]
+        same(one.decision_function({"k": kw.precomputed(cross)}), np.concatenate(parts))
+        # the matrix of fit is known again
+        known = one.decision_function({"k": kw.precomputed(K[:30, :30])})
+        same(known, one.decision_function(data))
+        same(known[:20], one.decision_function({"k": K[:20, :30][:, order]}))
+
+
 def test_scikit_learn_cross_validates_views(tables, with_gram):
     y = tables[2]
     gram, plain, _ = with_gram

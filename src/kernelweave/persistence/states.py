@@ -119,9 +119,9 @@ def _views_encoder(owner: str, encoders_: dict[str, TableEncoder | GramEncoder])
     return encoder
 
 
-def _gram_encoder(columns_: Any, n_columns_: int) -> GramEncoder:
+def _gram_encoder(columns_: Any, n_columns_: int, digest_: str | None = None) -> GramEncoder:
     encoder = GramEncoder()
-    encoder.columns_, encoder.n_columns_ = columns_, n_columns_
+    encoder.columns_, encoder.n_columns_, encoder.digest_ = columns_, n_columns_, digest_
     return encoder
 
 
@@ -147,7 +147,7 @@ KINDS: dict[str, Kind] = {
     "BlockTable": Kind(("blocks",), BlockTable),
     "GramTable": Kind(("matrix", "index", "diagonal"), GramTable),
     "ViewsEncoder": Kind(("owner", "encoders_"), _views_encoder),
-    "GramEncoder": Kind(("columns_", "n_columns_"), _gram_encoder),
+    "GramEncoder": Kind(("columns_", "n_columns_", "digest_"), _gram_encoder),
     "TableSource": Kind(_SOURCE, _table_source),
     "BankSource": Kind(("bank", "index"), BankSource),
     "StackSource": Kind(("stack", "names", "columns"), StackSource),

@@ -62,7 +62,8 @@ def precomputed(K: ArrayLike) -> PrecomputedView:
     K : array-like of shape (n_rows, n_rows) or (n_rows, n_train)
         For `fit` square and symmetric: rows and columns are the rows of the other views. Some rows of a square view
         know their values with the others, so that parts of one view can be passed to `fit` and to `predict`. For new
-        rows, a matrix with a column for each row that `fit` was given.
+        rows, a matrix with a column for each row that `fit` was given, in their order; a square one is the matrix of
+        `fit` only if the rows of `fit` have exactly the same values in it.
 
     Returns
     -------

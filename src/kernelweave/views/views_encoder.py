@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,10 +29,14 @@ class GramEncoder:
         Columns of the training rows in the matrix that `fit` saw.
     n_columns_ : int
         Columns of that matrix.
+    digest_ : str or None
+        Of the kernel values of the training rows with each other, by which their matrix is known again. None: of a
+        file that lacks it.
     """
 
     columns_: NDArray[np.intp]
     n_columns_: int
+    digest_: str | None = None
 
     def fit(self, view: PrecomputedView) -> GramEncoder:
         """Remember which rows are training rows."""
@@ -41,7 +46,18 @@ class GramEncoder:
                 "K(X_train, X_train)."
             )
         self.columns_, self.n_columns_ = view.rows, view.matrix.shape[1]
+        self.digest_ = self._digest(view.matrix)
         return self
+
+    def _digest(self, matrix: NDArray[np.float64]) -> str:
+        """Of the training rows in a square matrix."""
+        block = matrix[np.ix_(self.columns_, self.columns_)] + 0.0  # a negative zero is a zero
+        return hashlib.sha256(np.ascontiguousarray(block)).hexdigest()
+
+    def _is_known(self, view: PrecomputedView) -> bool:
+        """Whether these are rows of the matrix that `fit` saw: its training rows have the same values there."""
+        same_shape = view.is_square and view.matrix.shape[1] == self.n_columns_
+        return same_shape and self.digest_ is not None and self._digest(view.matrix) == self.digest_
 
     def training(self, view: PrecomputedView) -> GramTable:
         """The training rows as a table."""
@@ -57,8 +73,9 @@ class GramEncoder:
         if not isinstance(view, PrecomputedView):
             view = precomputed(view)
         n_columns, n_train = view.matrix.shape[1], len(self.columns_)
-        # rows of a square view know which columns are training rows; other matrices have a column for each of these
-        whole = n_columns == self.n_columns_ and (view.is_square or n_columns != n_train)
+        # the shape alone does not tell the matrix of fit from values of as many new rows with the training rows
+        known = self._is_known(view)
+        whole = known or n_columns == self.n_columns_ != n_train
         if not whole and n_columns != n_train:
             raise InputError(
                 f"A precomputed view of new rows must have a column for each of the {n_train} training rows, got "
@@ -66,7 +83,6 @@ class GramEncoder:
             )
         K = view.matrix[np.ix_(view.rows, self.columns_)] if whole else view.matrix[view.rows]
         check_finite(K, "K")
-        known = whole and view.is_square
         diagonal = view.matrix[view.rows, view.rows] if known else np.full(len(K), np.nan)
         return GramTable(as_floats(K, "K"), np.full(len(K), -1), diagonal)
 
