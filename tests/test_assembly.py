@@ -398,3 +398,18 @@ def test_the_budget_bounds_the_peak(what, normalize, budget, form):
 def test_memory_that_is_no_amount(text):
     with pytest.raises(kw.InputError, match="`max_memory` must be"):
         memory_budget(text)
+
+
+def test_rows_of_a_precomputed_kernel_are_equal_when_all_their_values_are(rng):
+    # shares of equal categories: the sets of values agree for almost all rows, which are not equal
+    X = rng.integers(0, 3, size=(90, 4))
+    K = (X[:, None, :] == X[None]).mean(axis=-1)
+    known = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    stack = StackSource(K[:, :, None])
+    found = stack.content()
+    pairs = found[:, None] == found[None]
+    np.testing.assert_array_equal(pairs, known[:, None] == known[None])
+    # neither their order nor repetitions change which comes before which
+    rows = np.r_[rng.permutation(90), rng.integers(0, 90, 30)]
+    again = StackSource(K[np.ix_(rows, rows)][:, :, None]).content()
+    np.testing.assert_array_equal(again[:, None] < again[None], found[rows][:, None] < found[rows][None])

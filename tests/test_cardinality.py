@@ -294,7 +294,7 @@ def test_a_wrong_start_costs_time_alone(rng):
 def test_a_subset_begins_with_its_own_part_of_what_is_near(ridge, rng):
     """From its own solution, and from one of all kernels, a subset needs fewer machines than from nothing."""
     gram, y = bank(rng)
-    problem = CardinalityProblem(make_problem(gram, y, 5.0, "simplex"), 3, ridge)
+    problem = kw.problems.cardinality_problem(gram, y, 5.0, 3, ridge=ridge)
     members = np.array([3, 5, 6])
     cold = cardinality.solve_convex(problem, members, 1e-7)
     again = cardinality.solve_convex(problem, members, 1e-7, cold)

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram, TileGram, gram_from_stack
@@ -347,3 +350,12 @@ def test_objects_pass_and_show_their_settings():
     assert rule.get_params() == {"ddof": 1, "floor": 1e-6}
     with pytest.raises(AttributeError):
         rule.ddof = 0
+
+
+@pytest.mark.parametrize("name", ["mean-diagonal", "trace", "norm", "cosine", "center", "within-class"])
+def test_objects_are_cloned_and_go_through_cross_validation(name):
+    X, y = load_iris(return_X_y=True)
+    model = kw.MKLClassifier([kw.kernels.Linear()], "uniform", normalize=type(resolve(name))())
+    assert type(clone(model).normalize) is type(model.normalize)
+    scores = cross_val_score(model, X, y, cv=2)
+    np.testing.assert_allclose(scores, cross_val_score(clone(model).set_params(normalize=name), X, y, cv=2))

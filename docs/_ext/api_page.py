@@ -53,7 +53,6 @@ SECTIONS = [
             "solve_cardinality_mkl",
             "solve_rkl",
             "solve_radius",
-            "solve_cardinality_mkl",
             "Gaussians",
             "KernelFamily",
         ],

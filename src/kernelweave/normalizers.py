@@ -172,8 +172,8 @@ class Normalizer(ABC):
             return self
         return type(self)(**{**self.get_params(), "extra": None})
 
-    def get_params(self) -> dict[str, Any]:
-        """Settings of the rule."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Settings of the rule; the same whether `deep` or not."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from kernelweave._checks import InputError, as_floats, as_names, check_finite, c
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
+from kernelweave.views.kernel_rows import kernel_row_content
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -180,12 +180,7 @@ class StackSource(Source):
             yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
 
     def distinguish(self) -> Array:
-        # rows of a kernel matrix: the set of their values does not change when samples are repeated
-        digests = [
-            hashlib.sha256(b"".join(np.unique(row[:, m]).tobytes() for m in range(row.shape[1]))).digest()[:6]
-            for row in self.stack
-        ]
-        return np.array([[float(int.from_bytes(d, "big"))] for d in digests])
+        return kernel_row_content(self.stack)
 
     def query_diagonal(self, queries: Array, m: int) -> Array:
         raise InputError(

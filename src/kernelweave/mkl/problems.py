@@ -18,11 +18,12 @@ from kernelweave._checks import (
     check_row_weights,
     check_scale,
 )
-from kernelweave._parameters import Cost, Nonnegative, OneOf, checked
+from kernelweave._parameters import Cost, Nonnegative, OneOf, Whole, checked
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
+from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
@@ -30,7 +31,7 @@ from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
 from kernelweave.mkl.weight_sets import WeightSet
 
-__all__ = ["machine_problem", "margin_problem", "rkl_problem", "rls2_problem"]
+__all__ = ["cardinality_problem", "machine_problem", "margin_problem", "rkl_problem", "rls2_problem"]
 
 
 @checked
@@ -135,6 +136,67 @@ def margin_problem(
     return make_margin_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
+
+
+@checked
+def cardinality_problem(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    C: Cost,
+    k: Annotated[int, Whole(1)],
+    *,
+    ridge: Nonnegative = 0.0,
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> CardinalityProblem:
+    """A machine on a sum of at most k kernels: the problem of `solve_cardinality_mkl`.
+
+    Verifying a solution computes the bounds of its `proof` again and goes through the tree of subsets with them; no
+    machine is solved.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+    C : float
+        Weight of the loss > 0.
+    k : int
+        Most kernels with a weight, at least 1.
+    ridge : float, default=0.0
+        Factor of the squared weights.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    epsilon : float, default=0.1
+        Half width of the tube of the epsilon-insensitive loss.
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    CardinalityProblem
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, C <= 0, k < 1.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 6))
+    >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2] + X[:, 4])
+    >>> result = kw.solve_cardinality_mkl(gram, y, C=1.0, k=2)
+    >>> result.verify(kw.problems.cardinality_problem(gram, y, C=1.0, k=2)).status
+    Status.CONVERGED
+    """
+    whole = make_margin_problem(
+        gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    )
+    return CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
 
 
 @checked

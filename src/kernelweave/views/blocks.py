@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._sparse import join_columns
+from kernelweave.views.kernel_rows import kernel_row_content
 from kernelweave.views.selection import ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
 from kernelweave.views.table import Table
@@ -83,10 +83,8 @@ class GramTable(Table):
         return [self.matrix]
 
     def content(self) -> FloatArray:
-        """A number for the values of each row."""
-        # the set of a row's values does not change when samples are repeated or put into another order
-        found = [hashlib.sha256(np.unique(row).tobytes()).digest()[:6] for row in self.matrix]
-        return np.array([[float(int.from_bytes(digest, "big"))] for digest in found])
+        """Numbers that agree for rows of the same kernel values."""
+        return kernel_row_content(self.matrix[:, :, None])
 
 
 class BlockTable(Table):
