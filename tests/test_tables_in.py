@@ -231,6 +231,23 @@ def test_frames_are_joined_by_index(tables):
     with pytest.raises(kw.InputError, match="no index"):
         kw.Views({"a": a, "b": mixed, "c": A})
     np.testing.assert_array_equal(kw.Views({"a": A, "b": mixed})["b"], mixed)
+    with pytest.raises(kw.InputError, match="'a' and 'b' have different rows"):  # one row further
+        kw.Views({"a": a, "b": b.set_axis([f"r{i + 1}" for i in range(N)]), "c": A})
+    # the default index says nothing, also where rows are picked
+    counted = kw.Views({"a": pd.DataFrame(A), "b": b, "c": A})
+    np.testing.assert_array_equal(kw.Views(counted[[5, 3]])["b"], B[[5, 3]])
+    with pytest.raises(kw.InputError, match="another order"):
+        kw.Views({"a": pd.DataFrame(A), "b": pd.DataFrame(B).iloc[::-1], "c": A})
+
+
+def test_predictions_have_the_order_of_the_view_that_was_first_in_fit(tables):
+    A, B, y = tables
+    a, mixed = pd.DataFrame(A), pd.DataFrame(B).sample(frac=1.0, random_state=0)
+    model = svm([Linear()]).fit({"a": a, "b": mixed}, y)
+    same(
+        model.decision_function({"b": mixed, "a": a}),
+        svm([Linear()]).fit({"a": A, "b": B}, y).decision_function({"a": A, "b": B}),
+    )
 
 
 def test_every_kind_of_table_can_be_indexed(tables):

@@ -118,7 +118,7 @@ class Views:
     -----
     If all views are pandas frames, rows are joined by index where the index of one is that of another in a different
     order: all get the order of the first. Rows that a view lacks are an error. Otherwise rows belong together by
-    position.
+    position, and the indices of the frames among them must be equal; the default index 0, 1, ... says nothing there.
 
     Indexing by rows (integers, a mask, a slice) gives views of these rows; by a name, the table of a view.
 
@@ -140,8 +140,10 @@ class Views:
 
     def __init__(self, views: Any) -> None:
         if isinstance(views, Views):
-            views = views.views
-        elif is_annotated_views(views):
+            # some rows of views that were joined already
+            self.views = dict(views.views)
+            return
+        if is_annotated_views(views):
             views = views_of(views)
         elif isinstance(views, (list, tuple)):
             views = {f"view{k}": table for k, table in enumerate(views)}
@@ -268,18 +270,30 @@ def _align(views: dict[str, Any]) -> dict[str, Any]:
                     )
             views = {**views, name: views[name].loc[index]}
     elif len(indices) > 1:
-        (one, index), *rest = indices.items()
-        for name, own in rest:
-            if len(own) == len(index) and not own.equals(index) and not len(own.symmetric_difference(index)):
-                raise InputError(
-                    f"The rows of views {one!r} and {name!r} have another order by index, and other views have no "
-                    "index to join by. Bring the frames into the order of the arrays: frame.loc[order]."
-                )
+        _check_indices(indices)
     lengths = {name: int(table.shape[0]) for name, table in views.items()}
     if len(set(lengths.values())) > 1:
         rows = ", ".join(f"{name!r} {n}" for name, n in lengths.items())
         raise InputError(f"All views must have equally many rows, got {rows}. Pass the same rows of each.")
     return views
+
+
+def _check_indices(indices: Mapping[str, Any]) -> None:
+    """Raise for indices that differ where rows are joined by position; one that only counts rows says nothing."""
+    (one, index), *rest = sorted(indices.items(), key=lambda item: _only_counts(item[1]))
+    for name, own in rest:
+        if own.equals(index) or (_only_counts(own) and set(own) != set(index)):
+            continue
+        raise InputError(
+            f"Views {one!r} and {name!r} have different rows, or another order, by index, and other views have no "
+            "index to join by. Bring the frames into the order of the arrays, frame.loc[order], or pass them as arrays "
+            "too (frame.to_numpy()) if rows belong together by position."
+        )
+
+
+def _only_counts(index: Any) -> bool:
+    """Whether an index is the one that a frame has by default: 0, 1, 2 and so on."""
+    return hasattr(index, "step") and (index.start, index.step) == (0, 1) and index.name is None
 
 
 def _row_index(key: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class GramEncoder:
     def _digest(self, matrix: NDArray[np.float64]) -> str:
         """Of the training rows in a square matrix."""
         block = matrix[np.ix_(self.columns_, self.columns_)] + 0.0  # a negative zero is a zero
-        return hashlib.sha256(np.ascontiguousarray(block)).hexdigest()
+        return hashlib.sha256(block.tobytes()).hexdigest()
 
     def _is_known(self, view: PrecomputedView) -> bool:
         """Whether these are rows of the matrix that `fit` saw: its training rows have the same values there."""
@@ -142,6 +142,9 @@ class ViewsEncoder:
                 f"{self.owner} was fitted on the views {listing(list(self.encoders_))}, got one "
                 "table. Pass a dict with the same views."
             )
+        if isinstance(X, Mapping):
+            # frames get the order of the rows of the first view: the same one as in fit
+            X = {view: X[view] for view in self.encoders_ if view in X} | dict(X)
         views = Views(X).views
         known, given = list(self.encoders_), list(views)
         missing, unknown = [v for v in known if v not in views], [v for v in given if v not in self.encoders_]
