@@ -366,12 +366,12 @@ def rkl_point_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
     used = np.flatnonzero(costs)
     share = cp.multiply(b[used], (1.0 if tube else y[used]) / costs[used])
     if loss == "squared-hinge":
-        limits += [share >= 0]
-        dual_term = y @ b - 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs[used]), share))
+        limits += [cp.multiply(y, b) >= 0]
+        dual_term = y @ b - 0.5 * cp.sum_squares(cp.multiply(1.0 / np.sqrt(costs[used]), b[used]))
     elif loss == "logistic":
         dual_term = costs[used] @ (cp.entr(share) + cp.entr(1 - share))
     else:
-        # in units of b: bounds of shares cost this solver three digits
+        # in units of b: shares cost this solver three digits
         limits += [b >= (-costs if tube else np.minimum(0.0, y * costs))]
         limits += [b <= (costs if tube else np.maximum(0.0, y * costs))]
         dual_term = y @ b - epsilon * tube * cp.norm1(b)
