@@ -289,6 +289,7 @@ def test_labels(k, label):
         ),
         (lambda: RBF(("median", 0)), r"must be .*, got \('median', 0\)"),
         (lambda: RBF(("median", 1, 2)), "must be .*'scale'"),
+        (lambda: RBF(("median",)), r"got \('median',\). Give a rule and its factor.$"),
         (lambda: Laplacian((2.0, "median")), "must be .*'scale'"),
         (
             lambda: Linear().prepared("standardise"),

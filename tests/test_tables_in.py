@@ -12,7 +12,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cros
 from sklearn.pipeline import make_pipeline
 
 import kernelweave as kw
-from kernelweave.kernels import RBF, Linear, Polynomial, from_dict
+from kernelweave.kernels import RBF, Categorical, Linear, Polynomial, from_dict
+from kernelweave.views import ViewsEncoder
 
 N = 60
 
@@ -277,6 +278,9 @@ def test_every_kind_of_table_can_be_indexed(tables):
         data["panda"]
     with pytest.raises(kw.InputError, match="several tables"):
         np.asarray(data)
+    for rows in (np.zeros((2, 2), dtype=int), np.array([0.5, 1.0]), (slice(0, 2), np.array([0, 1]))):
+        with pytest.raises(kw.InputError, match=r"by integers, a mask or a slice|by rows"):
+            data[rows]
 
 
 def test_lists_of_tables_are_views(tables):
@@ -369,7 +373,11 @@ E = np.eye(4)
 BAD_VIEWS = {
     "no views": ({}, "at least one"),
     "lengths": ({"a": E, "b": E[:3]}, "equally many rows, got 'a' 4, 'b' 3"),
-    "one dimension": ({"a": E, "b": np.ones(4)}, "View 'b' must be a table.*reshape"),
+    "one dimension": (
+        {"a": E, "b": np.ones(4)},
+        "View 'b' must be a table.*an array of shape \\(4,\\).*reshape",
+    ),
+    "ragged": ({"a": [[1.0], [1.0, 2.0]]}, "View 'a' must .*different lengths"),
     "NaN": ({"a": E, "b": E * np.nan}, "View 'b': X must be complete"),
     "not square": ({"a": kw.precomputed(E[:, :3])}, "View 'a': A precomputed view must be square"),
     "asymmetric": ({"a": kw.precomputed(E + np.eye(4, k=1))}, "symmetric"),
@@ -397,6 +405,9 @@ def test_new_rows_must_have_the_views_of_fit():
     ):
         with pytest.raises(kw.InputError, match=message):
             model.predict(new)
+    gram = kw.Views({"k": kw.precomputed(E + 1.0)})
+    with pytest.raises(kw.InputError, match="View 'k': Found array with 0 sample"):
+        kw.MKLRegressor(alpha=1.0).fit(gram, y).predict(gram[[]])
     one = kw.MKLRegressor([Linear()], alpha=1.0).fit(E + 1.0, y)
     with pytest.raises(kw.InputError, match="fitted on one table"):
         one.predict({"rna": E})
@@ -473,6 +484,37 @@ class Several:
         self.mod, self.obs_names = mod, pd.Index(obs)
 
 
+def test_kernels_without_a_view_see_the_columns_of_all():
+    rng = np.random.default_rng(4)
+    A, B = rng.normal(size=(1200, 3)), sparse.random_array((1200, 6), density=0.3, rng=rng, format="csr")
+    X = {"a": A, "s": B}
+    both = np.hstack([A, B.toarray()])
+    # more rows than the median is taken of
+    same(RBF(gamma="median").fitted(X).gamma, RBF(gamma="median").fitted(sparse.csr_array(both)).gamma)
+    few = {name: table[:9] for name, table in X.items()}
+    same(Linear().prepared("log1p")(few), Linear().prepared("log1p")(both[:9]))
+    dense = {"a": A[:9], "b": both[:9, 3:]}
+    same(Linear().prepared("standardize")(dense), Linear().prepared("standardize")(both[:9]))
+    same(Categorical()(dense), Categorical()(both[:9]))
+    with pytest.raises(kw.InputError, match="sparse columns must be dense"):
+        Categorical()(few)
+    with pytest.raises(kw.InputError, match="Sparse columns cannot be standardised"):
+        Linear().prepared("standardize")(few)
+    gram = {"a": A[:9], "k": kw.precomputed(np.eye(9))}
+    for kernel in (Categorical(), Linear().prepared("log1p"), Linear().prepared("standardize"), RBF()):
+        with pytest.raises(kw.InputError, match="precomputed view has no columns"):
+            kernel(gram)
+
+
+def test_both_sides_of_a_kernel_are_read_once(tables, monkeypatch):
+    A, B, _ = tables
+    read, plain = [], ViewsEncoder.fit_transform
+    monkeypatch.setattr(ViewsEncoder, "fit_transform", lambda self, X: read.append(X) or plain(self, X))
+    K = Linear()({"a": A[:5], "b": B[:5]}, {"b": B, "a": A})
+    same(K, np.hstack([A, B])[:5] @ np.hstack([A, B]).T)
+    assert len(read) == 1
+
+
 def test_annotated_matrices_are_tables(tables):
     A, B, y = tables
     rows = [f"cell{k}" for k in range(N)]
@@ -486,6 +528,9 @@ def test_annotated_matrices_are_tables(tables):
     np.testing.assert_array_equal(kw.Views(several)["protein"].toarray(), B)
     one = svm([Linear()], views={"first": ["g0", "g1"]}).fit(a, y)
     same(one.decision_function(a), svm([Linear().on([0, 1])]).fit(A, y).decision_function(A))
+    twice = Annotated(A, [*rows[1:], rows[1]], [f"g{k}" for k in range(5)])
+    with pytest.raises(kw.InputError, match=r"'rna': Names of rows .*'cell1' more.*obs_names_make_unique"):
+        svm([Linear()]).fit(Several({"rna": twice}, rows), y)
     with pytest.raises(kw.InputError, match="View 'protein' lacks 1: 'cell99'"):
         svm([Linear()]).fit(Several({"protein": b}, [*rows[1:], "cell99"]), y)
 

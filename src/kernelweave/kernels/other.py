@@ -40,6 +40,7 @@ class Categorical(Kernel):
     """
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        left, right = left.joined(), None if right is None else right.joined()
         if isinstance(left, SparseTable):
             raise InputError(
                 "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."

@@ -253,7 +253,7 @@ def _as_step(given: Any) -> Step:
 def apply_steps(steps: Iterable[Step], table: Table) -> Table:
     """The table after all steps, in their order."""
     for one in steps:
-        table = one.apply(table)
+        table = one.apply(table.joined())
     return table
 
 

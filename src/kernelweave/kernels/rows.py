@@ -79,8 +79,9 @@ class TrainingRows:
         return (first, *rest), rows
 
     def _after(self, one: Step) -> tuple[Step, TrainingRows]:
-        fitted = one.fitted(self.table, self.weight)
-        rows = TrainingRows(fitted.apply(self.table), self.weight, self.content)
+        table = self.table.joined()
+        fitted = one.fitted(table, self.weight)
+        rows = TrainingRows(fitted.apply(table), self.weight, self.content)
         # which rows are a sample does not depend on what is done to them
         rows._known["sample"] = self.sample()
         return fitted, rows
@@ -163,6 +164,7 @@ class TrainingRows:
 def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatArray]:
     """One of each of the rows that differ, in an order that depends on their content alone, and their weights."""
     keys: Any
+    table = table.joined()
     if isinstance(table, SparseTable):
         A = table.values
         ends = zip(A.indptr[:-1], A.indptr[1:], strict=True)

@@ -20,21 +20,27 @@ __all__ = ["RBF", "Laplacian"]
 RULES = ("median", "scale")
 
 
+def _factor(value: Any) -> float:
+    try:
+        return FACTOR.read(value)
+    except Unfit as unfit:
+        # the reason is one for numbers only
+        raise Unfit(" ".join(said for said in (unfit.remedy, FACTOR.remedy) if said)) from None
+
+
 @dataclass(frozen=True)
 class Width(Rule):
     """A gamma: a number, the name of a rule that finds one on training rows, or a multiple of what the rule finds."""
-
-    remedy: str = FACTOR.remedy
 
     def read(self, value: Any) -> Any:
         if isinstance(value, str):
             return OneOf(*RULES).read(value)
         pair = listed(value) if np.ndim(value) or isinstance(value, tuple | list) else None
         if pair is None:
-            return FACTOR.read(value)
+            return _factor(value)
         if len(pair) != 2:
-            raise Unfit
-        rule, factor = OneOf(*RULES).read(pair[0]), FACTOR.read(pair[1])
+            raise Unfit("Give a rule and its factor.")
+        rule, factor = OneOf(*RULES).read(pair[0]), _factor(pair[1])
         return rule if factor == 1.0 else (rule, factor)
 
     def words(self) -> str:

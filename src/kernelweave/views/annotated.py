@@ -41,7 +41,9 @@ def matrix_of(X: Any) -> Any:
 def views_of(X: Any) -> dict[str, Any]:
     """The matrices of a MuData, rows in its order; rows that one of them lacks are an error."""
     found = {}
+    _check_unique(X, "")
     for name, one in X.mod.items():
+        _check_unique(one, f"View {name!r}: ")
         places = one.obs_names.get_indexer(X.obs_names)
         if (places < 0).any():
             lacking = [str(label) for label in X.obs_names[places < 0]]
@@ -52,3 +54,13 @@ def views_of(X: Any) -> dict[str, Any]:
         matrix = matrix_of(one)
         found[name] = matrix.tocsr()[places] if is_sparse(matrix) else matrix.iloc[places]
     return found
+
+
+def _check_unique(X: Any, where: str) -> None:
+    """Raise for names that several rows have: rows are joined by them."""
+    if not X.obs_names.is_unique:
+        repeated = [str(label) for label in X.obs_names[X.obs_names.duplicated()].unique()]
+        raise InputError(
+            f"{where}Names of rows must be unique, got {listing(repeated, limit=5)} more than once. Call "
+            "obs_names_make_unique() first."
+        )

@@ -174,9 +174,19 @@ class BlockTable(Table):
         if isinstance(selection, ViewColumns):
             return self.block(selection.view).select(selection.columns)
         found = self.resolve(selection)
-        return self._joined().select(found)
+        return self._columns_of_all().select(found)
 
-    def _joined(self) -> Table:
+    def joined(self) -> Table:
+        """One table of all columns, sparse if a view is; raises for precomputed views, which have none."""
+        for view, block in self.blocks.items():
+            if isinstance(block, GramTable):
+                raise InputError(
+                    f"A precomputed view has no columns, and {view!r} is one. Put the kernel on a view that has: "
+                    "kernel.on(kernelweave.views.ViewColumns('rna')), for estimators {'rna': [kernel]}."
+                )
+        return self._columns_of_all()
+
+    def _columns_of_all(self) -> Table:
         if any(isinstance(block, SparseTable) for block in self.blocks.values()):
             return SparseTable(self.values, self.names)
         return Table(self.values, self.names, self.levels)

@@ -179,7 +179,8 @@ class Views:
         if isinstance(key, str):
             return self.views[check_known(key, self.names, "view")]
         if isinstance(key, tuple):  # what scikit-learn writes for arrays: X[rows, ...]
-            if len(key) != 2 or not (key[1] is Ellipsis or key[1] == slice(None)):
+            every = len(key) == 2 and isinstance(key[1], slice) and key[1] == slice(None)
+            if not every and not (len(key) == 2 and key[1] is Ellipsis):
                 raise InputError("Views are indexed by rows, or by the name of a view. Select columns there.")
             key = key[0]
         rows = np.arange(len(self))[_row_index(key)]
@@ -229,12 +230,15 @@ def _as_view(table: Any, name: str) -> Any:
     try:
         array = np.asarray(table)
     except ValueError:
-        array = np.empty(0)
+        raise InputError(
+            f"View {name!r} must be a table of rows and columns, got rows of different lengths. Pad or drop the short "
+            "rows."
+        ) from None
     if array.ndim != 2:
         hint = " Reshape one column with x.reshape(-1, 1)." if array.ndim == 1 else ""
         raise InputError(
-            f"View {name!r} must be a table of rows and columns, got {shown(table)} with {array.ndim} "
-            f"dimension(s).{hint}"
+            f"View {name!r} must be a table of rows and columns, got "
+            f"{f'an array of shape {array.shape}' if array.ndim else shown(table)}.{hint}"
         )
     if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
         # numbers among texts in a list
@@ -302,6 +306,11 @@ def _row_index(key: Any) -> Any:
     if isinstance(key, slice) or np.ndim(key) == 0:
         return key
     array = np.asarray(key)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise InputError(
+            f"Rows are selected by integers, a mask or a slice, got an array of shape {array.shape} and type "
+            f"{array.dtype}. Pass one integer for each row that is wanted, or a mask of shape (n_rows,)."
+        )
     return array.astype(np.intp) if array.size == 0 else array
 
 

@@ -40,8 +40,8 @@ def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
     elif holds_views(X):
         # rows of precomputed views are compared with training rows, on the right
         encoder = ViewsEncoder("Z")
-        left = encoder.fit_transform(X) if Z is None else encoder.fit(Z).transform(X)
         right = None if Z is None else encoder.fit_transform(Z)
+        left = encoder.fit_transform(X) if Z is None else encoder.transform(X)
     elif is_sparse(X):
         left, right = SparseTable(X), Z if Z is None or isinstance(Z, Table) else as_table(Z)
     elif is_sparse(Z):

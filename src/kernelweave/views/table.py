@@ -196,6 +196,10 @@ class Table:
             blocks.append(column[:, None] == np.arange(level) if level else column[:, None])
         return np.concatenate(blocks, axis=1, dtype=np.float64)
 
+    def joined(self) -> Table:
+        """The table itself; of several views one table of the columns of all."""
+        return self
+
     def rows(self, index: Any) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
         return self._with(self.values[index], self.names, self.levels)

@@ -45,6 +45,7 @@ class GramEncoder:
                 f"A precomputed view must be square for training, got shape {view.matrix.shape}. Pass "
                 "K(X_train, X_train)."
             )
+        _refuse_empty(view)
         self.columns_, self.n_columns_ = view.rows, view.matrix.shape[1]
         self.digest_ = self._digest(view.matrix)
         return self
@@ -72,6 +73,7 @@ class GramEncoder:
         """New rows as a table."""
         if not isinstance(view, PrecomputedView):
             view = precomputed(view)
+        _refuse_empty(view)
         n_columns, n_train = view.matrix.shape[1], len(self.columns_)
         # the shape alone does not tell the matrix of fit from values of as many new rows with the training rows
         known = self._is_known(view)
@@ -85,6 +87,13 @@ class GramEncoder:
         check_finite(K, "K")
         diagonal = view.matrix[view.rows, view.rows] if known else np.full(len(K), np.nan)
         return GramTable(as_floats(K, "K"), np.full(len(K), -1), diagonal)
+
+
+def _refuse_empty(view: PrecomputedView) -> None:
+    if not len(view):
+        raise InputError(
+            f"Found array with 0 sample(s) (shape={view.shape}) while a minimum of 1 is required. Pass at least one."
+        )
 
 
 class ViewsEncoder:
