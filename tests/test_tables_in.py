@@ -423,6 +423,7 @@ def test_wrong_kernels_of_views_are_named():
         ({"rna": [kw.kernels.Precomputed()], "age": None}, "kw.precomputed"),
         ([Linear().on(["nothing"])], "View 'rna': .*no names"),
         ("precomputed", "pass each matrix as a view"),
+        ([kw.kernels.Precomputed()], "none for the columns of 'rna', 'age'"),
     ):
         with pytest.raises(kw.InputError, match=message):
             kw.MKLRegressor(kernels, alpha=1.0).fit(views, y)
@@ -430,6 +431,24 @@ def test_wrong_kernels_of_views_are_named():
         kw.MKLRegressor({"rna": [Linear()]}, alpha=1.0).fit(E, y)
     with pytest.raises(kw.InputError, match="several views already"):
         kw.MKLRegressor(views={"rna": slice(0, 2)}, alpha=1.0).fit(views, y)
+    with pytest.raises(kw.InputError, match="no view has columns: 'k' are precomputed"):
+        kw.MKLRegressor([Linear()], alpha=1.0).fit({"k": views["k"]}, y)
+    with pytest.raises(kw.InputError, match="all views have columns"):
+        kw.MKLRegressor([Linear(), 2.0 * kw.kernels.Precomputed()], alpha=1.0).fit({"rna": E + 1.0}, y)
+
+
+def test_precomputed_kernels_of_a_list_go_to_precomputed_views():
+    views = {"rna": E + 1.0, "k": kw.precomputed(E + 1.0)}
+    model = kw.MKLRegressor([RBF(), 3.0 * kw.kernels.Precomputed(), Linear()], alpha=1.0)
+    assert [kernel.view for kernel in model.fit(views, np.arange(4.0)).kernels_] == ["rna", "rna", "k"]
+    assert model.kernel_names_.tolist()[2].startswith("k: 3 * ")
+
+
+@pytest.mark.parametrize("kernels", ["precomputed", kw.KernelBank(np.stack([E, E + 1.0], axis=-1))])
+def test_groups_of_columns_need_columns(kernels):
+    X = E if isinstance(kernels, str) else np.arange(4)[:, None]
+    with pytest.raises(kw.InputError, match="`views` groups columns of X"):
+        kw.MKLRegressor(kernels, alpha=1.0, views={"a": [0]}).fit(X, np.arange(4.0))
 
 
 def test_kernels_of_views_can_be_called(tables, with_gram):

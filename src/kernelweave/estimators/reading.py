@@ -56,6 +56,12 @@ class ReadingMixin(BaseEstimator):
 
     def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
         """Check training rows; return a Table with what made it, an index or a stack."""
+        if self.views is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):
+            got = "a KernelBank" if isinstance(self.kernels, KernelBank) else "'precomputed'"
+            raise InputError(
+                f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
+                "list of kernels."
+            )
         if holds_views(X) and not self._is_precomputed():
             return self._read_views(X)
         if self._is_precomputed():

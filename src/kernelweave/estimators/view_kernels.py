@@ -10,7 +10,7 @@ from typing import Any
 from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
-from kernelweave.kernels import Kernel, On, Precomputed
+from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.algebra import on_views, put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
@@ -138,9 +138,14 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     Parameters
     ----------
     asked : list of kernels, dict of str to lists of kernels, or None
-        A list goes to every view that has columns; kernels of it that name their views stay as they are. None, also
-        in a dict, is the default bank of the view's columns.
+        A list goes to every view that has columns, but Precomputed, and what is made of it, to precomputed views;
+        kernels that name their views stay as they are. None, also in a dict, is the default bank of the view's columns.
     places : dict of str to ViewPlace
+
+    Raises
+    ------
+    InputError
+        For kernels that no view can take.
     """
     if isinstance(asked, Mapping):
         return _by_view(asked, places)
@@ -151,11 +156,35 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     free = [kernel for kernel in kernels if not on_views(kernel)]
     if not free:
         return bound
-    own: list[Kernel] = [Precomputed()]
+    of_grams = [kernel for kernel in free if _is_precomputed(kernel)]
+    of_columns = [kernel for kernel in free if not _is_precomputed(kernel)]
+    grams = [view for view, place in places.items() if isinstance(place.table, GramTable)]
+    if of_columns and len(grams) == len(places):
+        raise InputError(
+            f"`kernels` has {of_columns[0]!r}, but no view has columns: {listing(grams)} are precomputed. Leave "
+            "`kernels` out, or pass [kw.kernels.Precomputed()]."
+        )
+    if of_grams and not grams:
+        raise InputError(
+            f"`kernels` has {of_grams[0]!r}, but all views have columns. Make views of kernel matrices with "
+            "kw.precomputed(K), or leave it out."
+        )
+    if not of_columns and not bound and len(grams) < len(places):
+        silent = [view for view in places if view not in grams]
+        raise InputError(
+            f"`kernels` has none for the columns of {listing(silent)}. Add kernels such as kw.kernels.Linear()."
+        )
     found = []
-    for view, place in places.items():
-        found += _on(view, places, own if isinstance(place.table, GramTable) else free)
+    for view in places:
+        found += _on(view, places, (of_grams or [Precomputed()]) if view in grams else of_columns)
     return found + bound
+
+
+def _is_precomputed(kernel: Kernel) -> bool:
+    """Whether a kernel is the one of precomputed views, or made of it."""
+    if isinstance(kernel, (Sum, Product)):
+        return any(map(_is_precomputed, kernel.terms))
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, Scaled) and _is_precomputed(kernel.kernel))
 
 
 def _by_view(asked: Mapping[str, Any], places: Mapping[str, ViewPlace]) -> list[Kernel]:
