@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 MOST_STEPS = 200
 #: Share of the decrease that the derivative promises which a step must bring, and the shortest step.
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
+#: Curvature of a loss that is linear to rounding, as a share of its cost: less would leave steps without a length.
+FLATTEST = 1e-30
 #: How often more is added to the diagonal, ten times as much each time, before a matrix is called indefinite.
 LIFTS = 3
 #: Steps without a smaller gap after which rounding is blamed.
@@ -169,9 +171,11 @@ def solve_logistic(
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE:
             return best, at, n, n >= limit
         n += 1
-        W = np.maximum(costs * p * (1.0 - p), 1e-300)
+        W = costs * np.maximum(p * (1.0 - p), FLATTEST)
         root = np.sqrt(W)
         aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)
+        if not np.isfinite(aim).all():
+            return best, at, n, False
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
         # along the segment from b to aim its form is quadratic, and the losses are convex
