@@ -31,9 +31,9 @@ def certificates(K: Array, y: Array, alphas: Array, weights: Array, dual_coef: A
         V = _products(K, c)
         fitted = d @ V
         r = y - fitted - alpha * c
-        forms = V @ c
-        primal[k] = 0.5 * np.sum(np.square(y - fitted)) + 0.5 * alpha * (d @ forms)
-        gap[k] = 0.5 * (r @ r) + 0.5 * alpha * (forms.max() - d @ forms)
+        quadratic_forms = V @ c
+        primal[k] = 0.5 * np.sum(np.square(y - fitted)) + 0.5 * alpha * (d @ quadratic_forms)
+        gap[k] = 0.5 * (r @ r) + 0.5 * alpha * (quadratic_forms.max() - d @ quadratic_forms)
     return primal, np.maximum(gap, 0.0) / primal
 
 
@@ -163,9 +163,9 @@ def newton(
                 d[A] = 0.5 * (d[A] + old)
                 continue
             V = K[A] @ c
-            forms = V @ c
-            level = d[A] @ forms
-            if 0.5 * alpha * (forms.max() - level) <= 0.5 * tol * J:
+            quadratic_forms = V @ c
+            level = d[A] @ quadratic_forms
+            if 0.5 * alpha * (quadratic_forms.max() - level) <= 0.5 * tol * J:
                 every = _products(K, c) @ c
                 if 0.5 * alpha * (every.max() - level) <= tol * J:
                     how = "CONVERGED"
@@ -173,11 +173,11 @@ def newton(
                 worst = np.argsort(-every)[:grow]
                 A = np.union1d(A, worst[every[worst] > level])
                 V = K[A] @ c
-                forms = V @ c
+                quadratic_forms = V @ c
             W = solve_triangular(factor, V.T, lower=True, check_finite=False)
             H = W.T @ W
             H.flat[:: len(A) + 1] += 1e-12 * np.trace(H) / len(A)
-            x = _simplex_qp(H, 0.5 * (level - forms) - H @ d[A], d[A])
+            x = _simplex_qp(H, 0.5 * (level - quadratic_forms) - H @ d[A], d[A])
             old, value = d[A], J
             d[A] = x / x.sum()
             if steps % 10 == 0:  # forget kernels that stay at zero

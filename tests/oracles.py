@@ -185,18 +185,18 @@ def elastic_support(q, mix):
     return top * best
 
 
-def _support_of(kind, value, forms):
-    """``max <d, forms>`` over the simplex (value None), the capped simplex (cap) or the ball (p), by enumeration."""
+def _support_of(kind, value, quadratic_forms):
+    """``max <d, q>`` over the simplex (value None), the capped simplex (cap) or the ball (p), by enumeration."""
     if kind == "lp":
         r = value / (value - 1)
-        return float(np.linalg.norm(forms, r))
+        return float(np.linalg.norm(quadratic_forms, r))
     if kind == "elastic net":
-        return float(elastic_support(forms, value))
+        return float(elastic_support(quadratic_forms, value))
     if kind == "simplex":
-        return float(forms.max())
+        return float(quadratic_forms.max())
     # fill the largest up to the cap
     rest, total = 1.0, 0.0
-    for form in np.sort(forms)[::-1]:
+    for form in np.sort(quadratic_forms)[::-1]:
         total += min(value, rest) * form
         rest = max(0.0, rest - value)
     return total
@@ -229,9 +229,9 @@ def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", ep
     ridge = np.divide(1.0, costs, out=np.zeros(len(y)), where=used) * (loss == "squared-hinge")
 
     def reward_and_bend(b):
-        forms = np.array([max(0.0, b @ stack[:, :, m] @ b) for m in range(len(s))])
+        quadratic_forms = np.array([max(0.0, b @ stack[:, :, m] @ b) for m in range(len(s))])
         reward = float(y @ b) - (epsilon * float(np.abs(b).sum()) if tube else 0.0)
-        return reward, _support_of(kind, value, forms) + float(ridge @ np.square(b))
+        return reward, _support_of(kind, value, quadratic_forms) + float(ridge @ np.square(b))
 
     best = -np.inf
     # the cone solver wants variables of order one: y / K at first, what was found afterwards
@@ -253,7 +253,7 @@ def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", ep
 
 
 def _dual_point(factors, n_kernels, y, lower, upper, ridge, kind, value, epsilon, unit, size):
-    """Coefficients that solve the dual, computed as ``unit * a`` and with the forms in units of ``(unit size)^2``."""
+    """Coefficients that solve the dual, as ``unit * a``, with the quadratic forms in units of ``(unit size)^2``."""
     import cvxpy as cp
 
     a = cp.Variable(len(y))

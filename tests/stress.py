@@ -226,13 +226,13 @@ class Value:
     own: float = 0.0
 
 
-def _forms(stack: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _quadratic_forms(stack: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``b'K_m b`` for every kernel, and the same of absolute values."""
-    forms = np.einsum("i,ijm,j->m", b, stack, b, optimize=["einsum_path", (0, 1), (0, 1)])
+    quadratic_forms = np.einsum("i,ijm,j->m", b, stack, b, optimize=["einsum_path", (0, 1), (0, 1)])
     size = np.einsum(
         "i,ijm,j->m", np.abs(b), np.abs(stack), np.abs(b), optimize=["einsum_path", (0, 1), (0, 1)]
     )
-    return np.maximum(forms, EXACT(0)), size
+    return np.maximum(quadratic_forms, EXACT(0)), size
 
 
 def _on_simplex(d: np.ndarray) -> np.ndarray:
@@ -250,9 +250,9 @@ def rls2_value(p: Problem, d: np.ndarray, c: np.ndarray, alpha: float) -> Value:
     rest = y - f
     primal = (w @ (rest * rest)) / 2 + alpha * (c @ f) / 2
     own = w @ (np.abs(rest) * (size + np.abs(y))) + alpha * (np.abs(c) @ size)
-    forms, _ = _forms(stack, c)
+    quadratic_forms, _ = _quadratic_forms(stack, c)
     linear = alpha * (c @ y)
-    quadratic = alpha * alpha * (c @ (c / w)) + alpha * forms.max()
+    quadratic = alpha * alpha * (c @ (c / w)) + alpha * quadratic_forms.max()
     dual = linear * linear / (2 * quadratic) if quadratic > 0 else EXACT(0)
     return Value(float(primal), float(dual), OWN * float(own))
 
@@ -283,19 +283,19 @@ def feasible(b: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     return np.where(b > 0, b * (level / up if up else 0), b * (level / down if down else 0))
 
 
-def support(p: Problem, forms: np.ndarray) -> Any:
-    """Largest ``<d, forms>`` over the weight set."""
+def support(p: Problem, quadratic_forms: np.ndarray) -> Any:
+    """Largest ``<d, q>`` over the weight set."""
     kind, value = p.options.get("set", "simplex"), p.options.get("value")
     if kind == "net":
-        return elastic_support(forms, value)
+        return elastic_support(quadratic_forms, value)
     if kind == "lp":
-        top = forms.max()
+        top = quadratic_forms.max()
         r = EXACT(value) / (EXACT(value) - 1)
-        return top * ((forms / top) ** r).sum() ** (1 / r) if top > 0 else top
+        return top * ((quadratic_forms / top) ** r).sum() ** (1 / r) if top > 0 else top
     if kind == "simplex":
-        return forms.max()
+        return quadratic_forms.max()
     rest, total = EXACT(1), EXACT(0)
-    for form in np.sort(forms)[::-1]:
+    for form in np.sort(quadratic_forms)[::-1]:
         share = min(EXACT(value), rest)
         total += share * form
         rest -= share
@@ -342,11 +342,11 @@ def _margin_dual(
     lower, upper = _box(p, loss)
     b = feasible(b, lower, upper)
     if loss == "logistic":
-        forms, _ = _forms(stack, b)
-        return float(_entropy(p, b) - support(p, forms) / 2)
+        quadratic_forms, _ = _quadratic_forms(stack, b)
+        return float(_entropy(p, b) - support(p, quadratic_forms) / 2)
     reward = p.y.astype(EXACT) @ b - EXACT(p.options.get("epsilon", 0)) * np.abs(b).sum()
-    forms, _ = _forms(stack, b)
-    bend = support(p, forms) if rho is None else _over(forms, rho).max()
+    quadratic_forms, _ = _quadratic_forms(stack, b)
+    bend = support(p, quadratic_forms) if rho is None else _over(quadratic_forms, rho).max()
     if loss == "squared-hinge":
         used = p.costs > 0
         bend += (b[used] * b[used] / p.costs[used]).sum()
@@ -365,8 +365,8 @@ def _entropy(p: Problem, b: np.ndarray) -> Any:
     return -(costs @ (a * np.log(a) + (1 - a) * np.log1p(-a)))
 
 
-def _over(forms: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    return np.where(forms > 0, forms / np.where(rho > 0, rho, EXACT(np.nan)), EXACT(0))
+def _over(quadratic_forms: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    return np.where(quadratic_forms > 0, quadratic_forms / np.where(rho > 0, rho, EXACT(np.nan)), EXACT(0))
 
 
 def meb_value(K: np.ndarray, beta: np.ndarray) -> Value:
@@ -417,14 +417,14 @@ def _rkl_dual(p: Problem, stack: np.ndarray, ball: np.ndarray, b: np.ndarray) ->
     n = len(ball)
     b, beta, equal = np.asarray(b, dtype=EXACT), _on_simplex(ball), np.full(n, EXACT(1) / n)
     diagonals = np.einsum("iim->im", stack)
-    tight, loose = (v @ diagonals - _forms(stack, v)[0] for v in (beta, equal))
+    tight, loose = (v @ diagonals - _quadratic_forms(stack, v)[0] for v in (beta, equal))
     tight = np.maximum(tight, EXACT(0))
     # a constant kernel adds nothing to coefficients that sum to zero, and needs no room in the ball
     tight[_constant(stack)] = loose[_constant(stack)] = 1
     dual = 0.0
     for share in [0.0, *(10.0 ** np.arange(-13.0, 1.0))]:
         rho = (1 - EXACT(share)) * tight + EXACT(share) * loose
-        if (rho[_forms(stack, b)[0] > 0] > 0).all():
+        if (rho[_quadratic_forms(stack, b)[0] > 0] > 0).all():
             dual = max(dual, _margin_dual(p, stack, b, "hinge", rho))
     return dual
 

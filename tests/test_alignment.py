@@ -235,8 +235,8 @@ def test_easy_mkl_against_the_cone_solver(lam, weighted, rng):
     assert result.primal == pytest.approx(easy_value(K, y, lam, w, gamma), rel=1e-12)
     assert result.primal == pytest.approx(value, rel=1e-7)
     assert result.dual <= value * (1 + 1e-12)
-    forms = s * np.einsum("ijm,i,j->m", gram, result.dual_coef, result.dual_coef)
-    np.testing.assert_allclose(result.weights, forms / forms.sum(), rtol=1e-9, atol=1e-14)
+    quadratic_forms = s * np.einsum("ijm,i,j->m", gram, result.dual_coef, result.dual_coef)
+    np.testing.assert_allclose(result.weights, quadratic_forms / quadratic_forms.sum(), rtol=1e-9, atol=1e-14)
     assert result.weights[-1] == 0.0
     if lam == 1.0:
         np.testing.assert_allclose(gamma, w / np.where(y > 0, w[y > 0].sum(), w[y < 0].sum()), rtol=1e-4)

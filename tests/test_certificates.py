@@ -23,7 +23,7 @@ def solved():
 def gap_at(gram, y, weights):
     problem, _ = solver_problem(gram, y)
     it = _evaluate(problem, ALPHA, weights, np.arange(gram.shape[2]), None)
-    return it.gap(ALPHA, float(it.forms.max())), it.primal
+    return it.gap(ALPHA, float(it.quadratic_forms.max())), it.primal
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e-2, 0.3])

@@ -133,7 +133,7 @@ def test_every_gaussian_is_the_same_kernel(rng):
     b = rng.normal(size=12)
     slope = -b @ (expected * np.square(X[:, None] - X[None]).sum(axis=2)) @ b
     for family in (Gaussians.of_columns(X, each=False), GaussianOfSum(as_gram(K[:, :, None]), np.ones(1))):
-        np.testing.assert_allclose(family.forms(t, b), slope, rtol=1e-12)
+        np.testing.assert_allclose(family.quadratic_forms(t, b), slope, rtol=1e-12)
 
 
 def test_squared_distances_are_symmetric_and_not_negative(rng):

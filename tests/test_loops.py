@@ -31,18 +31,18 @@ def stack(rng):
 def test_quadratic_forms_and_products(core, stack, rng, n_vectors):
     packed, idx = packed_of(stack), np.array([5, 0, 2])
     C = rng.normal(size=(n_vectors, 23))
-    forms, products = np.empty(3), np.empty((3, n_vectors, 23))
-    core.quadratic_forms(packed, idx, C, forms)
+    quadratic_forms, products = np.empty(3), np.empty((3, n_vectors, 23))
+    core.quadratic_forms(packed, idx, C, quadratic_forms)
     core.matvecs(packed, idx, C, products)
-    np.testing.assert_allclose(forms, np.einsum("ti,ijm,tj->m", C, stack, C)[idx], rtol=1e-12)
+    np.testing.assert_allclose(quadratic_forms, np.einsum("ti,ijm,tj->m", C, stack, C)[idx], rtol=1e-12)
     np.testing.assert_allclose(products, np.einsum("ijm,tj->mti", stack, C)[idx], rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_all_quadratic_forms(core, stack, rng):
-    C, forms = rng.normal(size=(1, 23)), np.empty(7)
-    core.quadratic_forms(packed_of(stack), np.arange(7), C, forms)
-    np.testing.assert_allclose(forms, np.einsum("ti,ijm,tj->m", C, stack, C), rtol=1e-12)
+    C, quadratic_forms = rng.normal(size=(1, 23)), np.empty(7)
+    core.quadratic_forms(packed_of(stack), np.arange(7), C, quadratic_forms)
+    np.testing.assert_allclose(quadratic_forms, np.einsum("ti,ijm,tj->m", C, stack, C), rtol=1e-12)
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -233,9 +233,9 @@ def test_results_do_not_depend_on_the_number_of_threads(n, rng):
     layer = np.array([0, 2, 1, 3]), np.array([[0.0, 0], [0.5, 0], [2, 1], [1, 0]]), rng.random(4)
     found = []
     for threads in (1, 2, 3, 4, 9):
-        forms, products, sums = np.empty(6), np.empty((6, 2, n)), np.empty(6)
+        quadratic_forms, products, sums = np.empty(6), np.empty((6, 2, n)), np.empty(6)
         combined, mirrored, H = np.zeros((n, n)), symmetric.copy(), symmetric.copy()
-        _loops.core.quadratic_forms(packed, idx, C, forms, threads)
+        _loops.core.quadratic_forms(packed, idx, C, quadratic_forms, threads)
         _loops.core.matvecs(packed, idx, C, products, threads)
         _loops.core.combine(packed, idx, weights, combined, threads)
         _loops.core.inner(packed, idx, symmetric, sums, threads)
@@ -243,7 +243,7 @@ def test_results_do_not_depend_on_the_number_of_threads(n, rng):
         above, grad, along, across = np.zeros((n, n)), np.empty(4), np.empty((4, n)), np.empty(n)
         _loops.core.layer_forward(grown, kappa, *layer, roots, above, threads)
         _loops.core.layer_backward(grown, kappa, *layer, roots, H, grad, along, across, threads)
-        found.append([forms, products, combined, sums, mirrored, above, H, grad, along, across])
+        found.append([quadratic_forms, products, combined, sums, mirrored, above, H, grad, along, across])
     np.testing.assert_array_equal(mirrored, np.triu(symmetric) + np.triu(symmetric, 1).T)
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):

@@ -500,8 +500,10 @@ def test_do_with_scales_and_weights_of_rows(C, rng):
     assert (found.weights > 0.02).sum() >= 2
     # the machine without slack on kernels that carry their ridges, evaluated at the coefficients that were returned
     b = found.dual_coef
-    forms = np.einsum("i,ijm,j->m", b, stack * scale, b) + radii * (np.square(b) / (C * weight)).sum()
-    dual = y @ b - 0.5 * forms.max()
+    quadratic_forms = (
+        np.einsum("i,ijm,j->m", b, stack * scale, b) + radii * (np.square(b) / (C * weight)).sum()
+    )
+    dual = y @ b - 0.5 * quadratic_forms.max()
     assert dual == pytest.approx(found.primal, rel=1e-6)
 
 

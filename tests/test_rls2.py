@@ -480,7 +480,7 @@ def test_gap_safe_screening_excludes_no_active_kernel(kind):
         for share in (0.5, 1e-2, 1e-4, 1e-6, 1e-9):
             weights = (1 - share) * best.weights + share / len(everything)
             it = _evaluate(problem, alpha, weights, everything, None)
-            out = gap_safe(problem, alpha, it.forms, it.gap(alpha, float(it.forms.max())))
+            out = gap_safe(problem, alpha, it.quadratic_forms, it.gap(alpha, float(it.quadratic_forms.max())))
             # weights below the solver's own precision are no evidence of activity
             assert not (best.weights[out] > 1e-6).any()
             assert (solution[out] < solution.max()).all()
@@ -503,7 +503,7 @@ def test_screening_changes_no_solution():
             for alpha in np.geomspace(10, 1e-5, 20):
                 found = newton_result(problem, alpha, tol=1e-7, max_iter=100, warm=warm, screen=screen)
                 assert found.status is kw.Status.CONVERGED
-                # the certificate that used bounds for screened kernels holds against all exact forms
+                # the certificate that used bounds for screened kernels holds against all exact quadratic forms
                 assert found.gap >= problem.certify(found).own_gap - 1e-15 * found.primal
                 values.append(found.primal)
         if screen:
@@ -531,7 +531,7 @@ def nearly_free_problem(noise):
 @pytest.mark.parametrize(
     ("noise", "best", "now"),
     [
-        # the forms of both kernels move as far as they can, in opposite directions
+        # the quadratic forms of both kernels move as far as they can, in opposite directions
         (np.ones(2), [1.0 + 0.5**0.5, 2.2 - 0.5**0.5], [1.0, 2.2]),
         # only the row with the smaller noise moves: the other says nothing of how far
         (np.array([1.0, 100.0]), [2.0, 1.6], [1.0, 1.6]),
@@ -543,12 +543,12 @@ def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
     problem = nearly_free_problem(noise)
     best, now = np.array(best), np.array(now)
     problem.targets[:] = best * noise
-    forms = problem.quad(now[None])
+    quadratic_forms = problem.quad(now[None])
     r = best * noise - noise * now
-    gap = 0.5 * float(np.sum(r**2 / noise)) + 0.5 * (forms.max() - forms.min())
-    assert gap_safe(problem, 1.0, forms, gap).tolist() == [False, False]
+    gap = 0.5 * float(np.sum(r**2 / noise)) + 0.5 * (quadratic_forms.max() - quadratic_forms.min())
+    assert gap_safe(problem, 1.0, quadratic_forms, gap).tolist() == [False, False]
     # rightly so: the kernel that looks smaller now is the one that is active at the solution
-    assert forms[0] < forms[1]
+    assert quadratic_forms[0] < quadratic_forms[1]
     weights = kw.solve_rls2(problem.gram, problem.targets[0], 1.0, sample_weight=1.0 / noise).weights
     assert weights[0] > 0.5
     # and close to a solution the test does exclude
@@ -600,10 +600,10 @@ def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
     def look(*args, **options):
         marks = options.get("excluded")
         excluded.append(marks is not None and bool(marks.any()))
-        return all_forms(*args, **options)
+        return all_quadratic_forms(*args, **options)
 
-    all_forms = ridge_newton._all_forms
-    monkeypatch.setattr(ridge_newton, "_all_forms", look)
+    all_quadratic_forms = ridge_newton._all_quadratic_forms
+    monkeypatch.setattr(ridge_newton, "_all_quadratic_forms", look)
     monkeypatch.setattr(ridge_newton, "gap_safe", lambda problem, *_: np.ones(problem.n_kernels, bool))
     gram, y = many_kernels(np.random.default_rng(5))
     for alpha in np.geomspace(1.0, 1e-5, 12):

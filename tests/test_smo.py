@@ -51,10 +51,10 @@ def run(core, problem, start, eps, most=10**6, shrink=True):
 @pytest.mark.parametrize("n", [2, 3, 30, 150])
 def test_smo_ends_where_no_pair_can_be_improved(core, kind, n, rng):
     problem, start = make_box(kind, n, rng)
-    b, g, (steps, violation, bent) = run(core, problem, start, 1e-9)
+    b, g, (steps, violation, curvature) = run(core, problem, start, 1e-9)
     assert violation <= 1e-9
     assert steps < 10**6
-    assert bent >= -1e-12
+    assert curvature >= -1e-12
     # what it says is what an independent look finds
     gradient = problem.K @ b + problem.ridge * b + problem.linear
     np.testing.assert_allclose(g, gradient, atol=1e-11)
@@ -110,9 +110,9 @@ def test_negative_curvature_is_reported(core, rng):
     bad = BoxProblem(
         np.full((20, 20), 3.0) - 2 * np.eye(20), problem.ridge, problem.linear, problem.lower, problem.upper
     )
-    _, _, (steps, _, bent) = run(core, bad, start, 1e-6, 1000)
+    _, _, (steps, _, curvature) = run(core, bad, start, 1e-6, 1000)
     assert steps <= 1000
-    assert bent < -1e-3
+    assert curvature < -1e-3
 
 
 @pytest.mark.parametrize("core", CORES)

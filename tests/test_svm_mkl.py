@@ -740,8 +740,8 @@ def test_tiny_costs_put_every_multiplier_at_its_bound(weight_set, loss, rng):
         np.testing.assert_allclose(np.abs(result.dual_coef), C, rtol=1e-10)
         if weight_set == "simplex":
             # the machine is linear in the weights: the best single kernel
-            forms = np.einsum("i,ijm,j->m", y, gram, y)
-            assert np.argmax(result.weights) == np.argmax(forms)
+            quadratic_forms = np.einsum("i,ijm,j->m", y, gram, y)
+            assert np.argmax(result.weights) == np.argmax(quadratic_forms)
 
 
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.5), LpBall(2.0), ElasticNet(0.3)], ids=str)
@@ -871,8 +871,8 @@ def test_warm_starts_over_an_elastic_net(loss, method, rng):
 
 @pytest.mark.parametrize("seed", [2, 4])
 def test_machines_that_do_not_answer_to_a_step_are_asked_for_more(seed):
-    # at twelve free rows of twelve, machines within a tenth of the squared gap left the forms as they were: a stall at
-    # relative gaps of 1e-5 and 1e-4
+    # at twelve free rows of twelve, machines within a tenth of the squared gap left the quadratic forms as they were: a
+    # stall at relative gaps of 1e-5 and 1e-4
     X = np.random.default_rng(seed).normal(size=(12, 300))
     gram, y = X[:, None, :] * X[None, :, :], np.where(np.arange(12) % 2, 1.0, -1.0)
     result = solve(gram, y, 100.0, loss=SQUARED, tol=1e-6)
@@ -894,7 +894,7 @@ def test_kernels_whose_scales_differ_by_1e8(loss, rng):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tight_tolerances_are_met(loss, rng):
-    # with the squared hinge this needs machines beyond 1e-13: their forms are as wrong as the root of the gap
+    # with the squared hinge this needs machines beyond 1e-13: the error of their quadratic forms is the root of the gap
     for kind in ("dense", "low rank", "duplicated", "mixed"):
         gram, y, t = make_data(kind, rng)
         y = pick(loss, y, t)
@@ -972,7 +972,7 @@ def test_the_closed_form_does_not_stick():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_scales_beyond_rounding_end_in_time(loss, rng):
-    # forms of the small kernels are rounding errors of those of the large ones
+    # quadratic forms of the small kernels are rounding errors of those of the large ones
     gram, y, t = make_data("dense", rng)
     gram, y = gram * np.geomspace(1e-8, 1e8, gram.shape[2]), pick(loss, y, t)
     result = solve(gram, y, 1.0, loss=loss, tol=1e-4)
@@ -997,7 +997,7 @@ def test_a_tolerance_below_rounding_ends_in_a_stall(loss, rng):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", ON_SIMPLEX)
 def test_the_gap_covers_rounding_errors(method, loss, rng):
-    """Primal and dual in exact arithmetic, where margins and forms are known to few digits."""
+    """Primal and dual in exact arithmetic, where margins and quadratic forms are known to few digits."""
     X = rng.normal(size=(14, 3))
     t = X[:, 0] + 0.5 * rng.normal(size=14)
     y, kind = np.where(t > 0, 1.0, -1.0), {HINGE: "svc", SQUARED: "l2svc", TUBE: "svr"}[loss]
@@ -1042,7 +1042,7 @@ def test_two_rows(rng):
         [np.eye(2), np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])], axis=-1
     )
     result = solve(gram, [-1, 1], 10.0, tol=1e-9)
-    # b = (-a, a): forms 2 a^2, 2 a^2 and 4 a^2, so the third kernel alone, at the margin 1/2 = 2 a - 2 a^2
+    # b = (-a, a): quadratic forms 2 a^2, 2 a^2 and 4 a^2, so the third kernel alone, at the margin 1/2 = 2 a - 2 a^2
     np.testing.assert_allclose(result.weights, [0, 0, 1], atol=1e-9)
     assert result.primal == pytest.approx(0.5, rel=1e-8)
     np.testing.assert_allclose(result.dual_coef, [-0.5, 0.5], rtol=1e-4)

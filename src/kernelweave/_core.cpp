@@ -1,7 +1,7 @@
 // Compiled inner loops over plain arrays. Each has a NumPy twin in _loops.py that is its oracle and its fallback.
 //
 // Packed triangles: the upper triangle of a symmetric (n, n) matrix, row after row, so row i holds K[i, i:] and
-// starts at i*n - i*(i-1)/2. All functions are single threaded; parallelism stays above.
+// starts at i*n - i*(i-1)/2. Functions with an argument `threads` divide their work; all others run on one thread.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -99,8 +99,8 @@ KW_CLONES void axpy(double s, const double* x, double* y, size_t n) {
     for (size_t i = 0; i < n; ++i) y[i] += s * x[i];
 }
 
-// Work in parts on a few threads. What a part does, and how many there are, does not depend on the number of threads,
-// and neither does any result.
+// Work in parts on a few threads. The parts and their number do not depend on the number of threads, so that results do
+// not either.
 constexpr size_t PARTS = 4;
 
 template <class Body>
@@ -119,7 +119,7 @@ void in_parts(int64_t threads, const Body& body) {
         try {
             others[t] = std::thread(share, t);
         } catch (const std::system_error&) {
-            // no thread is to be had: its share is done here
+            // no thread can be started: its share is done here
             share(t);
         }
     }
@@ -130,7 +130,7 @@ void in_parts(int64_t threads, const Body& body) {
         if (failure) std::rethrow_exception(failure);
 }
 
-// rows of a triangle in turns, in blocks, so that parts are equally long
+// rows of a triangle, dealt to the parts in blocks, so that all parts have about the same length
 constexpr size_t BLOCK = 16;
 
 template <class Body>
@@ -153,7 +153,7 @@ KW_CLONES void dot_four(const double* const* a, const double* b, size_t n, doubl
     out[0] = tp, out[1] = tq, out[2] = tr, out[3] = ts;
 }
 
-// tiles go through a buffer: neither half is read or written with long strides for long
+// tiles go through a buffer, so that neither half is read or written with long strides
 KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
     constexpr size_t B = 32;
     double tile[B][B];
@@ -175,7 +175,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 
 using sizes::expect;
 
-// whether every entry of an index lies in [0, length): for callers that check their arguments in inner loops
+// whether every entry of an index lies in [0, length), for checks of arguments in inner loops
 bool inside(Index idx, int64_t length) {
     bool good = true;
     for (size_t k = 0; k < idx.shape(0); ++k) good = good && idx(k) >= 0 && idx(k) < length;
@@ -213,7 +213,7 @@ void matvecs(In2 packed, Index idx, In2 C, Out3 out, int64_t threads) {
     });
 }
 
-// upper triangle of out (n, n) = sum_k w[k] K_{idx[k]}; below the diagonal nothing is written
+// upper triangle of out (n, n) = sum_k w[k] K_{idx[k]}; entries below the diagonal are not written
 void combine(In2 packed, Index idx, In1 w, Out2 out, int64_t threads) {
     const size_t n = out.shape(0), L = triangle(n), k = idx.shape(0);
     expect("out", out, {n, n});
@@ -274,9 +274,9 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
 
 // Pivoted Cholesky of one packed kernel. Z (max_rank, n) receives the factor's columns as rows, K ~ Z'Z.
 // Ends when the residual trace is at most `bound`, or when every row's residual diagonal is within eight units in the
-// last place of its own diagonal entry: then rounding is all that is left, and the residual is 0. (With two units,
-// pivots on rounding errors make factors a third longer and no more exact.) Pivots are the largest residuals, for
-// bound 0 the largest shares of the row's own diagonal: then one huge row changes nothing for the others.
+// last place of its own diagonal entry: what is left is rounding error, and the residual is reported as 0. (With two
+// units, pivots on rounding errors make factors a third longer and no more exact.) Pivots are the largest residuals; for
+// bound 0 they are the largest shares of the row's own diagonal, so that one huge row has no effect on the others.
 // Returns (rank, residual trace); rank = -1 when max_rank is not enough.
 nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
     const size_t n = Z.shape(1), cap = Z.shape(0);
@@ -308,7 +308,7 @@ nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
             if (found) trace = 0.0;
             if (found || trace <= bound) { found = true; break; }
             if (rank == cap) break;
-            if (rank == cap / 2 && size > 1e-2 * start) break;  // the spectrum is too flat to make it
+            if (rank == cap / 2 && size > 1e-2 * start) break;  // the spectrum is too flat for max_rank
             for (size_t i = 0; i < pivot; ++i) column[i] = P[row_start(i, n) + (pivot - i)];
             std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column.begin() + pivot);
             for (size_t r = 0; r < rank; ++r) {
@@ -373,7 +373,7 @@ struct Factor {
         for (size_t a = position + 1; a < k; ++a)
             std::copy(L.data() + a * ld, L.data() + a * ld + a + 1, L.data() + (a - 1) * ld);
         members.erase(members.begin() + long(position));
-        for (size_t a = position; a + 1 < k; ++a) {  // rotate the superdiagonal away
+        for (size_t a = position; a + 1 < k; ++a) {  // remove the superdiagonal by Givens rotations
             double* row = L.data() + a * ld;
             const double x = row[a], y = row[a + 1], r = std::hypot(x, y);
             const double c = x / r, s = y / r;
@@ -400,7 +400,7 @@ struct Factor {
 };
 
 // min g'x + x'Hx/2 over the simplex by a primal active-set method; x is start and result. Returns the number of
-// active-set changes, negative when max_iter ended it.
+// active-set changes, or -max_iter if it stopped there.
 int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
     const size_t k = g.shape(0);
     sizes::expect_rows("g", g);
@@ -422,7 +422,7 @@ int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
         const size_t f = factor.members.size();
         a.assign(f, 1.0);
         b.resize(f);
-        // the sum is fixed, so that a shift of g changes nothing but the digits left where H is small beside it
+        // the sum of x is fixed, so a shift of g does not change the solution; it saves digits where H is small beside g
         double least = g(factor.members[0]);
         for (size_t p = 1; p < f; ++p) least = std::min(least, g(factor.members[p]));
         factor.solve(a);
@@ -512,14 +512,14 @@ int64_t simplex_smo(In2 G, In1 b, Out1 d, double tol, int64_t max_inner, int64_t
 KW_CLONES void inspect_tile(const double* upper, const double* lower, size_t n, size_t rows, size_t columns,
                             double* worst, double* big, int64_t* bad) {
     constexpr size_t B = 32;
-    double turned[B * B];
+    double transposed[B * B];
     for (size_t j = 0; j < columns; ++j)
-        for (size_t i = 0; i < rows; ++i) turned[i * B + j] = lower[j * n + i];
+        for (size_t i = 0; i < rows; ++i) transposed[i * B + j] = lower[j * n + i];
     double w = *worst, m = *big;
     int64_t count = 0;
     for (size_t i = 0; i < rows; ++i) {
         const double* a = upper + i * n;
-        const double* b = turned + i * B;
+        const double* b = transposed + i * B;
 #pragma omp simd reduction(max : w, m) reduction(+ : count)
         for (size_t j = 0; j < columns; ++j) {
             const double d = std::fabs(a[j] - b[j]), p = std::fabs(a[j]), q = std::fabs(b[j]);
@@ -538,7 +538,7 @@ KW_CLONES void inspect_tile(const double* upper, const double* lower, size_t n, 
     *bad += count;
 }
 
-// Looks at every entry of K: returns max |K - K'|, max |K| and how many entries are not finite (those of the tiles on
+// Reads every entry of K: returns max |K - K'|, max |K| and how many entries are not finite (those of the tiles on
 // the diagonal are counted twice).
 nb::tuple inspect(In2 K) {
     const size_t n = K.shape(0);
@@ -556,7 +556,7 @@ nb::tuple inspect(In2 K) {
     return nb::make_tuple(worst, big, bad);
 }
 
-// the lower triangle of K from its upper one, by blocks that fit a cache
+// copies the upper triangle of K to the lower one, in blocks that fit a cache
 void mirror(Out2 K, int64_t threads) {
     expect("K", K, {K.shape(0), K.shape(0)});
     nb::gil_scoped_release free;
@@ -599,7 +599,7 @@ nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g,
         report = smo::solve(K.data(), n, ridge.data(), lo.data(), hi.data(), kink, b.data(), g.data(), eps,
                             max_steps, shrink);
     }
-    return nb::make_tuple(report.steps, report.violation, report.bent);
+    return nb::make_tuple(report.steps, report.violation, report.curvature);
 }
 
 // out (k,) = sum_ij H_ij K_m,ij of the packed kernels m in idx, from the upper triangle of the symmetric H

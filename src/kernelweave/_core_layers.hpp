@@ -1,7 +1,7 @@
 // Layers of kernels on the upper triangles of square matrices; see functions.py and mkl/layers.py, the oracle.
 //
 // A layer maps a kernel K with diagonal kappa to sum_k w_k phi_k(K_ij, kappa_i, kappa_j) r_ki r_kj, where r_k are the
-// inverse roots of phi_k on the diagonal (cosine normalisation) or ones. Rows go through in segments that stay in the
+// inverse roots of phi_k on the diagonal (cosine normalisation) or ones. Rows are processed in segments that fit in the
 // first-level cache, so that each matrix is read or written once, whatever the number of functions.
 
 namespace layers {
@@ -14,7 +14,7 @@ constexpr double PI = 3.14159265358979323846;
 
 // exp to about one unit in the last place, in a form that compilers vectorise; 0 below -708. The polynomial
 // interpolates (exp(r) - 1 - r) / r^2 at ten Chebyshev nodes of |r| <= log(2) / 2: its own error is 2e-17. Above `most` it
-// stays: squared distances between large values round to less than nothing.
+// is constant: squared distances between large values may be rounded to negative numbers.
 inline double fast_exp(double x, double most = 709.0) {
     constexpr double shift = 0x1.8p52;
     const double at = x < -708.0 ? -708.0 : (x > most ? most : x);
@@ -158,7 +158,7 @@ KW_CLONES void paper_forward(const Function* f, const double* k, double ki, cons
     }
 }
 
-// h in and out as in `backward`; along (4, n) and grad (4,) likewise
+// h, along (4, n) and grad (4,) as in `backward`
 KW_CLONES void paper_backward(const Function* f, const double* k, double ki, const double* kj, size_t i, size_t start, size_t len,
                               size_t n, double* h, double* grad, double* along) {
     const double *ra = f[0].root + start, *rb = f[1].root + start, *rc = f[2].root + start, *rd = f[3].root + start;
@@ -192,7 +192,7 @@ KW_CLONES void paper_backward(const Function* f, const double* k, double ki, con
     }
 }
 
-// one part of the rows of the upper triangle of out from that of K, the diagonal excepted
+// one part of the rows of the upper triangle of out, without the diagonal
 inline void forward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* out,
                     size_t part) {
     double u[SEGMENT];
@@ -213,8 +213,8 @@ inline void forward(const double* K, const double* kappa, const std::vector<Func
     });
 }
 
-// With p = h * normalised value: adds p to its sums over the row (returned) and the columns, and
-// weight * h * d value / d K to q. One loop where the function is simple.
+// With p = h * normalised value: returns the sum of p over the row, adds p to the sums of the columns, and
+// weight * h * d value / d K to q, in one loop.
 KW_CLONES double simple(const Function& f, double ri, const double* root, const double* h, const double* k, double ki,
                         const double* kj, size_t len, double* columns, double* q) {
     const double c = f.second, w = f.weight, g = f.first;
@@ -262,8 +262,8 @@ inline bool is_simple(const Function& f) {
     return f.kind == identity || f.kind == gaussian || (f.kind == power && (f.first == 2.0 || f.first == 3.0));
 }
 
-// the same in two steps for other functions: p and its sums; g becomes the derivative by the raw value
-KW_CLONES double spread(double ri, const double* h, const double* u, const double* root, size_t len, double* g,
+// other functions, first step: p and its sums; g becomes the derivative by the value before normalisation
+KW_CLONES double weigh(double ri, const double* h, const double* u, const double* root, size_t len, double* g,
                         double* columns) {
     double total = 0.0;
 #pragma omp simd reduction(+ : total)
@@ -276,8 +276,9 @@ KW_CLONES double spread(double ri, const double* h, const double* u, const doubl
     return total;
 }
 
-// adds weight * g * d value / d K to q, and the derivatives by the two diagonals to their sums
-KW_CLONES void pull(const Function& f, const double* k, double ki, const double* kj, const double* u, const double* g,
+// other functions, second step (chain rule): adds weight * g * d value / d K to q, and the derivatives by the two
+// diagonals to their sums
+KW_CLONES void chain(const Function& f, const double* k, double ki, const double* kj, const double* u, const double* g,
                     size_t len, double* q, double* row, double* columns) {
     const double w = f.weight;
     if (f.kind == power) {
@@ -297,12 +298,12 @@ KW_CLONES void pull(const Function& f, const double* k, double ki, const double*
             const double cosine = k[j] / norm;
             double value, slope;
             angle(degree, cosine, &value, &slope);
-            const double lift = degree == 0 ? 1.0 : (degree == 1 ? norm : square);
-            const double turn = w * g[j] * lift * slope;
-            const double stretch = w * g[j] * (0.5 * double(degree) * lift * value) - 0.5 * turn * cosine;
-            q[j] += turn / norm;
-            total += stretch / ki;
-            columns[j] += stretch / kj[j];
+            const double magnitude = degree == 0 ? 1.0 : (degree == 1 ? norm : square);
+            const double by_angle = w * g[j] * magnitude * slope;
+            const double by_norm = w * g[j] * (0.5 * double(degree) * magnitude * value) - 0.5 * by_angle * cosine;
+            q[j] += by_angle / norm;
+            total += by_norm / ki;
+            columns[j] += by_norm / kj[j];
         }
         *row += total;
     }
@@ -320,7 +321,8 @@ struct Sums {
     }
 };
 
-// One part of the rows. H in: derivative by the layer above (upper triangle, the diagonal is not touched); out: by K.
+// One part of the rows. On entry H is the derivative by the output of this layer, on return that by K (upper triangle;
+// the diagonal is not touched).
 inline void backward(const double* K, const double* kappa, const std::vector<Function>& functions, size_t n, double* H,
                      Sums& sums, size_t part) {
     double u[SEGMENT], g[SEGMENT], q[SEGMENT];
@@ -343,9 +345,9 @@ inline void backward(const double* K, const double* kappa, const std::vector<Fun
                     total = simple(f, f.root[i], f.root + start, h, k, kappa[i], kappa + start, len, columns, q);
                 } else {
                     values(f, k, kappa[i], kappa + start, len, u);
-                    total = spread(f.root[i], h, u, f.root + start, len, g, columns);
+                    total = weigh(f.root[i], h, u, f.root + start, len, g, columns);
                     if (f.weight != 0.0)
-                        pull(f, k, kappa[i], kappa + start, u, g, len, q, across + i, across + start);
+                        chain(f, k, kappa[i], kappa + start, u, g, len, q, across + i, across + start);
                 }
                 *row += total;
                 grad[m] += total;
@@ -353,7 +355,7 @@ inline void backward(const double* K, const double* kappa, const std::vector<Fun
             std::copy(q, q + len, h);
         }
     });
-    // a Gaussian falls with either diagonal as it rises with K
+    // a Gaussian depends on 2 K_ij - K_ii - K_jj, so the derivative by a diagonal entry is -1/2 of that by K
     for (size_t m = 0; m < functions.size(); ++m)
         if (functions[m].kind == gaussian)
             for (size_t i = 0; i < n; ++i) across[i] -= functions[m].weight * functions[m].first * along[m * n + i];

@@ -1,5 +1,5 @@
-// Sizes of arrays, checked before anything is read or written: nanobind sees to dtype, dimensions and contiguity only.
-// A call costs some comparisons, and one pass over an index.
+// Sizes of arrays, checked before anything is read or written: nanobind checks only dtype, dimensions and contiguity.
+// A check costs a few comparisons, and one pass over an index.
 
 #pragma once
 

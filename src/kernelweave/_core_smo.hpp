@@ -18,7 +18,7 @@
 
 namespace smo {
 
-// stands for infinity, which the build assumes away
+// takes the place of infinity, which the build assumes not to occur
 constexpr double HUGE_OFFSET = 1e300;
 // blocks of the vectorised searches: the extreme value is found first, its index inside the best block afterwards
 constexpr size_t BLOCK = 128;
@@ -66,8 +66,8 @@ KW_CLONES size_t partner(const double* Ki, const double* g, const double* down, 
 #pragma omp simd reduction(max : t)
         for (size_t k = start; k < end; ++k) {
             const double slope = g[k] + down[k] - low;
-            const double bent = dii + diag[k] - 2.0 * Ki[k];
-            const double gain = (slope > 0.0 ? slope * slope : 0.0) / (bent > floor ? bent : floor);
+            const double curvature = dii + diag[k] - 2.0 * Ki[k];
+            const double gain = (slope > 0.0 ? slope * slope : 0.0) / (curvature > floor ? curvature : floor);
             t = gain > t ? gain : t;
         }
         if (t > top) { top = t; best = start; }
@@ -78,8 +78,8 @@ KW_CLONES size_t partner(const double* Ki, const double* g, const double* down, 
     double most = 0.0;
     for (size_t k = best; k < std::min(best + BLOCK, n); ++k) {
         const double slope = g[k] + down[k] - low;
-        const double bent = dii + diag[k] - 2.0 * Ki[k];
-        const double gain = slope > 0.0 ? slope * slope / (bent > floor ? bent : floor) : 0.0;
+        const double curvature = dii + diag[k] - 2.0 * Ki[k];
+        const double gain = slope > 0.0 ? slope * slope / (curvature > floor ? curvature : floor) : 0.0;
         if (gain > most) { most = gain; where = k; }
     }
     return where;
@@ -111,7 +111,7 @@ inline void long_product(const double* K, size_t n, const double* w, double* out
     }
 }
 
-// The coordinates that are worked on: all, or the rows and columns of those left after shrinking, copied together so
+// The active coordinates: all, or the rows and columns of those left after shrinking, copied together so
 // that the searches stay contiguous (an index list would gather) and the matrix moves into a nearer cache.
 struct View {
     const double* K = nullptr;
@@ -156,10 +156,10 @@ struct View {
 struct Report {
     int64_t steps;
     double violation;  // max D - min U, at least 0
-    double bent;       // most negative curvature of a pair, as a share of its diagonal entries; 0 if none was met
+    double curvature;       // most negative curvature of a pair, as a share of its diagonal entries; 0 if none was met
 };
 
-// b and g (which must fit b) are start and result.
+// b is start and result, and so is g, the gradient at b.
 inline Report solve(const double* K, size_t n, const double* ridge, const double* lo, const double* hi, double kink,
                     double* b, double* g, double eps, int64_t max_steps, bool shrink) {
     Report report{0, 0.0, 0.0};
@@ -186,7 +186,7 @@ inline Report solve(const double* K, size_t n, const double* ridge, const double
     View part;
     View* view = &all;
     Extremes at{};
-    // moves what was done on the part into all coordinates; their gradients were left where shrinking began
+    // copies the coefficients of the part to all coordinates, whose gradients are those from before shrinking
     auto write_back = [&] {
         for (size_t a = 0; a < part.n; ++a) {
             const size_t k = part.index[a];
@@ -200,10 +200,10 @@ inline Report solve(const double* K, size_t n, const double* ridge, const double
             all.offsets(k);
         }
     };
-    auto look = [&] {
+    auto refresh = [&] {
         update(view->g.data(), view->K, view->K, 0.0, view->up.data(), view->down.data(), view->n, &at);
     };
-    look();
+    refresh();
 
     int64_t period = int64_t(std::min<size_t>(n, 1000)), next = period;
     while (report.steps < max_steps) {
@@ -216,16 +216,16 @@ inline Report solve(const double* K, size_t n, const double* ridge, const double
             if (view == &all) break;
             write_back();
             view = &all;
-            look();
+            refresh();
             period *= 2;
             next = report.steps + period;
             continue;
         }
         const double* Ki = v.K + i * v.n;
         const double* Kj = v.K + j * v.n;
-        const double bent = v.diag[i] + v.diag[j] - 2.0 * Ki[j];
-        if (bent < 0.0) report.bent = std::min(report.bent, bent / (v.diag[i] + v.diag[j] + 1e-300));
-        const double wanted = (v.g[j] + v.down[j] - at.low) / std::max(bent, v.floor);
+        const double curvature = v.diag[i] + v.diag[j] - 2.0 * Ki[j];
+        if (curvature < 0.0) report.curvature = std::min(report.curvature, curvature / (v.diag[i] + v.diag[j] + 1e-300));
+        const double wanted = (v.g[j] + v.down[j] - at.low) / std::max(curvature, v.floor);
         // a step ends at the kink, where the derivatives change
         const double top = v.kink > 0.0 && v.b[i] < 0.0 ? 0.0 : v.hi[i];
         const double bottom = v.kink > 0.0 && v.b[j] > 0.0 ? 0.0 : v.lo[j];
@@ -244,20 +244,20 @@ inline Report solve(const double* K, size_t n, const double* ridge, const double
             std::vector<size_t> kept;
             for (size_t k = 0; k < v.n; ++k)
                 if (v.g[k] + v.up[k] <= at.high || v.g[k] + v.down[k] >= at.low) kept.push_back(k);
-            // a copy costs its entries, so it must be worth it
+            // copying costs the number of entries, so it is done only where it saves enough
             if (kept.size() >= 2 && 10 * kept.size() <= 7 * v.n) {
                 View smaller = v.keep(K, n, kept);
-                if (view == &part) write_back();  // what leaves now takes its coefficients along
+                if (view == &part) write_back();  // coordinates that leave keep their coefficients
                 part = std::move(smaller);
                 view = &part;
-                look();
+                refresh();
             }
         }
     }
     if (view != &all) {
         write_back();
         view = &all;
-        look();
+        refresh();
     }
     std::copy(all.b.begin(), all.b.end(), b);
     std::copy(all.g.begin(), all.g.end(), g);

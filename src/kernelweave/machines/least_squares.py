@@ -49,7 +49,7 @@ class Bordered:
         t = (float(x.sum()) - s) / self._total
         return x - t * self._ones, t
 
-    def forms(self, U: Array) -> Array:
+    def quadratic_forms(self, U: Array) -> Array:
         """``U P U'`` for U of shape (k, n), with P from `inverse`, at the cost of one triangular solution."""
         right = np.column_stack([U.T, np.ones(len(self._ones))])
         with blas_threads_for(len(right)):

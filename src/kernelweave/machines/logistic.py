@@ -72,7 +72,7 @@ class Weighted:
         t = (float(self.root @ x) - s) / self._total
         return self.root * (x - t * self._ones), t
 
-    def forms(self, U: Array) -> Array:
+    def quadratic_forms(self, U: Array) -> Array:
         """``U P U'`` for U of shape (k, n), P the inverse."""
         scaled = U * self.root
         with blas_threads_for(len(self.root)):
@@ -179,12 +179,16 @@ def solve_logistic(
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
         # along the segment from b to aim its form is quadratic, and the losses are convex
-        forms = form, float(b @ moved), float(aim @ moved)
-        slope = forms[1] - form - float((costs * y * p) @ (new - f))
+        quadratic_forms = form, float(b @ moved), float(aim @ moved)
+        slope = quadratic_forms[1] - form - float((costs * y * p) @ (new - f))
         step = 1.0
         while True:
             trial = f + step * (new - f)
-            half = 0.5 * ((1 - step) ** 2 * form + 2 * step * (1 - step) * forms[1] + step**2 * forms[2])
+            half = 0.5 * (
+                (1 - step) ** 2 * form
+                + 2 * step * (1 - step) * quadratic_forms[1]
+                + step**2 * quadratic_forms[2]
+            )
             value = half + float(costs @ np.logaddexp(0.0, -y * trial))
             if value <= level + SUFFICIENT * step * slope + 1e-15 * abs(level) or step < SHORTEST:
                 break

@@ -66,7 +66,7 @@ class System(Protocol):
     def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
         """Solution x and t for the right-hand side g and s."""
 
-    def forms(self, U: Array) -> Array:
+    def quadratic_forms(self, U: Array) -> Array:
         """``U P U'`` for U of shape (k, n_free), P the inverse without its last row and column."""
 
 
@@ -148,7 +148,7 @@ class Loss(ABC):
         """Second derivative of J in kernel weights; see `Machine.curvature`."""
         where = self.free(costs, b)
         system = self.system(K, costs, b, where) if len(where) > 1 else None
-        return np.zeros((len(V), len(V))) if system is None else system.forms(V[:, where])
+        return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
 
     def sides(self, y: Array, costs: Array) -> Sides | None:
         """The dual for an interior point; None where it is no quadratic program."""

@@ -71,12 +71,12 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         equal = np.full(n, 1.0 / n)
         spread = scale * (diagonal @ equal - gram.quadratic_forms(equal[None]))
         rho = np.maximum(scale * (diagonal @ beta - gram.quadratic_forms(beta[None])), 0.0)
-    error = form_errors(gram, scale, b, q)
+    error = quadratic_form_errors(gram, scale, b, q)
     short = 2.0 * (sum_error(n) + abs(math.fsum(beta) - 1.0)) * scale * (diagonal @ beta)
     used = spread > 4.0 * sum_error(n) * scale * (diagonal @ equal)
 
     def level(q: Array, rho: Array) -> float:
-        """The least of the largest ratios of forms to linear bounds of r^2: those of the ball and of equal shares."""
+        """The least of the largest ratios of q to linear bounds of r^2: those of the ball and of equal shares."""
         bounds = ((1.0 - share) * rho[used] + share * spread[used] for share in SHARES)
         return min(float((q[used] / bound).max()) for bound in bounds)
 
@@ -105,7 +105,7 @@ def term_error(machine: Machine, b: Array) -> float:
     return sum_error(len(b)) * float(np.abs(b) @ (np.abs(slope) + np.abs(machine.y)))
 
 
-def form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
+def quadratic_form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
     """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
     # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
     terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))

@@ -144,7 +144,7 @@ class KernelFamily:
             out[m] /= 2.0 * h
         return out
 
-    def forms(self, t: Array, b: Array) -> Array:
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
         """``b' (dK / dt_m) b`` for every parameter."""
         return np.einsum("pij,i,j->p", self.slopes(t), b, b, optimize=True)
 

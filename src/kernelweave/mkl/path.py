@@ -69,8 +69,8 @@ def _single_kernel_alpha(problem: RidgeProblem, top: float) -> float:
     coefficients = _dual_by_solving(problem, unit) if large else _dual_by_eigenvalues(problem, unit)
 
     def single(alpha: float) -> bool:
-        forms = problem.quad(coefficients(alpha))
-        return bool(forms.max() <= forms[start] * (1 + 1e-8))
+        quadratic_forms = problem.quad(coefficients(alpha))
+        return bool(quadratic_forms.max() <= quadratic_forms[start] * (1 + 1e-8))
 
     high = 1e3 * top
     if not single(high):

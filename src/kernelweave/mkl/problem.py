@@ -13,7 +13,7 @@ from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import OUTSIDE, feasible, form_errors, outside, term_error
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
 from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Status, WarmStart
@@ -79,7 +79,7 @@ class Problem:
         return float((weights * self.scale) @ residual) * float(b @ b)
 
     def allowed_gap(self, at: Point, tol: float) -> float:
-        """What the own gap at upper bounds of all forms must fall to.
+        """What the own gap at upper bounds of all quadratic forms must fall to.
 
         The tolerance, less the rounding errors and what truncated factors leave out, where they leave half of it.
         """
@@ -88,8 +88,8 @@ class Problem:
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
-        """Bounds of the errors of quadratic forms; see `form_errors`."""
-        return form_errors(self.gram, self.scale, b, q)
+        """Bounds of the errors of quadratic forms; see `quadratic_form_errors`."""
+        return quadratic_form_errors(self.gram, self.scale, b, q)
 
     def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
         """What other weights could gain over these where the machine has coefficients b, and the error of that number.
@@ -243,5 +243,5 @@ class MarginStep(Step[Session, Point]):
 
 
 def inner_tol(outer: float, tol: float) -> float:
-    """Tolerance of the next machine: forms are as wrong as the root of its gap, so it is the square of what is left."""
+    """Tolerance of the next machine: quadratic forms err by the root of its gap, hence the square of the gap left."""
     return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))

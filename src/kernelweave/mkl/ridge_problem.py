@@ -91,10 +91,10 @@ class RidgeProblem:
         """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact where the representation is."""
         scale = self.scale if kernels is None else self.scale[kernels]
         residual = self.gram.residual_trace if kernels is None else self.gram.residual_trace[kernels]
-        forms = self.gram.quadratic_forms(C, kernels)
+        quadratic_forms = self.gram.quadratic_forms(C, kernels)
         if residual.any():
-            forms = forms + residual * float(np.vdot(C, C))
-        return scale * forms
+            quadratic_forms = quadratic_forms + residual * float(np.vdot(C, C))
+        return scale * quadratic_forms
 
     def products(self, C: Array, kernels: Index) -> Array:
         """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples)."""
@@ -178,7 +178,7 @@ def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Cer
         active = np.flatnonzero(weights)
         V = problem.products(C, active)
         fitted = np.tensordot(weights[active], V, 1)
-        forms = problem.quad(C)
+        quadratic_forms = problem.quad(C)
     r = problem.targets - fitted - alpha * problem.inverse_weights * C
     level = float(np.vdot(fitted, C))
     residual = 0.5 * float(np.sum(np.square(r) / problem.inverse_weights))
@@ -186,6 +186,6 @@ def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Cer
         0.5 * float(np.sum(np.square(problem.targets - fitted) / problem.inverse_weights))
         + 0.5 * alpha * level
     )
-    gap = max(0.0, residual + 0.5 * alpha * (float(forms.max()) - level))
-    rounding = rounding_bound(problem, alpha, weights, C, forms, primal=primal, residual=residual)
+    gap = max(0.0, residual + 0.5 * alpha * (float(quadratic_forms.max()) - level))
+    rounding = rounding_bound(problem, alpha, weights, C, quadratic_forms, primal=primal, residual=residual)
     return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)

@@ -53,7 +53,7 @@ def rounding_bound(
     alpha: float,
     weights: Array,
     C: Array,
-    forms: Array,
+    quadratic_forms: Array,
     *,
     primal: float,
     residual: float,
@@ -64,7 +64,7 @@ def rounding_bound(
     ----------
     problem, alpha, weights, C
         As in `kernelweave.mkl.selection.compute_criteria`.
-    forms : array of shape (n_kernels,)
+    quadratic_forms : array of shape (n_kernels,)
         Computed ``q_m``, or upper bounds of them.
     primal, residual : float
         The objective, and ``1/2 r' N^-1 r`` of equation (13).
@@ -76,19 +76,19 @@ def rounding_bound(
     """
     own = np.flatnonzero(weights)
     unit = np.finfo(np.float64).eps / 2 * SAFETY * math.sqrt(problem.gram.n_samples + len(own) + 8)
-    own_forms, rows = _form_errors(problem, own, C, forms, unit)
-    level = float(weights[own] @ own_forms)
-    highest = float(forms.max())
-    top = max(highest, float((forms[own] + own_forms).max()))
+    own_errors, rows = _quadratic_form_errors(problem, own, C, quadratic_forms, unit)
+    level = float(weights[own] @ own_errors)
+    highest = float(quadratic_forms.max())
+    top = max(highest, float((quadratic_forms[own] + own_errors).max()))
     # the trace bounds the diagonal: precise bounds are taken only of kernels that could matter
     reach = np.sqrt(np.maximum(problem.traces, 0.0)) * float(np.linalg.norm(C))
-    crude = forms + unit * reach * (np.sqrt(np.maximum(forms, 0.0)) + reach)
+    crude = quadratic_forms + unit * reach * (np.sqrt(np.maximum(quadratic_forms, 0.0)) + reach)
     crude[own] = -np.inf
     others = np.flatnonzero(crude > top)
     for start in range(0, len(others), CHUNK):
         part = others[start : start + CHUNK]
-        errors, _ = _form_errors(problem, part, C, forms, unit)
-        top = max(top, float((forms[part] + errors).max()))
+        errors, _ = _quadratic_form_errors(problem, part, C, quadratic_forms, unit)
+        top = max(top, float((quadratic_forms[part] + errors).max()))
     roots = problem.roots(own)
     fitted = unit * float(
         np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / problem.inverse_weights))
@@ -104,12 +104,16 @@ def rounding_bound(
     )
 
 
-def _form_errors(
-    problem: LeastSquares, kernels: NDArray[np.int64], C: Array, forms: Array, unit: float
+def _quadratic_form_errors(
+    problem: LeastSquares, kernels: NDArray[np.int64], C: Array, quadratic_forms: Array, unit: float
 ) -> tuple[Array, Array]:
-    """Bounds of the errors in the forms of some kernels, and their ``a``, shape (len(kernels), n_outputs)."""
+    """Bounds of the errors in the quadratic forms of some kernels, and their ``a``, shape (len(kernels), n_outputs)."""
     roots = problem.roots(kernels)
     rows = roots @ np.abs(C).T
     spread = np.sqrt(np.square(roots) @ np.square(C).sum(axis=0))
-    errors = unit * np.sqrt(np.square(rows).sum(axis=1)) * (np.sqrt(np.maximum(forms[kernels], 0.0)) + spread)
+    errors = (
+        unit
+        * np.sqrt(np.square(rows).sum(axis=1))
+        * (np.sqrt(np.maximum(quadratic_forms[kernels], 0.0)) + spread)
+    )
     return errors, rows

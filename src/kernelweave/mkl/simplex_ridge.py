@@ -18,12 +18,12 @@ NEWTON_MOST, PATIENCE, MOST_REJECTED, HALVED = 200, 20, 40, 2
 TINY = float(np.finfo(np.float64).tiny)
 
 
-def spread(forms: Array, ridge: float) -> Array:
+def spread(quadratic_forms: Array, ridge: float) -> Array:
     """``min over d on the simplex of  ridge |d|^2 - 1/2 <d, q>``, for every row of q.
 
     Rows are in descending order, and their first entry is zero.
     """
-    x = forms / (4.0 * ridge)
+    x = quadratic_forms / (4.0 * ridge)
     sums = np.cumsum(np.maximum(x, -2.0), axis=1)
     number = np.arange(1, x.shape[1] + 1)
     held = x * number > sums - 1.0
@@ -119,7 +119,7 @@ class Model:
 
 
 def _outer(weights: Array, q: Array, ridge: float) -> float:
-    """What other weights could gain at most, at these forms."""
+    """What other weights could gain at most, at these quadratic forms."""
     top = float(q.max())
     least = float(spread(-np.sort(top - q)[None], ridge)[0]) - 0.5 * top
     return max(0.0, ridge * float(weights @ weights) - 0.5 * float(weights @ q) - least)

@@ -14,7 +14,7 @@ from kernelweave.mkl.simplex_ridge import spread
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Multiples of coefficients that give bounds too. Shorter ones are best where the forms are larger than their own.
+#: Multiples of coefficients that give bounds too. Small ones are best for subsets with larger quadratic forms.
 MULTIPLES = np.array([1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.55, 0.35])
 
 
@@ -33,7 +33,7 @@ class Pool:
         self.whole, self.ridge = whole, ridge
         self.coefficients: list[Array] = []
         self._terms = np.empty((0, len(MULTIPLES)))
-        self._forms = np.empty((0, whole.n_kernels))
+        self._quadratic_forms = np.empty((0, whole.n_kernels))
 
     def __len__(self) -> int:
         return len(self.coefficients)
@@ -41,42 +41,44 @@ class Pool:
     def add(self, b: Array) -> None:
         """Add coefficients that the dual allows."""
         whole, machine = self.whole, self.whole.machine
-        forms = whole.quad(b)
-        forms = forms + whole.quad_error(b, forms)
+        quadratic_forms = whole.quad(b)
+        quadratic_forms = quadratic_forms + whole.quad_error(b, quadratic_forms)
         terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - term_error(machine, b)
         self.coefficients.append(b)
         self._terms = np.vstack([self._terms, terms])
-        self._forms = np.vstack([self._forms, forms])
+        self._quadratic_forms = np.vstack([self._quadratic_forms, quadratic_forms])
 
     def bound(self, inside: Index, free: Index, room: int) -> float:
         """The largest bound of the pool of all subsets of `inside` and at most `room` of `free`."""
         if not len(self):
             return -math.inf
-        values = self._forms[:, free]
+        values = self._quadratic_forms[:, free]
         if 0 < room < len(free):
             values = -np.partition(-values, room - 1, axis=1)[:, :room]
         elif room == 0:
             values = values[:, :0]
-        return float(self._value(np.hstack([self._forms[:, inside], values])).max())
+        return float(self._value(np.hstack([self._quadratic_forms[:, inside], values])).max())
 
     def bounds_with(self, inside: Index, free: Index) -> Array:
         """The largest bound of `inside` with one of `free`, for each of them."""
-        own = self._forms[:, inside]
+        own = self._quadratic_forms[:, inside]
         if self.ridge > 0.0:
-            return np.array([self._value(np.hstack([own, self._forms[:, [j]]])).max() for j in free])
-        tops = np.maximum(own.max(axis=1, initial=0.0)[:, None], self._forms[:, free])
+            return np.array(
+                [self._value(np.hstack([own, self._quadratic_forms[:, [j]]])).max() for j in free]
+            )
+        tops = np.maximum(own.max(axis=1, initial=0.0)[:, None], self._quadratic_forms[:, free])
         out = np.full(len(free), -np.inf)
         for t, terms in zip(MULTIPLES, self._terms.T, strict=True):
             np.maximum(out, (terms[:, None] - 0.5 * t**2 * tops).max(axis=0), out=out)
         return out
 
     def needed(self, inside: Index, free: Index, room: int, target: float) -> Index | None:
-        """The shortest list of kernels of which a subset below the target holds one, largest forms first."""
-        own = self._forms[:, inside]
+        """The shortest list of kernels of which a subset below the target holds one, largest quadratic forms first."""
+        own = self._quadratic_forms[:, inside]
         telling = np.flatnonzero(self._value(own) >= target) if len(inside) else np.arange(len(self))
         if not len(telling):
             return None
-        own, values = own[telling], self._forms[np.ix_(telling, free)]
+        own, values = own[telling], self._quadratic_forms[np.ix_(telling, free)]
         order = np.argsort(-values, axis=1, kind="stable")
         ranked = np.hstack([np.take_along_axis(values, order, 1), np.full((len(telling), room), -np.inf)])
         # how many of the first are needed: bounds rise when they are left out
@@ -89,18 +91,18 @@ class Pool:
         best = int(np.argmin(high))
         return free[order[best, : high[best]]]
 
-    def _value(self, forms: Array, rows: Index | slice = slice(None)) -> Array:
-        """Bounds of subsets with these forms, one row for every entry of the pool."""
-        if not forms.shape[1]:
-            return np.full(len(forms), np.inf)
-        ridge, out = self.ridge, np.full(len(forms), -np.inf)
-        forms = forms if ridge == 0.0 else -np.sort(-forms, axis=1)
-        top = forms.max(axis=1)
+    def _value(self, quadratic_forms: Array, rows: Index | slice = slice(None)) -> Array:
+        """Bounds of subsets with these quadratic forms, one row for each entry of the pool."""
+        if not quadratic_forms.shape[1]:
+            return np.full(len(quadratic_forms), np.inf)
+        ridge, out = self.ridge, np.full(len(quadratic_forms), -np.inf)
+        quadratic_forms = quadratic_forms if ridge == 0.0 else -np.sort(-quadratic_forms, axis=1)
+        top = quadratic_forms.max(axis=1)
         empty = np.isneginf(top)
-        forms, top = np.where(empty[:, None], 0.0, forms), np.where(empty, 0.0, top)
+        quadratic_forms, top = np.where(empty[:, None], 0.0, quadratic_forms), np.where(empty, 0.0, top)
         for t, terms in zip(MULTIPLES, self._terms[rows].T, strict=True):
             least = -0.5 * t**2 * top
             if ridge > 0.0:
-                least = least + spread(t**2 * (forms - top[:, None]), ridge)
+                least = least + spread(t**2 * (quadratic_forms - top[:, None]), ridge)
             np.maximum(out, terms + least, out=out)
         return np.where(empty, np.inf, out)

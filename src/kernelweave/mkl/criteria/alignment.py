@@ -408,14 +408,14 @@ def solve_easy_mkl(
             b = labels * row_weight
         # the two sums agree but for rounding
         b = b / np.where(above, b[above].sum(), -b[~above].sum())
-        forms = stack.quadratic_forms(b)
+        quadratic_forms = stack.quadratic_forms(b)
     # no kernel has larger entries than their sum
     bound = np.divide(diagonal.max(), share, out=np.full_like(share, np.inf), where=share > 0)
     squares = np.square(b)
     spread = float(np.divide(squares, row_weight, out=np.zeros_like(b), where=row_weight > 0).sum())
     # what truncated factors leave out can only add to the objective, at most this
     missing = float(share @ stack.residual_trace) * float(squares.sum())
-    primal = float(share @ forms) + lam * spread + missing
+    primal = float(share @ quadratic_forms) + lam * spread + missing
     root = np.sqrt(np.maximum(diagonal, 0.0))
     size = float(root @ np.abs(b))
     rounding = sum_error(len(b)) * (size**2 + lam * spread)  # of the primal value
@@ -443,7 +443,7 @@ def solve_easy_mkl(
     else:
         status = Status.TRUNCATED if solved + missing > tol * primal else Status.ROUNDING
     return Solution(
-        weights=_shares(stack, forms, bound, row_weight, factors),
+        weights=_shares(stack, quadratic_forms, bound, row_weight, factors),
         dual_coef=b,
         intercept=0.0,
         certificate=Certificate("margins", primal, primal - gap, gap, float(rounding), status=status),
@@ -451,17 +451,17 @@ def solve_easy_mkl(
     )
 
 
-def _shares(gram: Gram, forms: Array, bound: Array, row_weight: Array, factors: Array) -> Array:
+def _shares(gram: Gram, quadratic_forms: Array, bound: Array, row_weight: Array, factors: Array) -> Array:
     """Divide ``s_m b'K_m b`` by the sum, after dropping what is nothing but rounding errors.
 
     `bound` holds upper bounds of the entries of each kernel.
     """
-    # forms from factors are squares of small numbers, forms from entries small sums of large ones
+    # quadratic forms from factors are squares of small numbers, those from entries are small sums of large ones
     threshold = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
-    if not (forms > threshold * bound).all():
+    if not (quadratic_forms > threshold * bound).all():
         # all diagonals together cost more than the quadratic forms, so they are read only where it matters
         bound = gram.diagonal()[:, row_weight > 0].max(axis=1)
-    kept = np.where(forms > threshold * bound, factors * forms, 0.0)
+    kept = np.where(quadratic_forms > threshold * bound, factors * quadratic_forms, 0.0)
     total = float(kept.sum())
     if total == 0.0:
         raise InputError(

@@ -30,7 +30,7 @@ GAUSSIAN = Gaussian(1.0)
 
 
 class _GaussianFamily(ABC):
-    """``K(t) = exp(-sum_p t_p D_p)`` of squared distances D_p, which those below hold in different forms."""
+    """``K(t) = exp(-sum_p t_p D_p)`` of squared distances D_p, which the subclasses store in different ways."""
 
     n_parameters: int
     n_samples: int
@@ -77,7 +77,7 @@ class _GaussianFamily(ABC):
         self._at = t.copy()
         return self._matrix
 
-    def forms(self, t: Array, b: Array) -> Array:
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
         """``-sum_ij b_i b_j K_ij D_pij``."""
         K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
         # the derivative is a multiple of K, which is left for after the sums

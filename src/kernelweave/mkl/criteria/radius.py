@@ -39,7 +39,7 @@ class Family(Protocol):
     def kernel(self, t: Array) -> Array:
         """K(t), symmetric; the next call may overwrite it."""
 
-    def forms(self, t: Array, b: Array) -> Array:
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
         """``b' (dK / dt_m) b`` for every parameter."""
 
     def diagonals(self, t: Array, weights: Array) -> Array:
@@ -80,7 +80,7 @@ class WeightedSum:
         out.flat[:: len(out) + 1] += float(weights @ self._ridge)
         return out
 
-    def forms(self, t: Array, b: Array) -> Array:
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
         """``b'K_m b``, which does not depend on t."""
         return self.scale * (self.gram.quadratic_forms(b[None]) + self._ridge * float(b @ b))
 
@@ -185,7 +185,7 @@ class RadiusMargin:
     def _margin(self, t: Array, tol: float) -> Evaluation:
         machine = self._solve(self.machine, self.family.kernel(t), tol)
         b = machine.dual_coef
-        return Evaluation(t, machine.dual, -0.5 * self.family.forms(t, b), b, machine, None)
+        return Evaluation(t, machine.dual, -0.5 * self.family.quadratic_forms(t, b), b, machine, None)
 
     def _rkl(self, t: Array, tol: float) -> Evaluation:
         K = self.family.kernel(t)
@@ -196,10 +196,10 @@ class RadiusMargin:
             return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
         machine = self._solve(self.machine, K / r2, tol)
         b, beta = machine.dual_coef, ball.dual_coef
-        forms = self.family.forms(t, b)
+        quadratic_forms = self.family.quadratic_forms(t, b)
         squares = float(b @ (K @ b))
-        radius = self.family.diagonals(t, beta) - self.family.forms(t, beta)
-        gradient = -0.5 / r2 * forms + 0.5 / r2**2 * squares * radius
+        radius = self.family.diagonals(t, beta) - self.family.quadratic_forms(t, beta)
+        gradient = -0.5 / r2 * quadratic_forms + 0.5 / r2**2 * squares * radius
         return Evaluation(t, machine.dual, gradient, b / r2, machine, ball)
 
     def _klc(self, t: Array, tol: float) -> Evaluation:
@@ -212,8 +212,8 @@ class RadiusMargin:
         machine = self._solve(self.machine, K, tol)
         b, beta = machine.dual_coef, ball.dual_coef
         half = machine.dual  # W^2 / 2
-        radius = self.family.diagonals(t, beta) - self.family.forms(t, beta)
-        gradient = half * radius - 0.5 * r2 * self.family.forms(t, b)
+        radius = self.family.diagonals(t, beta) - self.family.quadratic_forms(t, beta)
+        gradient = half * radius - 0.5 * r2 * self.family.quadratic_forms(t, b)
         return Evaluation(t, r2 * half, gradient, b, machine, ball)
 
     def _do(self, t: Array, tol: float) -> Evaluation:
@@ -222,7 +222,9 @@ class RadiusMargin:
         machine = replace(self.machine, C=self.machine.C / rho)
         found = self._solve(machine, self.family.kernel(t), tol)
         b = found.dual_coef
-        gradient = -0.5 * self.family.forms(t, b) - 0.5 * radii * float(self.machine.ridge @ np.square(b))
+        gradient = -0.5 * self.family.quadratic_forms(t, b) - 0.5 * radii * float(
+            self.machine.ridge @ np.square(b)
+        )
         return Evaluation(t, found.dual, gradient, b, found, None)
 
     def radii(self, tol: float) -> Array:

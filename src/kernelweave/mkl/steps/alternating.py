@@ -113,11 +113,13 @@ class AlternatingSession(SessionOf[Round]):
         """With the certificate of the pair of weights and coefficients, which has no part in the rule."""
         problem, alpha, C = self.problem, self.alpha, at.C
         N = problem.inverse_weights
-        forms = problem.quad(C)
+        quadratic_forms = problem.quad(C)
         r = problem.targets - at.fitted - alpha * N * C
         left = 0.5 * float(np.sum(np.square(r) / N))
-        rounding = rounding_bound(problem, alpha, at.weights, C, forms, primal=at.objective, residual=left)
-        own = max(0.0, left + 0.5 * alpha * (float(forms.max()) - at.level))
+        rounding = rounding_bound(
+            problem, alpha, at.weights, C, quadratic_forms, primal=at.objective, residual=left
+        )
+        own = max(0.0, left + 0.5 * alpha * (float(quadratic_forms.max()) - at.level))
         return Solution(
             weights=at.weights,
             dual_coef=C.T,

@@ -81,7 +81,7 @@ class Part:
         return K.copy() if self._all_rows else K[np.ix_(self.rows, self.rows)]
 
     def support(self, q: Array, b: Array) -> float:
-        """Support function at bounds of the forms, given those of the factors."""
+        """Support function at bounds of the quadratic forms, given those of the factors."""
         residual = self.problem.gram.residual_trace[self.kernels]
         if residual.any():
             q = q + self.problem.scale[self.kernels] * residual * float(b @ b)

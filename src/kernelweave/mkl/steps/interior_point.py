@@ -1,7 +1,7 @@
 """A primal-dual interior-point method for margin multiple kernel learning.
 
-With the coefficients of the machine as ``b = sum_k sign_k a_k``, ``0 <= a_k <= U``, and the level tau of the forms
-q_m(b) = s_m b'K_m b, the dual of the joint problem over the (capped) simplex is
+With the coefficients of the machine as ``b = sum_k sign_k a_k``, ``0 <= a_k <= U``, and the level tau of the quadratic
+forms q_m(b) = s_m b'K_m b, the dual of the joint problem over the (capped) simplex is
 
     min  1/2 (tau + cap sum_m zeta_m) - dual_term(b)     s.t.  q_m(b) <= tau + zeta_m,  zeta >= 0,  sum(b) = 0 ,
 
@@ -70,7 +70,7 @@ def has_interior(problem: Problem) -> bool:
 class InteriorPoint(MarginStep):
     """Predictor-corrector steps from the middle of the box, on a growing part of the kernels where they are many.
 
-    A part starts with the kernels of the largest forms, and grows by those whose forms exceed the level of its
+    A part starts with the kernels of the largest quadratic forms, and grows by those that exceed the level of its
     solution. The weights of a warm start are not used.
     """
 
@@ -107,16 +107,16 @@ class InteriorPoint(MarginStep):
             known = _own(self._best)
             if _reached(self._best):
                 return self._best.status
-            forms = problem.quad(point.machine.dual_coef)
-            own = forms[part.kernels]
+            quadratic_forms = problem.quad(point.machine.dual_coef)
+            own = quadratic_forms[part.kernels]
             shares = weight_set.shares(weight_set.best(own))
             level = float((weight_set.slopes(shares)[0] * own)[shares > 0].min())
-            above = weight_set.slopes(np.zeros(m))[0] * forms > level
+            above = weight_set.slopes(np.zeros(m))[0] * quadratic_forms > level
             above[part.kernels] = False
             if not above.any() and (part_tol <= tol or not reached):
                 return Status.STALLED
             more = np.flatnonzero(above)
-            more = more[np.argsort(-forms[more], kind="stable")[: max(PART // 2, len(chosen))]]
+            more = more[np.argsort(-quadratic_forms[more], kind="stable")[: max(PART // 2, len(chosen))]]
             chosen = np.r_[chosen, more]
             part_tol = max(tol, 0.01 * part_tol)
 

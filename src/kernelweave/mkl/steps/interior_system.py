@@ -173,7 +173,7 @@ class System:
         return np.concatenate(found)
 
     def slack_after(self, by: State, db: Array, curve: Array, length: float) -> Array:
-        """The slack of the forms after a step of that length."""
+        """The slack of the quadratic forms after a step of that length."""
         # a difference of slopes, not of slacks: near the end these are small differences of large numbers
         first, _ = self.weight_set.slopes(self.at.d + length * by.d)
         drop = by.tau + by.zeta - 2.0 * first * (self.V @ db)

@@ -66,8 +66,8 @@ class Newton(MarginStep):
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, ShareSet)
-        shares, forms = _first(session, weight_set)
-        working = _working_set(shares, forms, weight_set)
+        shares, quadratic_forms = _first(session, weight_set)
+        working = _working_set(shares, quadratic_forms, weight_set)
         b = session.warm.dual_coef
         damping = 1e-10
         rejected = 0
@@ -109,16 +109,16 @@ class Newton(MarginStep):
                 outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
                 or gap <= allowed
             ):
-                forms = problem.quad(b)
-                forms[working] = q
-                outer = known = 0.5 * max(0.0, weight_set.support(forms) - level)
+                quadratic_forms = problem.quad(b)
+                quadratic_forms[working] = q
+                outer = known = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
                 gap = machine.own_gap + outer
                 if outer > 0.5 * allowed:
-                    grown = np.union1d(working, _working_set(shares, forms, weight_set))
+                    grown = np.union1d(working, _working_set(shares, quadratic_forms, weight_set))
                     if len(grown) > len(working):
                         working = grown
                         V = problem.products(b, working)
-                        q = forms[working]
+                        q = quadratic_forms[working]
             arrived = Status.CONVERGED if gap <= allowed else None
             yield Look(at, primal, gap, at.n_active, arrived)
             # a warm machine that is already within the tolerance does not answer to the step: ask for more
@@ -137,19 +137,19 @@ class Newton(MarginStep):
 
 
 def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
-    """Starting shares, and forms that rank the kernels: those of the machine on the average kernel."""
+    """Starting shares, and quadratic forms that rank the kernels: those of the machine on the average kernel."""
     problem, warm = session.problem, session.warm
     if warm.weights is not None and warm.dual_coef is not None:
         return _shares_of(session.start(), weight_set), problem.quad(warm.dual_coef)
     equal = weight_set.start(problem.n_kernels)
     warm.dual_coef = session.solve(equal, LOOSEST, warm.dual_coef).machine.dual_coef
-    forms = problem.quad(warm.dual_coef)
+    quadratic_forms = problem.quad(warm.dual_coef)
     if warm.weights is not None:
-        return _shares_of(session.start(), weight_set), forms
-    shares = np.zeros(len(forms))
-    few = max(min(FIRST, len(forms)), weight_set.fewest)
-    shares[np.argsort(-forms, kind="stable")[:few]] = 1.0 / few
-    return shares, forms
+        return _shares_of(session.start(), weight_set), quadratic_forms
+    shares = np.zeros(len(quadratic_forms))
+    few = max(min(FIRST, len(quadratic_forms)), weight_set.fewest)
+    shares[np.argsort(-quadratic_forms, kind="stable")[:few]] = 1.0 / few
+    return shares, quadratic_forms
 
 
 def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
@@ -159,9 +159,9 @@ def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
     return shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
 
 
-def _working_set(shares: Array, forms: Array, weight_set: ShareSet) -> Index:
+def _working_set(shares: Array, quadratic_forms: Array, weight_set: ShareSet) -> Index:
     """Active kernels, and those whose shares gain nearly as much as those of kernels that become active."""
-    gains = forms * weight_set.slopes(shares)[0]
+    gains = quadratic_forms * weight_set.slopes(shares)[0]
     full = weight_set.fewest
     most = min(full - 1 + WORKING_MOST, len(gains))
     near = np.argpartition(-gains, most - 1)[:most]

@@ -39,7 +39,7 @@ class RidgeStart:
 
     weights: Array | None = None
     before: Array | None = None  # the weights one alpha earlier, for the secant prediction
-    forms: Array | None = None  # quadratic forms of all kernels (bounds for screened ones)
+    quadratic_forms: Array | None = None  # quadratic forms of all kernels (bounds for screened ones)
     reference: Array | None = None  # c at which `roots` were computed
     roots: Array | None = None  # square roots of the quadratic forms at `reference`
     work: Workspace = field(default_factory=Workspace)
@@ -67,23 +67,25 @@ class _Iterate:
     C: Array
     working: Index
     V: Array
-    forms: Array  # of the working kernels
+    quadratic_forms: Array  # of the working kernels
     primal: float = 0.0
     residual: float = 0.0  # 1/2 r' N^-1 r
     level: float = 0.0  # c' K(d) c
     held: float = (
         0.0  # largest form of the working kernels as they are held, without what truncation leaves out
     )
-    rounding: float | None = None  # what rounding may hide in objective and gap, once all forms are known
+    rounding: float | None = (
+        None  # what rounding may hide in objective and gap, once all quadratic forms are known
+    )
 
     def gap(self, alpha: float, largest: float) -> float:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
-    def bound_rounding(self, problem: RidgeProblem, alpha: float, forms: Array) -> float:
-        """What rounding may hide in objective and gap, given the forms of all kernels."""
+    def bound_rounding(self, problem: RidgeProblem, alpha: float, quadratic_forms: Array) -> float:
+        """What rounding may hide in objective and gap, given the quadratic forms of all kernels."""
         self.rounding = found = rounding_bound(
-            problem, alpha, self.weights, self.C, forms, primal=self.primal, residual=self.residual
+            problem, alpha, self.weights, self.C, quadratic_forms, primal=self.primal, residual=self.residual
         )
         return found
 
@@ -107,9 +109,9 @@ def _evaluate(
         r = Y - fitted - alpha * N * C
     plain = np.einsum("kti,ti->k", V, C)
     residual_trace = problem.gram.residual_trace[working]
-    forms = plain
+    quadratic_forms = plain
     if residual_trace.any():
-        forms = plain + problem.scale[working] * residual_trace * float(np.vdot(C, C))
+        quadratic_forms = plain + problem.scale[working] * residual_trace * float(np.vdot(C, C))
     level = float(own @ plain)
     error = Y - fitted
     return _Iterate(
@@ -118,7 +120,7 @@ def _evaluate(
         C=C,
         working=working,
         V=V,
-        forms=forms,
+        quadratic_forms=quadratic_forms,
         primal=0.5 * float(np.sum(np.square(error) / N)) + 0.5 * alpha * level,
         residual=0.5 * float(np.sum(np.square(r) / N)),
         level=level,
@@ -142,7 +144,7 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
     not interact, and takes longer steps far from it.
     """
     own = it.weights[it.working]
-    q = np.maximum(it.forms, 0.0)
+    q = np.maximum(it.quadratic_forms, 0.0)
     # rounding may leave nothing, or less, of the level
     level = max(it.level, np.finfo(float).eps * float(q.max()), np.finfo(float).tiny)
     negative_gradient = 0.5 * (q - level) if plain else q * (np.sqrt(q / level) - 1.0)
@@ -156,18 +158,18 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
     return weights
 
 
-def _working_set(problem: RidgeProblem, weights: Array, forms: Array, level: float) -> Index:
+def _working_set(problem: RidgeProblem, weights: Array, quadratic_forms: Array, level: float) -> Index:
     """Active kernels and those nearest to becoming active; fewer of those that cost n^2 a product."""
-    most = min(WORKING_MOST, len(forms))
-    near = np.argpartition(-forms, most - 1)[:most]
-    near = near[forms[near] >= WORKING_SHARE * level]
-    near = near[np.argsort(-forms[near], kind="stable")]
+    most = min(WORKING_MOST, len(quadratic_forms))
+    near = np.argpartition(-quadratic_forms, most - 1)[:most]
+    near = near[quadratic_forms[near] >= WORKING_SHARE * level]
+    near = near[np.argsort(-quadratic_forms[near], kind="stable")]
     dense = problem.gram.ranks[near] < 0
     near = near[~dense | (np.cumsum(dense) <= WORKING_DENSE)]
     return np.union1d(np.flatnonzero(weights > 0), near)
 
 
-def gap_safe(problem: RidgeProblem, alpha: float, forms: Array, gap: float) -> NDArray[np.bool_]:
+def gap_safe(problem: RidgeProblem, alpha: float, quadratic_forms: Array, gap: float) -> NDArray[np.bool_]:
     """Kernels that have weight zero in every solution, by the gap-safe sphere test.
 
     The dual is strongly concave, so its solution lies within ``radius^2 = 2 gap max(w) / alpha^2`` of c, and each
@@ -176,18 +178,18 @@ def gap_safe(problem: RidgeProblem, alpha: float, forms: Array, gap: float) -> N
 
     Parameters
     ----------
-    forms : array of shape (n_kernels,)
-        Quadratic forms at c, or upper bounds of them.
+    quadratic_forms : array of shape (n_kernels,)
+        At c, or upper bounds of them.
     gap : float
         Certified gap at c, in units of the objective.
     """
     radius = math.sqrt(2.0 * gap / float(problem.inverse_weights.min())) / alpha
-    roots = np.sqrt(np.maximum(forms, 0.0))
+    roots = np.sqrt(np.maximum(quadratic_forms, 0.0))
     reach = np.sqrt(problem.scale * problem.gram.norm_bound) * radius
     return roots + reach < float((roots - reach).max())
 
 
-def _all_forms(
+def _all_quadratic_forms(
     problem: RidgeProblem,
     it: _Iterate,
     warm: RidgeStart,
@@ -209,9 +211,9 @@ def _all_forms(
         distance = float(np.linalg.norm(it.C - t * ref))
         reach = np.sqrt(problem.scale * problem.gram.norm_bound) * distance
         bound = np.square(abs(t) * warm.roots + reach)
-    forms = bound.copy()
-    forms[it.working] = it.forms
-    need = bound > it.forms.max() if screen else np.ones(n_kernels, dtype=bool)
+    quadratic_forms = bound.copy()
+    quadratic_forms[it.working] = it.quadratic_forms
+    need = bound > it.quadratic_forms.max() if screen else np.ones(n_kernels, dtype=bool)
     need[it.working] = False
     out = np.zeros(n_kernels, dtype=bool)
     if screen and excluded is not None:
@@ -225,14 +227,14 @@ def _all_forms(
         warm.reference = it.C
     rest = np.flatnonzero(need)
     warm.n_screened += n_kernels - len(rest) - len(it.working)
-    forms[rest] = problem.quad(it.C, None if len(rest) == n_kernels else rest)
+    quadratic_forms[rest] = problem.quad(it.C, None if len(rest) == n_kernels else rest)
     if warm.reference is it.C:
         warm.n_full_passes += 1
-        warm.roots = np.sqrt(np.maximum(forms, 0.0))
-    largest = float(max(it.forms.max(), forms[rest].max(initial=-np.inf)))
-    if out.any() and warm.forms is not None:
-        forms[out] = np.minimum(forms[out], warm.forms[out])
-    return forms, largest
+        warm.roots = np.sqrt(np.maximum(quadratic_forms, 0.0))
+    largest = float(max(it.quadratic_forms.max(), quadratic_forms[rest].max(initial=-np.inf)))
+    if out.any() and warm.quadratic_forms is not None:
+        quadratic_forms[out] = np.minimum(quadratic_forms[out], warm.quadratic_forms[out])
+    return quadratic_forms, largest
 
 
 @dataclass
@@ -261,9 +263,9 @@ class RidgeSession(SessionOf[_Iterate]):
         assert loop.best is not None
         gap = loop.best.gap
         if status is not Status.CONVERGED or at.rounding is None:
-            forms, largest = _all_forms(self.problem, at, warm, screen=False)
-            warm.forms, gap = forms, at.gap(self.alpha, largest)
-            at.bound_rounding(self.problem, self.alpha, forms)
+            quadratic_forms, largest = _all_quadratic_forms(self.problem, at, warm, screen=False)
+            warm.quadratic_forms, gap = quadratic_forms, at.gap(self.alpha, largest)
+            at.bound_rounding(self.problem, self.alpha, quadratic_forms)
         assert at.rounding is not None
         warm.before, warm.weights = warm.weights, at.weights
         return Solution(
@@ -289,14 +291,14 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
         problem, alpha, tol = session.problem, session.alpha, session.tol
         warm, screen = session.warm, session.screen
         weights = warm.predict()
-        if weights is None or warm.forms is None:
+        if weights is None or warm.quadratic_forms is None:
             start, scores = first_kernel(problem)
-            warm.forms = scores
+            warm.quadratic_forms = scores
             if weights is None:
                 weights = np.zeros(problem.n_kernels)
                 weights[start] = 1.0
-        level = float(weights @ warm.forms)
-        working = _working_set(problem, weights, warm.forms, level)
+        level = float(weights @ warm.quadratic_forms)
+        working = _working_set(problem, weights, warm.quadratic_forms, level)
         # what the gap must reach so that it stays within tol with its rounding
         aim = tol
         previous: tuple[_Iterate, Array] | None = (
@@ -312,7 +314,7 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
                     raise problem.too_small(alpha) from None
                 yield None
                 return Status.STALLED
-            gap = it.gap(alpha, float(it.forms.max()))
+            gap = it.gap(alpha, float(it.quadratic_forms.max()))
             slack = 1e-13 * abs(it.primal)
             if previous is not None and it.primal > previous[0].primal + slack and gap > aim * it.primal:
                 # the step was too long: shorten it, then fall back to the plain Newton model
@@ -330,27 +332,31 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
             # a lone working kernel leaves nothing to improve, however far rounding keeps its gap from tol
             settled = it.gap(alpha, it.held) <= aim * it.primal
             if settled or len(working) == 1 or loop.idle == SHORT_PATIENCE:
-                forms, largest = _all_forms(problem, it, warm, screen=screen, excluded=excluded)
-                warm.forms = forms
+                quadratic_forms, largest = _all_quadratic_forms(
+                    problem, it, warm, screen=screen, excluded=excluded
+                )
+                warm.quadratic_forms = quadratic_forms
                 gap = it.gap(alpha, largest)
                 if gap <= aim * it.primal and excluded.any():
                     # the gap of the kernels left certifies the solution; the one reported looks at every kernel
-                    forms, largest = _all_forms(problem, it, warm, screen=screen)
-                    warm.forms, gap = forms, it.gap(alpha, largest)
+                    quadratic_forms, largest = _all_quadratic_forms(problem, it, warm, screen=screen)
+                    warm.quadratic_forms, gap = quadratic_forms, it.gap(alpha, largest)
                 if gap <= aim * it.primal:
-                    rounding = it.bound_rounding(problem, alpha, forms)
+                    rounding = it.bound_rounding(problem, alpha, quadratic_forms)
                     aim = min(aim, max(tol - relative_gap(it.primal, rounding), LEAST_SHARE * tol))
                     settled = gap <= aim * it.primal
                 else:
                     if screen:
-                        excluded |= gap_safe(problem, alpha, forms, gap)
-                    grown = np.union1d(_working_set(problem, it.weights, forms, it.level), it.working)
+                        excluded |= gap_safe(problem, alpha, quadratic_forms, gap)
+                    grown = np.union1d(
+                        _working_set(problem, it.weights, quadratic_forms, it.level), it.working
+                    )
                     grew = len(grown) > len(it.working)
                     if grew:
                         working, settled = grown, False
                         it.working = working
                         it.V = problem.products(it.C, working)
-                        it.forms = forms[working]
+                        it.quadratic_forms = quadratic_forms[working]
             status = None
             if settled:
                 status = Status.CONVERGED if gap <= aim * it.primal else Status.TRUNCATED

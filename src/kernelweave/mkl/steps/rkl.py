@@ -176,7 +176,7 @@ class RKLSession(SessionOf[RKLPoint]):
         equal = np.full(n, 1.0 / n)
         unit = np.ones(family.n_parameters)
         level = family.diagonals(unit, equal)
-        variance = level - family.forms(unit, equal)
+        variance = level - family.quadratic_forms(unit, equal)
         self.variance = np.where(variance > 4.0 * sum_error(n) * level, variance, 0.0)
         if not self.variance.any():
             raise coinciding(n)
@@ -249,8 +249,8 @@ class RKLSession(SessionOf[RKLPoint]):
     def cut(self, b: Array, beta: Array) -> Cut:
         """What coefficients of the machine and of the ball bound."""
         unit = np.ones(self.family.n_parameters)
-        q = self.family.forms(unit, b)
-        rho = np.maximum(self.family.diagonals(unit, beta) - self.family.forms(unit, beta), 0.0)
+        q = self.family.quadratic_forms(unit, b)
+        rho = np.maximum(self.family.diagonals(unit, beta) - self.family.quadratic_forms(unit, beta), 0.0)
         size = self._root @ np.abs(b)
         share = sum_error(len(b))
         away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
@@ -302,7 +302,7 @@ class RKLSession(SessionOf[RKLPoint]):
         return (1.0 - share) * rho + share
 
     def _level(self, q: Array, rho: Array) -> float:
-        """The least of the largest ratios of forms to linear bounds of r^2."""
+        """The least of the largest ratios of quadratic forms to linear bounds of r^2."""
         return min(float((q / self.mixed(rho, share)).max()) for share in SHARES)
 
     def model(self, at: RKLPoint, working: Index, share: float) -> tuple[Array, Array]:
@@ -316,7 +316,7 @@ class RKLSession(SessionOf[RKLPoint]):
         where = np.flatnonzero(beta)
         if len(where) > 1:
             U = self.family.diagonal(working) - 2.0 * self.family.products(beta, working)
-            H = H + 0.5 * multiplier * Bordered(self.K[np.ix_(where, where)]).forms(U[:, where])
+            H = H + 0.5 * multiplier * Bordered(self.K[np.ix_(where, where)]).quadratic_forms(U[:, where])
         return at.t * mixed, H / np.outer(rho, rho)
 
 
