@@ -2,6 +2,7 @@
 
 import inspect
 
+import numpy as np
 import pytest
 
 import kernelweave as kw
@@ -51,6 +52,23 @@ def test_every_parameter_has_a_rule_that_takes_its_default(public):
         assert name in rules, name
         if parameter.default is not parameter.empty:
             check_value(rules[name], name, parameter.default)
+
+
+#: The least and the largest numbers: what is made of them overflows where nothing looks.
+EXTREMES = {
+    "Cs": lambda: kw.MKLRegressorCV("precomputed", "simple", Cs=[1.0, 1e-320]).fit(
+        np.eye(4)[:, :, None], [0, 1, 0, 1]
+    ),
+    "distances": lambda: kw.solve_radius(kw.Gaussians(1e-320 * (1 - np.eye(4))[None]), [-1, 1, -1, 1], 1.0),
+    "X": lambda: kw.kernels.RBF(1.0).diag({}),
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("parameter", EXTREMES)
+def test_extremes_are_refused_by_name(parameter):
+    with pytest.raises(InputError, match=rf"\b{parameter}\b"):
+        EXTREMES[parameter]()
 
 
 @pytest.mark.parametrize("part", range(8))

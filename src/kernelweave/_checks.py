@@ -188,6 +188,8 @@ class Costs(Strengths):
         values = super().read(value)
         if (values == np.inf).any():
             raise Unfit("", "infinity")
+        if (values < 1.0 / LARGEST_NUMBER).any():
+            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} have no alpha = 1 / C.", f"{values.min():g}")
         return values
 
     def words(self) -> str:

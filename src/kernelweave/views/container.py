@@ -149,8 +149,8 @@ class Views:
             views = {f"view{k}": table for k, table in enumerate(views)}
         if not isinstance(views, Mapping) or not len(views):
             raise InputError(
-                f"Views are a dict from names to tables, or a list of tables, at least one; got {shown(views)}. Pass "
-                "for example {'rna': A, 'clinical': frame}."
+                f"X of several views is a dict from names to tables, or a list of tables, with at least one; got "
+                f"{shown(views)}. Pass for example {{'rna': A, 'clinical': frame}}."
             )
         for name in views:
             if not isinstance(name, str) or not name:

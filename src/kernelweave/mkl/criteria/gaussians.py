@@ -53,7 +53,7 @@ class _GaussianFamily(ABC):
         """Mean of every distance over pairs of rows with these shares, and where it is more than rounding."""
 
     def start(self, sample_weight: Array | None = None) -> Array:
-        """Equal shares of a mean exponent of 1; 0 for parameters of distances that are all zero.
+        """Equal shares of a mean exponent of 1; 0 for parameters of distances that are all zero (below 2.2e-308).
 
         Parameters
         ----------
@@ -121,7 +121,8 @@ class Gaussians(_GaussianFamily):
 
     def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
         mean = np.einsum("pij,i,j->p", self.distances, share, share, optimize=True)
-        return mean, mean > 0
+        # smaller ones have no number 1 / mean
+        return mean, mean >= np.finfo(np.float64).tiny
 
 
 class GaussianOfSum(_GaussianFamily):
