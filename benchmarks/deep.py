@@ -21,7 +21,7 @@ from kernelweave.learners import MLMKL
 from kernelweave.learners.method import MarginProblem
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl import layers as layers_module
-from kernelweave.mkl.deep import DeepKernel
+from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.fitting.source import MEMORY_SHARE, TableSource, memory_budget
+from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
+from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial

@@ -18,7 +18,8 @@ from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.losses import Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
-from kernelweave.mkl.deep import DeepKernel, Descent, Validation, _Search, solve_deep
+from kernelweave.mkl.deep import Descent, Validation, _Search, solve_deep
+from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
 PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))

@@ -17,7 +17,8 @@ from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, SpanBound
-from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
+from kernelweave.mkl.deep import Descent, solve_deep
+from kernelweave.mkl.deep_kernel import DeepKernel
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 4))

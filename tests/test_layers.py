@@ -8,7 +8,7 @@ from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
 from kernelweave.functions import Angle, Exponential, Gaussian, Identity, Pointwise, Power
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.mkl import layers as module
-from kernelweave.mkl.deep import DeepKernel
+from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers, TrainedLayers, namespace
 
 FUNCTIONS = {

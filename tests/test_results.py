@@ -11,7 +11,8 @@ from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Hinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
-from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
+from kernelweave.mkl.deep import Descent, solve_deep
+from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 from kernelweave.results import Certificate, Status
 

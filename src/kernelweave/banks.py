@@ -17,7 +17,7 @@ import numpy as np
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Text, checked, listed, shown
 from kernelweave.kernels import RBF, Categorical, Kernel, Linear, On, Polynomial, Precomputed
-from kernelweave.kernels.algebra import put
+from kernelweave.kernels.restriction import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, ViewColumns, as_table
 
 __all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]

@@ -9,20 +9,19 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
-from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Costs, InputError, Strengths, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import BaseMKL
-from kernelweave.estimators.classifier import MKLClassifier, labels_of
+from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.fitting.calibration import log_probabilities
+from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.folds import Fold, split_rows
 from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -32,64 +31,6 @@ __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
 Array = NDArray[np.float64]
 
 RULES = ("min", "1se")
-
-
-class _Fold(BaseEstimator):
-    """Predictions that are already known, in the shape that scorers expect of an estimator."""
-
-    values: Any
-
-    def __init__(self, values: Array | None = None, flat: bool = True) -> None:
-        self.values = values
-        self.flat = flat
-
-    def fit(self, X: Any, y: Any) -> _Fold:
-        """Nothing to learn; scorers ask for the method."""
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class _RegressionFold(RegressorMixin, _Fold):
-    def predict(self, X: Any) -> Array:
-        """Known predictions."""
-        return self.values[:, 0] if self.flat else self.values
-
-
-class _ClassificationFold(ClassifierMixin, _Fold):
-    classes: Any
-
-    def __init__(
-        self,
-        values: Array | None = None,
-        classes: NDArray[Any] | None = None,
-        learner: learners.Learner | None = None,
-    ) -> None:
-        super().__init__(values)
-        self.classes = classes
-        self.learner = learner
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes."""
-        return self.classes
-
-    def decision_function(self, X: Any) -> Array:
-        """Known decision values."""
-        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Known classes."""
-        return labels_of(self.values, self.classes)
-
-    @available_if(lambda self: self.learner is not None and self.learner.has_probabilities)
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the loss of the learner."""
-        assert self.learner is not None
-        found = log_probabilities(self.learner, self.values)
-        assert found is not None
-        return np.exp(found)
 
 
 class _CVMixin(BaseMKL, ABC):
@@ -315,11 +256,11 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         y, flat = task.targets[0], task.flat
-        scorer = check_scoring(_RegressionFold(), self.scoring)
+        scorer = check_scoring(KnownTargets(), self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
             truth = y[rows, 0] if flat else y[rows]
-            return _apply(scorer, _RegressionFold(values, flat), truth, task.sample_weight, rows)
+            return score_known(scorer, KnownTargets(values, flat), truth, task.sample_weight, rows)
 
         return score
 
@@ -437,70 +378,11 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         classes = self.classes_
         codes = task.codes
         learner = learners.resolve(self.learner)
-        scorer = check_scoring(_ClassificationFold(classes=classes, learner=learner), self.scoring)
-        named = _scored_classes(classes, self.scoring)
+        scorer = check_scoring(KnownClasses(classes=classes, learner=learner), self.scoring)
+        named = scored_classes(classes, self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
-            fold = _ClassificationFold(values, named, learner)
-            return _apply(scorer, fold, named[codes[rows]], task.sample_weight, rows)
+            fold = KnownClasses(values, named, learner)
+            return score_known(scorer, fold, named[codes[rows]], task.sample_weight, rows)
 
         return score
-
-
-def _scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
-    """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
-    if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
-        return np.arange(2)
-    return classes
-
-
-def try_score(
-    scoring: Any,
-    y: NDArray[Any],
-    classes: NDArray[Any] | None = None,
-    learner: str | learners.Learner = "rls2",
-) -> float:
-    """Let a scorer judge made-up predictions, to know before a fit whether it can.
-
-    Parameters
-    ----------
-    scoring : str or callable
-    y : array of shape (n_rows,)
-        Targets or classes of some rows.
-    classes : array, optional
-        All classes; None for regression.
-    learner : str or Learner, default="rls2"
-        Its loss says whether there are probabilities.
-
-    Returns
-    -------
-    float
-        The score, which means nothing but that there is one; scorers raise `ValueError`, or give NaN.
-    """
-    if classes is None:
-        values = np.asarray(y, dtype=np.float64)[:, None]
-        return _apply(
-            check_scoring(_RegressionFold(), scoring), _RegressionFold(values), y, None, np.arange(0)
-        )
-    named = _scored_classes(classes, scoring)
-    width = 1 if len(classes) == 2 else len(classes)
-    values = np.random.default_rng(0).normal(size=(len(y), width))
-    fold = _ClassificationFold(values, named, learners.resolve(learner))
-    return _apply(check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0))
-
-
-def _apply(
-    scorer: Callable[..., float],
-    fold: _Fold,
-    truth: NDArray[Any],
-    weight: Array | None,
-    rows: NDArray[np.intp],
-) -> float:
-    X = np.zeros((len(truth), 1))
-    if weight is None:
-        return float(scorer(fold, X, truth))
-    try:
-        return float(scorer(fold, X, truth, sample_weight=weight[rows]))
-    except TypeError:
-        # a user's own callable that takes no weights
-        return float(scorer(fold, X, truth))

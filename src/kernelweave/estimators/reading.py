@@ -21,8 +21,9 @@ from kernelweave._checks import (
 )
 from kernelweave._sparse import entries
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
+from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.model import Model
-from kernelweave.fitting.source import Source, TableSource, memory_budget
+from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views

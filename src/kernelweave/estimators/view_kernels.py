@@ -11,7 +11,7 @@ from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
 from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
-from kernelweave.kernels.algebra import on_views, put
+from kernelweave.kernels.restriction import on_views, put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.messages import listing

@@ -6,11 +6,8 @@ new rows and the training rows kernel by kernel, and the same for a subset of th
 
 from __future__ import annotations
 
-import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,16 +15,13 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
-from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
+from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.kernels import (
     Kernel,
     Linear,
-    Prepared,
-    Scaled,
-    Sum,
     TrainingRows,
     pairwise_statistic,
     statistic_panels,
@@ -38,8 +32,6 @@ from kernelweave.views import Table
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Share of the physical memory that a training stack may take by default.
-MEMORY_SHARE = 0.25
 #: Rows of new data that are compared with the training rows at a time.
 CHUNK_BYTES = 64 * 2**20
 #: What is computed at a time while triangles are filled. It stays in the cache while all kernels of a group read it.
@@ -48,39 +40,6 @@ PANEL_BYTES = 2**20
 TILE_BYTES = 4 * 2**20
 #: What a stack may always take, whatever the budget: no memory worth recomputing for.
 SMALL_CHANGE = 16 * 2**20
-
-
-def memory_budget(max_memory: float | str | None) -> float:
-    """Bytes that a training stack may take: a number, a text such as ``"2GB"``, or ``"auto"``."""
-    if max_memory is None or (isinstance(max_memory, str) and max_memory == "auto"):
-        try:
-            return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (ValueError, OSError, AttributeError):
-            return 2.0 * 2**30
-    if isinstance(max_memory, str):
-        text = max_memory.strip().upper().removesuffix("B").removesuffix("I")
-        units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-        factor = units.get(text[-1:])
-        number: Any = text[:-1] if factor else text
-    else:
-        factor, number = None, max_memory
-    try:
-        value = (
-            float(number) * (factor or 1)
-            if np.ndim(number) == 0 and not isinstance(number, bool)
-            else math.nan
-        )
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if math.isnan(value):
-        raise InputError(
-            f"`max_memory` must be bytes, a text such as '2GB', or 'auto', got {shown(max_memory)}."
-        )
-    if not value > 0:
-        raise InputError(
-            f"`max_memory` must be positive, got {max_memory!r}. Use 'auto' or a text such as '2GB'."
-        )
-    return value
 
 
 class Source(ABC):
@@ -133,50 +92,6 @@ class Source(ABC):
     def extra_diagonal(self, extra: Any) -> Array:
         """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
         return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
-
-
-@dataclass(frozen=True)
-class LinearLayout:
-    """Linear kernels as sums: kernel `owners[t]` holds ``factors[t] (x - shifts[t]) (z - shifts[t])`` of `columns[t]`.
-
-    Attributes
-    ----------
-    columns, owners : arrays of int, shape (n_terms,)
-    factors, shifts : arrays of shape (n_terms,)
-    """
-
-    columns: NDArray[np.intp]
-    factors: Array
-    shifts: Array
-    owners: NDArray[np.intp]
-
-    def coefficients(
-        self, weights: Array, dual_coef: Array, values: Array, probability: Array | None = None
-    ) -> tuple[Array, float]:
-        """A weighted sum of the kernels with coefficients, as a function of the columns.
-
-        Parameters
-        ----------
-        weights : array of shape (n_kernels,)
-            Of the raw kernels.
-        dual_coef : array of shape (n_samples,)
-        values : array or sparse array of shape (n_samples, n_columns)
-            Training rows.
-        probability : array of shape (n_samples,), optional
-            Weights of rows, sum 1, if kernels are centred: a centred linear kernel is the kernel of centred columns.
-
-        Returns
-        -------
-        coef : array of shape (n_columns,)
-        shift : float
-            ``f(x) = x . coef + shift``, without the intercept of the model.
-        """
-        centre = self.shifts if probability is None else (probability @ values)[self.columns]
-        along = (dual_coef @ values)[self.columns] - float(dual_coef.sum()) * centre
-        terms = weights[self.owners] * self.factors * along
-        coef = np.zeros(values.shape[1])
-        np.add.at(coef, self.columns, terms)
-        return coef, -float(terms @ centre)
 
 
 class TableSource(Source):
@@ -449,44 +364,7 @@ class TableSource(Source):
 
     def linear_layout(self) -> LinearLayout:
         """All linear terms of the kernels. Only for linear kernels."""
-        terms = []
-        for m, kernel in enumerate(self.kernels):
-            for columns, factor, shift in self._linear_terms(kernel, self._columns[m]):
-                terms.append((columns, factor, shift, np.full(len(columns), m)))
-        columns, factors, shifts, owners = (np.concatenate(parts) for parts in zip(*terms, strict=True))
-        return LinearLayout(columns, factors, shifts, owners)
-
-    def _linear_terms(
-        self, kernel: Kernel, resolved: NDArray[np.intp] | None
-    ) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        """Columns, factors and shifts of the terms of one linear kernel."""
-        base = kernel.base
-        own = np.arange(self.table.n_columns) if resolved is None else resolved
-        if base == Linear():
-            yield own, np.ones(len(own)), np.zeros(len(own))
-        elif isinstance(base, Scaled):
-            for columns, factor, shift in self._linear_terms(
-                base.kernel, self._restriction(base.kernel, resolved)
-            ):
-                yield columns, base.factor * factor, shift
-        elif isinstance(base, Sum):
-            for term in base.terms:
-                yield from self._linear_terms(term, self._restriction(term, resolved))
-        elif isinstance(base, Prepared):
-            shift, scale = np.zeros(len(own)), np.ones(len(own))
-            for one in base.steps:
-                further, by = one.affine(len(own))
-                shift, scale = shift + scale * further, scale * by
-            for columns, factor, _ in self._linear_terms(base.kernel, resolved):
-                yield columns, factor / np.square(scale), shift
-        else:
-            # a linear kernel of one's own: read the factors off unit vectors
-            factor = kernel.diag(self.table.like(np.eye(self.table.n_columns)))
-            columns = np.flatnonzero(factor)
-            yield columns, factor[columns], np.zeros(len(columns))
-
-    def _restriction(self, term: Kernel, resolved: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
-        return resolved if term.columns is None else self.table.resolve(term.columns)
+        return linear_layout(self.kernels, self._columns, self.table)
 
     # ---- prediction -------------------------------------------------------------------------------
 

@@ -26,22 +26,43 @@ What a Gram assembler may rely on
     A matrix phi of shape (n_rows, r) with k(x, z) = phi(x) . phi(z), or None.
 """
 
-from kernelweave.kernels import algebra, base, dot, other, parsing, preparation, rows, stationary, statistics
+from kernelweave.kernels import (
+    algebra,
+    base,
+    dot,
+    other,
+    parsing,
+    preparation,
+    prepared,
+    restriction,
+    rows,
+    stationary,
+    statistics,
+)
 from kernelweave.kernels.algebra import *
 from kernelweave.kernels.base import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.other import *
 from kernelweave.kernels.parsing import *
 from kernelweave.kernels.preparation import *
+from kernelweave.kernels.prepared import *
+from kernelweave.kernels.restriction import *
 from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.statistics import *
 
 # every public name stands in the `__all__` of its own module only
-__all__ = sorted(
-    [
-        name
-        for module in (algebra, base, dot, other, parsing, preparation, rows, stationary, statistics)
-        for name in module.__all__
-    ]
+_MODULES = (
+    algebra,
+    base,
+    dot,
+    other,
+    parsing,
+    preparation,
+    prepared,
+    restriction,
+    rows,
+    stationary,
+    statistics,
 )
+__all__ = sorted([name for module in _MODULES for name in module.__all__])

@@ -337,6 +337,10 @@ class Kernel(ABC):
         """Return whether the kernel or a term of it selects columns."""
         return False
 
+    def _holds_steps(self) -> bool:
+        """Return whether the kernel or a term of it is prepared."""
+        return False
+
     # Algebra.
 
     def __add__(self, other: Any) -> Kernel:

@@ -21,11 +21,8 @@ from kernelweave._parameters import (
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.method import CLASS_LOSSES, MarginProblem, RuleLearner
-from kernelweave.mkl.deep import (
-    STEPS,
-    DeepKernel,
-    DeepSolution,
-)
+from kernelweave.mkl.deep import STEPS, DeepSolution
+from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, WarmStart

@@ -296,7 +296,7 @@ def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
     """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
     from sklearn.metrics import get_scorer_names
 
-    from kernelweave.estimators.cv import try_score
+    from kernelweave.estimators.scoring import try_score
 
     if not model.scoring:
         return

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from kernelweave import banks
 from kernelweave._errors import InputError
-from kernelweave.fitting.source import MAX_RANK_SHARE, memory_budget
+from kernelweave.fitting.memory import memory_budget
+from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
 from kernelweave.runs.fitting import make_kernels
 from kernelweave.runs.preparing import Prepared, split

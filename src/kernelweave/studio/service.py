@@ -15,28 +15,25 @@ from pydantic import ValidationError
 
 from kernelweave._errors import InputError
 from kernelweave.runs.fitting import check_scoring, describe_cv, make_cv, make_model, path_setting
-from kernelweave.runs.folders import csv_text, write_text
-from kernelweave.runs.joining import Joined, join_new, read_layout
+from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import Prepared, prepare, split
-from kernelweave.runs.scoring import features_of, predictions, scores
-from kernelweave.runs.settings import effective
 from kernelweave.runs.spec import FitSpec
-from kernelweave.runs.tables import check_target, read_table
+from kernelweave.runs.tables import read_table
 from kernelweave.studio import profiles
 from kernelweave.studio.catalogue import Catalogue, file_id
 from kernelweave.studio.checking import check_table_file
+from kernelweave.studio.comparing import compare_runs
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import SUFFIXES, Places, free_path, safe_name
+from kernelweave.studio.predicting import predict_table
 from kernelweave.studio.schema import (
     About,
     Artifact,
     Checked,
     Columns,
     Comparison,
-    Curve,
     Data,
-    Difference,
     Draft,
     Event,
     Joining,
@@ -61,10 +58,6 @@ from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
 
 DRAFT = "current"
-#: Rows of predictions that are sent back at once.
-FEW_ROWS = 200
-#: Kernels of a comparison.
-MOST_COMPARED = 25
 #: Rows that kernels are tried on before a run.
 TRIED = 20
 
@@ -242,7 +235,7 @@ class Studio:
         import numpy as np
 
         from kernelweave import learners
-        from kernelweave.fitting.source import memory_budget
+        from kernelweave.fitting.memory import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
 
@@ -399,88 +392,22 @@ class Studio:
 
     def predict(self, run_id: str, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
-        from kernelweave.persistence import load
-
-        model = load(self.artifact(run_id, "model.skops"))
         spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
-        layout = read_layout(self.places.run(run_id))
-        needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
-        joined, stands_for = join_new(self.catalogue.tables(data), layout, needed, data.key)
-        table = joined.table
-        key = data.key or (layout.key if layout else "")
-        X = features_of(model, table)
-        classifier = hasattr(model, "classes_")
-        task = "classification" if classifier else "regression"
-        missing = X.isna().any(axis=1).to_numpy()
-        if missing.any() and spec.missing != "drop":
-            raise InputError(
-                f"{int(missing.sum())} of {len(X)} rows have missing values, which this model was not told to leave "
-                "out. Fill them in, or remove these rows."
-            )
-        if missing.all():
-            raise InputError("Every row has a missing value among the columns that the model needs.")
-        known = X[~missing]
-        keys = table[key] if key in table.columns else None
-        frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
-        frame = frame.set_index("row").reindex(X.index).rename_axis("row").reset_index()
-        if keys is not None:
-            frame.isetitem(1, keys.to_numpy())
-        found: dict[str, float] = {}
-        if spec.target in table.columns and not table[spec.target].isna().any():
-            try:
-                y = check_target(table[spec.target], task)
-                if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                    found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
-                    frame = frame.assign(truth=y)
-            except InputError:
-                pass  # a column of that name that is no such target
-        stem = "-".join(self.catalogue.paths(data))
-        name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
-        path = self.places.run(run_id) / name
-        write_text(path, csv_text(frame))
-        self.store.add_artifact(run_id, name, "predictions", path.stat().st_size)
-        from kernelweave.studio.results import plain
-
-        return Predicted(
-            artifact=name,
-            n_rows=len(frame),
-            columns=[str(c) for c in frame.columns],
-            rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
-            scores=found,
-            stands_for=stands_for,
-            n_missing=int(missing.sum()),
-        )
+        folder = self.places.run(run_id)
+        found, path = predict_table(self.artifact(run_id, "model.skops"), spec, folder, self.catalogue, data)
+        self.store.add_artifact(run_id, path.name, "predictions", path.stat().st_size)
+        return found
 
     def compare(self, run_ids: list[str]) -> Comparison:
         """Runs side by side."""
         runs = [self.run(run_id) for run_id in dict.fromkeys(run_ids)]
-        metrics: dict[str, None] = {}
-        shares: list[dict[str, float]] = []
-        curves: list[Curve | None] = []
+        found: list[Results | None] = []
         for run in runs:
-            metrics |= dict.fromkeys(metric.name for metric in run.metrics)
             try:
-                found = self.results(run.id)
+                found.append(self.results(run.id))
             except InputError:
-                shares.append({})
-                curves.append(None)
-                continue
-            curves.append(found.curve)
-            values = [sum(row) / len(row) for row in found.weights.values]
-            shares.append(dict(zip(found.weights.names, values, strict=True)))
-        total: dict[str, float] = {}
-        for share in shares:
-            for name, value in share.items():
-                total[name] = max(total.get(name, 0.0), value)
-        kernels = sorted(total, key=lambda name: -total[name])[:MOST_COMPARED]
-        return Comparison(
-            runs=runs,
-            metrics=list(metrics),
-            kernels=kernels,
-            weights=[[share.get(name, 0.0) for share in shares] for name in kernels],
-            differences=_differences(runs, {ref.id: ref.name for ref in self.tables()}),
-            curves=curves,
-        )
+                found.append(None)
+        return compare_runs(runs, found, {ref.id: ref.name for ref in self.tables()})
 
     # ---- the draft --------------------------------------------------------------------------------
 
@@ -517,34 +444,6 @@ def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
                     next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
                 except ValueError as error:
                     raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
-
-
-def _differences(runs: list[Run], names: dict[str, str]) -> list[Difference]:
-    found = []
-    settings: list[dict[str, Any]] = []
-    asked: dict[str, None] = {}
-    for run in runs:
-        tables = ", ".join(names.get(table, table) for table in run.request.data.tables)
-        spec = run.request.spec
-        own = effective(spec.method, spec.learner_params)
-        settings.append({"tables": tables, **spec.model_dump(exclude={"learner_params"}), **own})
-        asked |= dict.fromkeys((*FitSpec.model_fields, *spec.learner_params))
-    for name in ("tables", *asked):
-        values = [s.get(name, "") for s in settings]
-        if any(value != values[0] for value in values):
-            found.append(Difference(setting=name, values=[_short(value) for value in values]))
-    return found
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        parts = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in value.items())
-        text = "; ".join(parts)
-    elif isinstance(value, bool):
-        text = "yes" if value else "no"
-    else:
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 120 else f"{text[:119]}…"
 
 
 def _read_summary(text: str | None) -> Summary | None:

@@ -12,24 +12,21 @@ from kernelweave._errors import InputError
 from kernelweave.studio.methods import settings
 from kernelweave.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
 from kernelweave.studio.pages.desk import Desk, kernels_for
+from kernelweave.studio.pages.pictures import Pictures
 from kernelweave.studio.pages.shell import (
-    Turn,
     card,
     empty,
     explained,
     guarded,
-    note,
     page,
-    pick_button,
     plural,
     said,
-    size,
     stack,
-    stat,
     tag,
     text,
 )
-from kernelweave.studio.schema import Joining, KernelPreviews
+from kernelweave.studio.pages.view_dialogs import ask_for_file, ask_for_name
+from kernelweave.studio.schema import Joining
 from kernelweave.studio.service import Studio
 
 #: Columns that are shown as chips at once.
@@ -37,8 +34,6 @@ MOST_CHIPS = 250
 
 #: Views with a card of their own.
 MOST_CARDS = 60
-
-THUMBNAILS = 24
 
 OWN = "own"
 
@@ -69,7 +64,7 @@ class _KernelsPage:
         #: views whose columns are shown
         self.opened: set[str] = set()
         self.joined: Joining | None = None
-        self.turn = Turn()
+        self.pictures = Pictures(studio, self.desk)
 
     async def build(self) -> None:
         lead = "Views are groups of columns that belong together. Each gets its kernels, and learning weighs them."
@@ -101,10 +96,12 @@ class _KernelsPage:
             self.settings()
             with card("Kernels before learning") as aside:
                 with aside:
-                    ui.button("Look again", icon="refresh", on_click=self.preview.refresh).props("flat dense")
+                    ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
+                        "flat dense"
+                    )
                 # what can be chosen is there first
-                self.pictures = stack()
-                with self.pictures:
+                self.frame = stack()
+                with self.frame:
                     ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
                 ui.timer(0.05, self.first_look, once=True)
             with ui.element("div").classes("kw-end"):
@@ -114,9 +111,9 @@ class _KernelsPage:
 
     async def first_look(self) -> None:
         """Compute the preview once the page is shown."""
-        self.pictures.clear()
-        with self.pictures:
-            await self.preview()
+        self.frame.clear()
+        with self.frame:
+            await self.pictures.show()
 
     def change(self, **values: Any) -> None:
         """Keep settings and show them."""
@@ -125,7 +122,7 @@ class _KernelsPage:
         except InputError as error:
             said(error)
         self.views.refresh()
-        self.preview.refresh()
+        self.pictures.show.refresh()
 
     def change_views(self, views: dict[str, list[str]]) -> None:
         """Keep views, and the kernels of those that are still there."""
@@ -383,27 +380,13 @@ class _KernelsPage:
         if not self.chosen:
             said(InputError(SELECT_FIRST))
             return
-        with ui.dialog() as dialog, ui.card().style("min-width: min(24rem, 90vw)"):
-            text("New view", "h2")
-            text(plural(len(self.chosen), "column")).classes("kw-hint")
-            name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
 
-            def make() -> None:
-                given = (name.value or "").strip()
-                views = self.groups()
-                if not given or given in views or ":" in given:
-                    name.props("error").props["error-message"] = "A new name without a colon is needed."
-                    return
-                moved = [c for c in self.names() if c in self.chosen]
-                rest = {v: [c for c in columns if c not in self.chosen] for v, columns in views.items()}
-                dialog.close()
-                self.change_views({**rest, given: moved})
+        def make(name: str) -> None:
+            moved = [c for c in self.names() if c in self.chosen]
+            rest = {v: [c for c in columns if c not in self.chosen] for v, columns in self.groups().items()}
+            self.change_views({**rest, name: moved})
 
-            name.on("keydown.enter", make)
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-                ui.button("Make", on_click=make).props("unelevated")
-        dialog.open()
+        ask_for_name(len(self.chosen), self.groups, make)
 
     def group(self) -> None:
         """Make views of columns whose names have a word in common."""
@@ -419,46 +402,7 @@ class _KernelsPage:
 
     def open_file(self) -> None:
         """Read views from a file that the browser reads."""
-        with ui.dialog() as dialog, ui.card().style("min-width: min(30rem, 92vw)"):
-            text("Views from a file", "h2")
-            text(
-                "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
-            ).classes("kw-hint")
-
-            async def take(event: Any) -> None:
-                content = (await event.file.read()).decode("utf8", "replace")
-                form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
-                try:
-                    assert self.desk.data is not None
-                    found = await offload(self.studio.views, self.desk.data, content, form)
-                except InputError as error:
-                    said(error)
-                    return
-                known = set(self.names())
-                views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
-                dialog.close()
-                if found.n_unknown:
-                    ui.notify(f"{found.n_unknown} names are no columns of these tables.", type="warning")
-                self.change_views(views)
-
-            most = self.studio.limits.views
-
-            def refused() -> None:
-                said(InputError(f"A file of views ends in .toml or .gmt and has at most {size(most)}."))
-
-            upload = ui.upload(
-                label="Drop the file here, or press +",
-                auto_upload=True,
-                on_upload=take,
-                max_file_size=most,
-                on_rejected=refused,
-            )
-            upload.on("failed", refused)
-            upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
-            upload.add_slot("header", pick_button("Drop the file here, or press +"))
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-        dialog.open()
+        ask_for_file(self.studio, self.desk, self.names, self.change_views)
 
     # ---- settings ---------------------------------------------------------------------------------
 
@@ -490,51 +434,3 @@ class _KernelsPage:
                         value=spec.standardize,
                         on_change=lambda event: self.change(standardize=event.value),
                     )
-
-    # ---- preview ----------------------------------------------------------------------------------
-
-    @ui.refreshable_method
-    async def preview(self) -> None:
-        assert self.desk.data is not None
-        newest = self.turn.take()
-        found: KernelPreviews | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
-            return
-        if found is None:
-            note(problem, "bad")
-            return
-        with stack("kw-stats"):
-            stat(str(found.n_kernels), "kernels")
-            stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
-            stat(str(found.n_rows), "rows to learn from")
-        if found.memory > found.budget:
-            note(
-                "More than the memory that kernels may take: they are recomputed by tiles, which is slower.",
-                "warn",
-            )
-        text(
-            f"Gram matrices of {found.n_sampled} rows sorted by the target, light where rows are alike. Alignment with "
-            "the target is from −1 to 1; best first."
-        ).classes("kw-hint")
-        with ui.element("div").classes("kw-thumbs"):
-            for kernel in found.kernels[:THUMBNAILS]:
-                with ui.element("figure").classes("kw-thumb"):
-                    picture = ui.element("img")
-                    picture.props["src"] = kernel.thumbnail
-                    picture.props["alt"] = f"Gram matrix of {kernel.name}"
-                    with ui.element("figcaption"):
-                        text(kernel.name, "b").style("font-weight: 500")
-                        rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
-                        text(f"alignment {kernel.alignment:.3f}{rank}", "span")
-        if found.n_looked < found.n_kernels:
-            text(
-                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels that were looked at, spread evenly over "
-                f"all {found.n_kernels}."
-            ).classes("kw-hint")
-        elif found.n_kernels > THUMBNAILS:
-            text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")

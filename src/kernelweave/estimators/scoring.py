@@ -1,0 +1,142 @@
+"""What scorers say of predictions that are known already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import check_scoring
+from sklearn.utils.metaestimators import available_if
+
+from kernelweave import learners
+from kernelweave.estimators.classifier import labels_of
+from kernelweave.fitting.calibration import log_probabilities
+
+Array = NDArray[np.float64]
+
+
+class Known(BaseEstimator):
+    """Predictions that are already known, in the shape that scorers expect of an estimator."""
+
+    values: Any
+
+    def __init__(self, values: Array | None = None, flat: bool = True) -> None:
+        self.values = values
+        self.flat = flat
+
+    def fit(self, X: Any, y: Any) -> Known:
+        """Nothing to learn; scorers ask for the method."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class KnownTargets(RegressorMixin, Known):
+    """Of regression."""
+
+    def predict(self, X: Any) -> Array:
+        """Known predictions."""
+        return self.values[:, 0] if self.flat else self.values
+
+
+class KnownClasses(ClassifierMixin, Known):
+    """Of classification, as decision values."""
+
+    classes: Any
+
+    def __init__(
+        self,
+        values: Array | None = None,
+        classes: NDArray[Any] | None = None,
+        learner: learners.Learner | None = None,
+    ) -> None:
+        super().__init__(values)
+        self.classes = classes
+        self.learner = learner
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes."""
+        return self.classes
+
+    def decision_function(self, X: Any) -> Array:
+        """Known decision values."""
+        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Known classes."""
+        return labels_of(self.values, self.classes)
+
+    @available_if(lambda self: self.learner is not None and self.learner.has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the loss of the learner."""
+        assert self.learner is not None
+        found = log_probabilities(self.learner, self.values)
+        assert found is not None
+        return np.exp(found)
+
+
+def scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
+    """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
+    if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
+        return np.arange(2)
+    return classes
+
+
+def try_score(
+    scoring: Any,
+    y: NDArray[Any],
+    classes: NDArray[Any] | None = None,
+    learner: str | learners.Learner = "rls2",
+) -> float:
+    """Let a scorer judge made-up predictions, to know before a fit whether it can.
+
+    Parameters
+    ----------
+    scoring : str or callable
+    y : array of shape (n_rows,)
+        Targets or classes of some rows.
+    classes : array, optional
+        All classes; None for regression.
+    learner : str or Learner, default="rls2"
+        Its loss says whether there are probabilities.
+
+    Returns
+    -------
+    float
+        The score, which means nothing but that there is one; scorers raise `ValueError`, or give NaN.
+    """
+    if classes is None:
+        values = np.asarray(y, dtype=np.float64)[:, None]
+        return score_known(
+            check_scoring(KnownTargets(), scoring), KnownTargets(values), y, None, np.arange(0)
+        )
+    named = scored_classes(classes, scoring)
+    width = 1 if len(classes) == 2 else len(classes)
+    values = np.random.default_rng(0).normal(size=(len(y), width))
+    fold = KnownClasses(values, named, learners.resolve(learner))
+    return score_known(
+        check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0)
+    )
+
+
+def score_known(
+    scorer: Callable[..., float],
+    fold: Known,
+    truth: NDArray[Any],
+    weight: Array | None,
+    rows: NDArray[np.intp],
+) -> float:
+    """The score of known predictions, with the weights of their rows if the scorer takes weights."""
+    X = np.zeros((len(truth), 1))
+    if weight is None:
+        return float(scorer(fold, X, truth))
+    try:
+        return float(scorer(fold, X, truth, sample_weight=weight[rows]))
+    except TypeError:
+        # a user's own callable that takes no weights
+        return float(scorer(fold, X, truth))

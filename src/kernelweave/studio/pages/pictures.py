@@ -1,0 +1,75 @@
+"""Pictures of kernels before learning."""
+
+from __future__ import annotations
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.shell import Turn, note, size, stack, stat, text
+from kernelweave.studio.schema import KernelPreviews
+from kernelweave.studio.service import Studio
+
+THUMBNAILS = 24
+
+
+class Pictures:
+    """The Gram matrices of the kernels that are chosen at a desk.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    """
+
+    def __init__(self, studio: Studio, desk: Desk) -> None:
+        self.studio, self.desk = studio, desk
+        self.turn = Turn()
+
+    @ui.refreshable_method
+    async def show(self) -> None:
+        """Compute the Gram matrices and show those best aligned with the target."""
+        assert self.desk.data is not None
+        newest = self.turn.take()
+        found: KernelPreviews | None = None
+        problem = ""
+        try:
+            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
+        except InputError as error:
+            problem = str(error)
+        if not newest():
+            return
+        if found is None:
+            note(problem, "bad")
+            return
+        with stack("kw-stats"):
+            stat(str(found.n_kernels), "kernels")
+            stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
+            stat(str(found.n_rows), "rows to learn from")
+        if found.memory > found.budget:
+            note(
+                "More than the memory that kernels may take: they are recomputed by tiles, which is slower.",
+                "warn",
+            )
+        text(
+            f"Gram matrices of {found.n_sampled} rows sorted by the target, light where rows are alike. Alignment with "
+            "the target is from −1 to 1; best first."
+        ).classes("kw-hint")
+        with ui.element("div").classes("kw-thumbs"):
+            for kernel in found.kernels[:THUMBNAILS]:
+                with ui.element("figure").classes("kw-thumb"):
+                    picture = ui.element("img")
+                    picture.props["src"] = kernel.thumbnail
+                    picture.props["alt"] = f"Gram matrix of {kernel.name}"
+                    with ui.element("figcaption"):
+                        text(kernel.name, "b").style("font-weight: 500")
+                        rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
+                        text(f"alignment {kernel.alignment:.3f}{rank}", "span")
+        if found.n_looked < found.n_kernels:
+            text(
+                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels that were looked at, spread evenly over "
+                f"all {found.n_kernels}."
+            ).classes("kw-hint")
+        elif found.n_kernels > THUMBNAILS:
+            text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")

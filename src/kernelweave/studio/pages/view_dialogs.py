@@ -1,0 +1,102 @@
+"""Dialogs that ask for a view: for its name, or for a file of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.shell import pick_button, plural, said, size, text
+from kernelweave.studio.service import Studio
+
+
+def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Callable[[str], None]) -> None:
+    """Ask for the name of a new view.
+
+    Parameters
+    ----------
+    n_columns : int
+        Columns that it will have.
+    known : callable
+        Gives the names of the views there are.
+    then : callable
+        Is given the name.
+    """
+    with ui.dialog() as dialog, ui.card().style("min-width: min(24rem, 90vw)"):
+        text("New view", "h2")
+        text(plural(n_columns, "column")).classes("kw-hint")
+        name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
+
+        def make() -> None:
+            given = (name.value or "").strip()
+            if not given or given in known() or ":" in given:
+                name.props("error").props["error-message"] = "A new name without a colon is needed."
+                return
+            dialog.close()
+            then(given)
+
+        name.on("keydown.enter", make)
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+            ui.button("Make", on_click=make).props("unelevated")
+    dialog.open()
+
+
+def ask_for_file(
+    studio: Studio, desk: Desk, names: Callable[[], list[str]], then: Callable[[dict[str, list[str]]], None]
+) -> None:
+    """Read views from a file that the browser reads.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    names : callable
+        Gives the columns that may be in a view.
+    then : callable
+        Is given the columns of every view.
+    """
+    with ui.dialog() as dialog, ui.card().style("min-width: min(30rem, 92vw)"):
+        text("Views from a file", "h2")
+        text(
+            "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
+        ).classes("kw-hint")
+
+        async def take(event: Any) -> None:
+            content = (await event.file.read()).decode("utf8", "replace")
+            form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
+            try:
+                assert desk.data is not None
+                found = await offload(studio.views, desk.data, content, form)
+            except InputError as error:
+                said(error)
+                return
+            known = set(names())
+            views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
+            dialog.close()
+            if found.n_unknown:
+                ui.notify(f"{found.n_unknown} names are no columns of these tables.", type="warning")
+            then(views)
+
+        most = studio.limits.views
+
+        def refused() -> None:
+            said(InputError(f"A file of views ends in .toml or .gmt and has at most {size(most)}."))
+
+        upload = ui.upload(
+            label="Drop the file here, or press +",
+            auto_upload=True,
+            on_upload=take,
+            max_file_size=most,
+            on_rejected=refused,
+        )
+        upload.on("failed", refused)
+        upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
+        upload.add_slot("header", pick_button("Drop the file here, or press +"))
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+    dialog.open()

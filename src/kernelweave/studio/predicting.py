@@ -1,0 +1,79 @@
+"""Predictions of a finished run for the rows of further tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelweave._errors import InputError
+from kernelweave.runs.folders import csv_text, write_text
+from kernelweave.runs.joining import join_new, read_layout
+from kernelweave.runs.scoring import features_of, predictions, scores
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.tables import check_target
+from kernelweave.studio.catalogue import Catalogue
+from kernelweave.studio.schema import Data, Predicted
+
+#: Rows of predictions that are sent back at once.
+FEW_ROWS = 200
+
+
+def predict_table(
+    model_file: Path, spec: FitSpec, folder: Path, catalogue: Catalogue, data: Data
+) -> tuple[Predicted, Path]:
+    """Predict the rows of a table with the model of a run, and write the predictions into the folder of the run.
+
+    Returns
+    -------
+    predicted : Predicted
+    path : Path
+        The file with all predictions.
+    """
+    from kernelweave.persistence import load
+    from kernelweave.studio.results import plain
+
+    model = load(model_file)
+    layout = read_layout(folder)
+    needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    joined, stands_for = join_new(catalogue.tables(data), layout, needed, data.key)
+    table = joined.table
+    key = data.key or (layout.key if layout else "")
+    X = features_of(model, table)
+    classifier = hasattr(model, "classes_")
+    task = "classification" if classifier else "regression"
+    missing = X.isna().any(axis=1).to_numpy()
+    if missing.any() and spec.missing != "drop":
+        raise InputError(
+            f"{int(missing.sum())} of {len(X)} rows have missing values, which this model was not told to leave "
+            "out. Fill them in, or remove these rows."
+        )
+    if missing.all():
+        raise InputError("Every row has a missing value among the columns that the model needs.")
+    known = X[~missing]
+    keys = table[key] if key in table.columns else None
+    frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+    frame = frame.set_index("row").reindex(X.index).rename_axis("row").reset_index()
+    if keys is not None:
+        frame.isetitem(1, keys.to_numpy())
+    found: dict[str, float] = {}
+    if spec.target in table.columns and not table[spec.target].isna().any():
+        try:
+            y = check_target(table[spec.target], task)
+            if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
+                found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
+                frame = frame.assign(truth=y)
+        except InputError:
+            pass  # a column of that name that is no such target
+    stem = "-".join(catalogue.paths(data))
+    name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
+    path = folder / name
+    write_text(path, csv_text(frame))
+    answer = Predicted(
+        artifact=name,
+        n_rows=len(frame),
+        columns=[str(c) for c in frame.columns],
+        rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
+        scores=found,
+        stands_for=stands_for,
+        n_missing=int(missing.sum()),
+    )
+    return answer, path
