@@ -15,7 +15,7 @@ import kernelweave as kw
 Array = NDArray[np.float64]
 
 VARIABLE = "KERNELWEAVE_DATA"
-#: 30 strengths from 1e2 to 1e-6, as in the paper's experiments with unit-trace kernels.
+#: 30 alphas from 1e2 to 1e-6, as in the paper's experiments with unit-trace kernels.
 ALPHAS = np.logspace(2, -6, 30)
 TRAIN_SHARE = 0.7
 

@@ -54,7 +54,7 @@ def algorithm1(
     linear: str = "cholesky",
     max_rounds: int = 50_000,
 ) -> RivalPath:
-    """Alternate between (13) and Problem 7 by SMO; the weights are handed on from one strength to the next.
+    """Alternate between (13) and Problem 7 by SMO; the weights are handed on from one alpha to the next.
 
     Tolerances of the author's toolbox: relative residual 1e-2 and, in SMO, 1000 m sqrt(eps), absolute.
     """

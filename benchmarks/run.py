@@ -73,7 +73,7 @@ def interleaved(
 
 
 def measure_paths(names: list[str], repeat: int) -> list[dict[str, Any]]:
-    """30 strengths on precomputed kernels: the library, the paper's Algorithm 1, and a NumPy Newton method."""
+    """30 alphas on precomputed kernels: the library, the paper's Algorithm 1, and a NumPy Newton method."""
     from threadpoolctl import threadpool_limits
 
     from kernelweave.gram import gram_from_stack

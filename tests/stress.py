@@ -52,7 +52,7 @@ class Problem:
     solver: str
     gram: np.ndarray
     y: np.ndarray
-    strength: float
+    parameter: float
     tol: float
     weights: np.ndarray | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Problem:
     def costs(self) -> np.ndarray:
         """C times the weights of the rows, in extended precision."""
         ones = np.ones(len(self.gram), dtype=EXACT)
-        return EXACT(self.strength) * (ones if self.weights is None else self.weights.astype(EXACT))
+        return EXACT(self.parameter) * (ones if self.weights is None else self.weights.astype(EXACT))
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class Problem:
         kind = "hostile" if self.hostile else "ordinary"
         return (
             f"{kind} {self.number}: {self.solver} {self.options or ''} n={n} kernels={m} "
-            f"strength={self.strength:.3g} tol={self.tol:.1g} weighted={self.weights is not None}"
+            f"parameter={self.parameter:.3g} tol={self.tol:.1g} weighted={self.weights is not None}"
         )
 
 
@@ -166,7 +166,7 @@ def make(number: int, hostile: bool) -> Problem:
     gram = make_gram(rng, hostile)
     n, _, m = gram.shape
     solver = str(rng.choice(list(SHARES), p=list(SHARES.values())))
-    strength = float(10.0 ** (rng.uniform(-8, 8) if hostile else rng.uniform(-3, 4)))
+    parameter = float(10.0 ** (rng.uniform(-8, 8) if hostile else rng.uniform(-3, 4)))
     tol = float(10.0 ** rng.uniform(-12, -3)) if hostile else 1e-6
     weights = None
     if rng.random() < 0.3:
@@ -211,7 +211,7 @@ def make(number: int, hostile: bool) -> Problem:
         elif options.get("loss") in ("hinge", "squared-hinge"):
             method = "auto" if options["method"] == "interior-point" else options["method"]
             options |= {"loss": "logistic", "method": method}
-    return Problem(number, hostile, solver, gram, y, strength, tol, weights, options)
+    return Problem(number, hostile, solver, gram, y, parameter, tol, weights, options)
 
 
 # ---- evaluation in extended precision ----------------------------------------------------------------
@@ -451,19 +451,19 @@ Answers = list[tuple[Any, Value]]
 
 
 def _rls2(p: Problem, tol: float) -> Answers:
-    found = kw.solve_rls2(p.gram, p.y, p.strength, tol=tol, sample_weight=p.weights)
-    return [(found, rls2_value(p, found.weights, found.dual_coef, p.strength))]
+    found = kw.solve_rls2(p.gram, p.y, p.parameter, tol=tol, sample_weight=p.weights)
+    return [(found, rls2_value(p, found.weights, found.dual_coef, p.parameter))]
 
 
 def _alternating(p: Problem, tol: float) -> Answers:
     found = kw.solve_rls2(
-        p.gram, p.y, p.strength, solver="alternating", delta=1e-4, max_iter=300, sample_weight=p.weights
+        p.gram, p.y, p.parameter, solver="alternating", delta=1e-4, max_iter=300, sample_weight=p.weights
     )
-    return [(found, rls2_value(p, found.weights, found.dual_coef, p.strength))]
+    return [(found, rls2_value(p, found.weights, found.dual_coef, p.parameter))]
 
 
 def _path(p: Problem, tol: float) -> Answers:
-    alphas = p.strength * np.array([100.0, 10.0, 1.0])
+    alphas = p.parameter * np.array([100.0, 10.0, 1.0])
     path = kw.rls2_path(p.gram, p.y, alphas, tol=tol, sample_weight=p.weights)
     parts = [path.at(k) for k in range(len(path))]
     return [(part, rls2_value(p, part.weights, part.dual_coef, part.alpha)) for part in parts]
@@ -472,9 +472,9 @@ def _path(p: Problem, tol: float) -> Answers:
 def _machine(solve: Callable[..., Any], loss: str) -> Callable[[Problem, float], Answers]:
     def run(p: Problem, tol: float) -> Answers:
         more = (p.options["epsilon"],) if "epsilon" in p.options else ()
-        found = solve(p.gram[:, :, 0], p.y, p.strength, *more, sample_weight=p.weights, tol=tol)
+        found = solve(p.gram[:, :, 0], p.y, p.parameter, *more, sample_weight=p.weights, tol=tol)
         one = Problem(
-            p.number, p.hostile, p.solver, p.gram[:, :, :1], p.y, p.strength, tol, p.weights, p.options
+            p.number, p.hostile, p.solver, p.gram[:, :, :1], p.y, p.parameter, tol, p.weights, p.options
         )
         return [(found, margin_value(one, np.ones(1), found.dual_coef, found.intercept, loss))]
 
@@ -500,14 +500,14 @@ def _mkl(p: Problem, tol: float) -> Answers:
     # cut short they must be as honest
     more["max_iter"] = 60 if p.options["method"] in ("cutting-plane", "reduced-gradient") else 200
     found = kw.solve_svm_mkl(
-        p.gram, p.y, p.strength, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
+        p.gram, p.y, p.parameter, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
         **more,
     )  # fmt: skip
     return [(found, margin_value(p, found.weights, found.dual_coef, found.intercept, loss))]
 
 
 def _rkl(p: Problem, tol: float) -> Answers:
-    found = kw.solve_rkl(p.gram, p.y, p.strength, tol=tol, sample_weight=p.weights)
+    found = kw.solve_rkl(p.gram, p.y, p.parameter, tol=tol, sample_weight=p.weights)
     return [
         (found, rkl_value(p, found.weights, found.dual_coef, found.radius2, found.intercept, found.proof))
     ]
@@ -541,7 +541,7 @@ SOLVERS: dict[str, Callable[[Problem, float], Answers]] = {
     "rkl": _rkl,
     "easy": _easy,
     "alignf": _unjudged(lambda p, tol: kw.solve_alignf(p.gram, p.y, sample_weight=p.weights)),
-    "do": _unjudged(lambda p, tol: kw.solve_radius(p.gram, p.y, p.strength, "do", tol=tol)),
+    "do": _unjudged(lambda p, tol: kw.solve_radius(p.gram, p.y, p.parameter, "do", tol=tol)),
 }
 
 #: Refusals that are right: parts of their messages.

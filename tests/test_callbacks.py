@@ -154,7 +154,7 @@ def test_a_stop_before_the_first_fold_is_complete_keeps_nothing(rng, stop):
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_a_stop_on_the_way_down_keeps_the_last_alpha(rng, kind, stop):
     data = rows(rng, kind)
-    # the first strengths leave nothing but the mean, so that the path on all rows is long enough to be cut
+    # the first alphas leave nothing but the mean, so that the path on all rows is long enough to be cut
     alphas = np.array([1e6, 1e5, 1e4, 1.0, 0.1, 0.01])
     whole = estimator(kind, alphas=alphas).fit(*data)
     assert whole.best_index_ >= 3

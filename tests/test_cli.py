@@ -313,7 +313,7 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
     head = ["alpha", "df", "n_kernels", "gcv", "aic", "bic", "cp"]
     assert list(table.columns[:7]) == head
     np.testing.assert_allclose(table.iloc[:, 7:].sum(axis=1), 1.0)
-    # the definition, with the noise of the weakest strength
+    # the definition, with the noise of the weakest regularisation
     rss = table["gcv"] * (120 - table["df"]) ** 2 / 120
     noise = rss.iloc[-1] / (120 - table["df"].iloc[-1])
     np.testing.assert_allclose(table["cp"], rss / noise - 120 + 2 * table["df"], rtol=1e-9)
@@ -339,7 +339,7 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
     monkeypatch.setattr(solver._Path, "step", interrupted)
     arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
     assert main(arguments) == 0
-    assert "Interrupted: 6 of 20 strengths are done and written." in capsys.readouterr().out
+    assert "Interrupted: 6 of 20 regularisation parameters are done and written." in capsys.readouterr().out
     assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
 
 
@@ -347,7 +347,7 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
 @pytest.mark.parametrize("method", ["rls2", "simple"])
 @pytest.mark.parametrize("step", [9, 15])
 def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
-    """Stopped among the folds, or on the way to the chosen strength: nothing is chosen again."""
+    """Stopped among the folds, or on the way to the chosen regularisation parameter: nothing is chosen again."""
     from kernelweave.learners.method import Method
     from kernelweave.mkl import path as solver
 
@@ -363,9 +363,9 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     monkeypatch.setattr(owner, name, interrupted)
     out = tmp_path / "run"
     fit = ["fit", str(diabetes), "--target", "target", "--group", "clinic", "--method", method]
-    # 2 folds of 6 strengths, then the path on all rows
-    strengths = ["--alphas" if method == "rls2" else "--cs", "0.01:100:6"]
-    more = [*strengths, "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
+    # 2 folds of 6 regularisation parameters, then the path on all rows
+    values = ["--alphas" if method == "rls2" else "--cs", "0.01:100:6"]
+    more = [*values, "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
     assert main([*fit, *more]) == 0
     assert len(calls) >= step
     model = kw.load(out / "model.skops")
@@ -645,7 +645,7 @@ BAD = {
         (["--method", "simple", "--cs", "1,ten"], "`Cs` must be"),
     ],
 )
-def test_strengths_of_another_parameter_are_refused(given, said, wine, tmp_path, capsys):
+def test_values_of_another_regularisation_parameter_are_refused(given, said, wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--target", "target", *given, "--out", str(tmp_path / "run")]) == 2
     assert said in capsys.readouterr().err
 
@@ -750,7 +750,7 @@ def test_probabilities(wine, tmp_path, capsys, method):
 
 
 def test_parameters_of_learners_can_be_set():
-    """Of every learner all but the strength and what the path and its folds replace."""
+    """Of every learner all but the regularisation parameter and what the path and its folds replace."""
     from kernelweave.learners import LEARNERS
     from kernelweave.runs.fitting import make_learner
     from kernelweave.runs.spec import FitSpec

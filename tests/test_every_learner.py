@@ -103,7 +103,7 @@ OPTIMA = {
 }
 BY_NAME = {known.name: known for known in KNOWN}
 
-#: What multiplying all kernels by a multiplies the strength with (to keep f), and the objective.
+#: What multiplying all kernels by a multiplies the regularisation parameter with (to keep f), and the objective.
 FACTORS = {
     "rls2": (1, 0),
     "rkl": (0, 0),
@@ -487,16 +487,16 @@ def test_a_scale_is_a_factor_of_the_kernel(case, rng):
 
 @every_case
 @pytest.mark.parametrize("a", [1e-6, 1e6])
-def test_a_factor_of_all_kernels_is_one_of_the_strength(case, a, rng):
+def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a, rng):
     if case.name in NO_FACTOR or getattr(case.learner, "variant", "") == "eq10":
         pytest.skip(NO_FACTOR.get(case.name, "the criterion of equation (10) goes to zero with the kernel"))
-    of_strength, of_value = FACTORS[case.name]
+    of_parameter, of_value = FACTORS[case.name]
     problem = make_problem(case, rng)
-    strength = getattr(case.learner, case.learner.strength) * a**of_strength
+    parameter = getattr(case.learner, case.learner.regularization_parameter) * a**of_parameter
     solution = case.solve(problem)
-    found = Case(case.name, clone(case.learner).set_params(**{case.learner.strength: strength}),
+    found = Case(case.name, clone(case.learner).set_params(**{case.learner.regularization_parameter: parameter}),
                  case.classification, 0)  # fmt: skip
-    C = problem.C if case.name == "rls2" else strength
+    C = problem.C if case.name == "rls2" else parameter
     scaled = found.solve(replace(problem, gram=a * problem.gram, C=C))
     solution.same(scaled, power=a**of_value)
 
@@ -511,7 +511,7 @@ def test_copies_of_all_kernels_change_nothing(case, rng):
 
 
 @every_case
-def test_every_strength_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
+def test_every_regularisation_parameter_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
     problem, starts = make_problem(case, rng), []
     if not isinstance(case.learner, MarginLearner):
         pytest.skip("a path with a loop of its own, tested in test_path.py")

@@ -100,7 +100,7 @@ def test_algorithm_1_takes_one_round_at_both_ends_and_most_between():
 
 
 def test_best_without_regularisation_holds_under_algorithm_1():
-    """Servo and housing (and autompg, not cpu) are best at the smallest strength under Algorithm 1; exactly, flat."""
+    """Servo and housing (and autompg, not cpu) are best at the smallest alpha under Algorithm 1; exactly, flat."""
     profiles = table("rls2-uci", "profiles")
     best = {}
     for (name, method), part in profiles[profiles["ratio"] == 0.7].groupby(["dataset", "method"]):
@@ -116,7 +116,7 @@ def test_best_without_regularisation_holds_under_algorithm_1():
         assert 0.015 < best[name, "rls2"][2] / best[name, "rls2-alternating"][2] - 1.0 < 0.07
 
 
-def test_two_strengths_pay_on_regressions_and_not_on_classifications():
+def test_two_alphas_lower_the_error_of_regressions_and_not_of_classifications():
     results = table("rls2-relax", "results").set_index("dataset")
     tests = table("rls2-relax", "tests").set_index(["left", "right", "sets"])
     assert (results["splits"] == 10).all()

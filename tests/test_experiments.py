@@ -326,11 +326,11 @@ def test_results_do_not_depend_on_the_number_of_jobs(uci, tmp_path):
                 assert result[key] == alone[key]
 
 
-# ---- two strengths --------------------------------------------------------------------------------
+# ---- two regularisation parameters ----------------------------------------------------------------
 
 
-def test_two_strengths_are_chosen_without_test_rows(tmp_path):
-    """Servo: the second strength pays; the choice of one split made again by hand, from plain solutions."""
+def test_two_alphas_are_chosen_without_test_rows(tmp_path):
+    """Servo: the second alpha lowers the error; the choice of one split made again by hand, from plain solutions."""
     need("servo")
     from kernelweave import rls2_path, solve_rls2
     from kernelweave.experiments.rls2_relax import chosen, exact_path, surface
@@ -375,7 +375,7 @@ def test_two_strengths_are_chosen_without_test_rows(tmp_path):
         relax=options.alphas,
     )
     np.testing.assert_allclose(relaxed.weights, path.weights, atol=1e-12)
-    # ties go to the largest strengths
+    # ties go to the largest alphas
     assert chosen(np.array([[1.0, 0.0], [0.0, 0.0]]), np.ones((2, 2), bool)) == (0, 1)
     assert {name for name, _ in experiment.figures(tables)} == {"changes", "surface"}
 
@@ -454,7 +454,7 @@ def test_table_1_to_three_decimals(tmp_path):
     assert [name for name, _ in experiment.figures(tables)] == ["cv", "profile"]
     profile = tables["profile"]
     assert (np.diff(profile["df"]) > -1e-6).all()
-    # at the smallest strength the path ends in least squares
+    # at the smallest alpha the path ends in least squares
     np.testing.assert_allclose(
         profile.iloc[-1][list(table["row"][1:9])].astype(float), table["LS"][1:9], atol=0.02
     )

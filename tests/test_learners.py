@@ -70,7 +70,10 @@ PARTLY += [
 def expected_failures(estimator):
     if estimator.learner == "dmkl":
         return {"check_sample_weight_equivalence_on_dense_data": "repeated rows span each other"}
-    if isinstance(estimator, kw.MKLRegressor) and learners.resolve(estimator.learner).strength == "C":
+    if (
+        isinstance(estimator, kw.MKLRegressor)
+        and learners.resolve(estimator.learner).regularization_parameter == "C"
+    ):
         return {"check_regressors_train": "it sets alpha, which learners with a C refuse"}
     return {}
 
@@ -353,7 +356,7 @@ def test_refusals(rng):
 
 
 @pytest.mark.parametrize("cls", [kw.MKLClassifierCV, kw.MKLRegressorCV])
-def test_strengths_have_the_name_that_the_learner_gives_them(rng, cls):
+def test_regularisation_parameters_have_the_name_that_the_learner_gives_them(rng, cls):
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     bank = [Linear(), RBF(gamma=0.3)]
     with pytest.raises(
@@ -509,6 +512,22 @@ def test_the_former_name_of_the_ard_gaussian():
     assert former is learners.ARDGaussian
     assert type(learners.resolve("gaussian")) is former
     assert not hasattr(learners, "GaussianWidth")
+
+
+def test_the_former_name_of_the_regularisation_parameter():
+    told = "`strength` of learners is now `regularization_parameter`"
+    with pytest.warns(FutureWarning, match=told):
+        assert learners.SimpleMKL().strength == "C"
+    with pytest.warns(FutureWarning, match=told):
+        assert learners.RLS2.strength == "alpha"
+    with pytest.warns(FutureWarning, match=told):
+
+        class Own(learners.Uniform):
+            """A learner of before."""
+
+            strength = "alpha"
+
+    assert Own.regularization_parameter == "alpha"
 
 
 @pytest.mark.parametrize("name", sorted(set(learners.LEARNERS) - {"rls2"}))

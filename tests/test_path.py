@@ -146,11 +146,11 @@ def test_mallows_cp_is_its_formula():
         hats.append(A @ np.linalg.solve(A.T @ (w[:, None] * A) + alpha * np.eye(8), A.T * w))
     rss = np.array([w @ np.square(y - H @ y) for H in hats])
     df = np.array([np.trace(H) for H in hats])
-    # the inverses written out lose digits at the weakest strength; measured up to 3e-8, on another processor
+    # the inverses written out lose digits at the smallest alpha; measured up to 3e-8, on another processor
     np.testing.assert_allclose(path.criteria["rss"], rss, rtol=1e-6)
     cp = path.criteria["cp"]
     np.testing.assert_allclose(cp, rss / (rss[-1] / (w.sum() - df[-1])) - w.sum() + 2 * df, rtol=2e-6)
-    # the weakest strength is least squares on all columns, whose Cp is the number of columns
+    # the smallest alpha is least squares on all columns, whose Cp is the number of columns
     full = w @ np.square(y - X @ np.linalg.lstsq(X * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0])
     assert path.criteria["rss"][-1] == pytest.approx(full, rel=1e-6)
     assert cp[-1] == pytest.approx(8.0, rel=1e-6)
@@ -229,7 +229,7 @@ def test_ctrl_c_keeps_what_is_done():
 
 
 @pytest.mark.parametrize("alphas", ["many", [], [1.0, -1.0], [np.nan], [[1.0]]])
-def test_strengths_that_cannot_be_used(alphas):
+def test_alphas_that_cannot_be_used(alphas):
     gram, y = make_problem("dense", np.random.default_rng(12))
     with pytest.raises(kw.InputError, match="alphas"):
         kw.rls2_path(gram, y, alphas)

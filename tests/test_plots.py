@@ -99,7 +99,7 @@ NOTHING = {
     "a path of NaN": lambda: plots.RegularizationPathDisplay(
         [2, 1], [0, 0], np.full((2, 3), np.nan), list("abc"), 0, "w"
     ),
-    "an infinite strength": lambda: plots.RegularizationPathDisplay(
+    "an infinite alpha": lambda: plots.RegularizationPathDisplay(
         [np.inf], [0], np.ones((1, 2)), list("ab"), 0, "w"
     ),
     "a curve of NaN": lambda: plots.CVCurveDisplay([2, 1], [np.nan] * 2, [np.nan] * 2, 0),
@@ -271,7 +271,21 @@ def test_unlabelled_lines_are_thin_and_grey(regression):
     assert len(display.ax_.get_legend().get_texts()) == 2  # that line, and the chosen point
 
 
-def test_other_strengths_can_be_asked_for(regression):
+def test_the_former_name_of_the_parameter_of_displays():
+    line = np.array([4.0, 2.0, 1.0])
+    told = "`strength` is now `parameter`"
+    with pytest.warns(FutureWarning, match=told) as caught:
+        display = plots.CVCurveDisplay(line, line, line, 1, strength="C")
+    assert caught[0].filename == __file__
+    assert display.parameter == "C"
+    with pytest.warns(FutureWarning, match=told):
+        assert display.strength == "C"
+    with pytest.warns(FutureWarning, match=told):
+        path = plots.RegularizationPathDisplay(line, line, np.ones((3, 1)), ["a"], 1, "w", strength="C")
+    assert path.parameter == "C"
+
+
+def test_other_alphas_can_be_asked_for(regression):
     display = plots.RegularizationPathDisplay.from_estimator(regression, alphas=[0.1, 10.0, 1.0])
     np.testing.assert_array_equal(display.alphas, [10.0, 1.0, 0.1])
     fixed = kw.MKLRegressor(KERNELS, RLS2(alpha=1.0)).fit(X, Y)

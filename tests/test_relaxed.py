@@ -1,4 +1,4 @@
-"""RLS2 with two strengths: weights of one, ridge of another."""
+"""RLS2 with two regularisation parameters: weights of one, ridge of another."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def data(rng):
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
 @pytest.mark.parametrize("n_relax", [1, 5])
 def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
-    """By a factorisation for few strengths, by the tridiagonal form for many; weighted rows, two outputs."""
+    """By a factorisation for few alphas, by the tridiagonal form for many; weighted rows, two outputs."""
     X = rng.normal(size=(n, 5))
     gram = X[:, None, :] * X[None, :, :] + np.eye(n)[:, :, None]
     y, w, scale = rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, 5)
@@ -81,10 +81,10 @@ def test_path_is_plain_weights_with_a_ridge_at_every_point(data):
     assert path.dual_coef.shape == (4, 3, 40)
     for k in range(4):
         K = gram @ plain.weights[k]
-        for j, strength in enumerate(relax):
-            exact = np.linalg.solve(K + strength * np.eye(40), y)
+        for j, alpha in enumerate(relax):
+            exact = np.linalg.solve(K + alpha * np.eye(40), y)
             np.testing.assert_allclose(K @ path.dual_coef[k, j], K @ exact, rtol=1e-6, atol=1e-8)
-            assert path.at(k, j).relax == strength
+            assert path.at(k, j).relax == alpha
     one = rls2_path(gram, y, alphas, relax=1e-2)
     np.testing.assert_allclose(one.dual_coef, path.dual_coef[:, 1], rtol=1e-6, atol=1e-6)
     values = np.linalg.eigvalsh(gram @ plain.weights[2])
@@ -105,14 +105,14 @@ def test_outputs_with_weights_of_their_own(data, rng):
         )
 
 
-def test_infinite_strengths_and_impossible_ones(data):
+def test_infinite_alphas_and_impossible_ones(data):
     gram, y = data
     assert not solve_rls2(gram, y, 1.0, relax=np.inf).dual_coef.any()
     assert solve_rls2(gram, y, np.inf, relax=0.1).dual_coef.any()
     for bad in (0.0, -1.0, "x", np.nan):
         with pytest.raises(InputError, match="relax"):
             solve_rls2(gram, y, 1.0, relax=bad)
-    with pytest.raises(InputError, match="one row for each of the 2 strengths"):
+    with pytest.raises(InputError, match="one row for each of the 2 alphas"):
         rls2_path(gram, y, [1.0, 0.1], relax=np.ones((1, 3)))
 
 
@@ -185,7 +185,7 @@ def test_auto_with_a_given_alpha_chooses_the_ridge_alone(table):
     np.testing.assert_allclose(model.predict(X), fixed.predict(X), rtol=1e-6, atol=1e-8)
 
 
-def test_several_classes_share_both_strengths_and_calibration_uses_them(rng):
+def test_several_classes_share_both_alphas_and_calibration_uses_them(rng):
     X = rng.normal(size=(60, 6))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     learner = kw.learners.RLS2(relax="auto", n_alphas=4, n_folds=3)

@@ -24,7 +24,9 @@ def labels(X):
     return np.where(X[:, 0] * X[:, 1] + 0.1 * X[:, 2] > 0, "a", "b")
 
 
-@pytest.mark.parametrize("name", [name for name, cls in kw.learners.LEARNERS.items() if cls.strength == "C"])
+@pytest.mark.parametrize(
+    "name", [name for name, cls in kw.learners.LEARNERS.items() if cls.regularization_parameter == "C"]
+)
 def test_every_learner_with_a_c_takes_it(name):
     learner = kw.MKLClassifier(BANK, name, C=7.0)._resolved_learner()
     assert learner.C == 7.0
@@ -63,7 +65,7 @@ def test_learners_without_it_say_what_they_have(X, labels):
             kw.MKLClassifier(BANK, "simple", C=wrong).fit(X, labels)
     with pytest.raises(InputError, match="`alpha` must be 'auto' or a number > 0"):
         kw.MKLRegressor(BANK, alpha=0.0).fit(X, X[:, 0])
-    # estimators that choose the strength have a grid of it
+    # estimators that choose the regularisation parameter have a grid of it
     with pytest.raises(TypeError, match="'C'"):
         kw.MKLClassifierCV(BANK, "simple", C=10.0)
 

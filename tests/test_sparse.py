@@ -155,7 +155,7 @@ def test_models_of_sparse_and_dense_rows_are_the_same(form, container, X, y):
     np.testing.assert_array_equal(S.toarray(), before)
 
 
-def test_folds_and_weights_and_the_strength_are_the_same(X, y, rng):
+def test_folds_and_weights_and_the_regularisation_parameter_are_the_same(X, y, rng):
     S, weights = sparse.csc_array(X), rng.integers(0, 3, N)
     target = X[:, 0] - X[:, 3] + 0.1 * rng.normal(size=N)
     found = [kw.MKLRegressor(BANK).fit(rows, target, sample_weight=weights) for rows in (S, X)]

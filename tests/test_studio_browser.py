@@ -242,7 +242,12 @@ def test_the_journey_on_wine(visit, tmp_path):
         page.keyboard.press("ArrowLeft")
     expect(status).not_to_have_text(before)
     assert "alpha" in status.inner_text()
-    for heading in ("Choice of the strength", "Weights of kernels", "Confusion", "Certificate"):
+    for heading in (
+        "Choice of the regularisation parameter",
+        "Weights of kernels",
+        "Confusion",
+        "Certificate",
+    ):
         expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
     page.get_by_role("link", name="Model and files").click()
     page.wait_for_url("**/use*")
@@ -466,7 +471,7 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     page.get_by_role("button", name="List", exact=True).click()
     field = page.get_by_label("Values of C, separated by commas")
     field.fill("few")
-    expect(page.get_by_text("must be a number of strengths").first).to_be_visible()
+    expect(page.get_by_text("must be a number of values").first).to_be_visible()
     expect(start).to_be_disabled()
     field.fill("10")
     expect(start).to_be_enabled()
@@ -672,18 +677,18 @@ def test_numbers_can_be_read_on_any_ground(visit):
 
 
 def test_what_is_missing_is_said(visit):
-    """A path of one strength, no held-out rows, runs with one name."""
+    """A path of one regularisation parameter, no held-out rows, runs with one name."""
     here = visit()
     page = here.page
-    runs = [quick_run(page, "one strength", alphas="10.0", test_size=0) for _ in range(2)]
-    assert [run["name"] for run in runs] == ["one strength", "one strength 2"]
+    runs = [quick_run(page, "one value", alphas="10.0", test_size=0) for _ in range(2)]
+    assert [run["name"] for run in runs] == ["one value", "one value 2"]
     here.open(f"/understand?run={runs[0]['id']}")
     expect(page.get_by_text("there is no path to draw")).to_be_visible()
     expect(page.get_by_role("status", name="At the cursor")).to_contain_text("alpha 10")
     expect(page.get_by_text("No rows were held out")).to_be_visible()
     expect(page.get_by_role("figure", name="relative gap at every iteration")).to_be_visible()
     chosen = page.get_by_role("combobox", name="Run", exact=True).input_value()
-    assert re.fullmatch(r"one strength · \d\d \w+ \d\d:\d\d", chosen)
+    assert re.fullmatch(r"one value · \d\d \w+ \d\d:\d\d", chosen)
     here.open(f"/use?run={runs[0]['id']}")
     expect(page.get_by_label("Command", exact=True)).to_contain_text("spec.toml --out again")
     other = quick_run(page, "größe", views={"größe": ["alcohol", "hue"]}, method="uniform")

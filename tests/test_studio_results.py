@@ -15,7 +15,7 @@ from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.writing import score_held
 from kernelweave.studio.methods import scorers
 from kernelweave.studio.results import describe_curve, describe_model, describe_path
-from kernelweave.studio.schema import Curve, PathPoint
+from kernelweave.studio.schema import Certificate, Curve, PathPoint
 
 
 def wine(n_rows=90, seed=0):
@@ -64,15 +64,15 @@ def test_learners_are_shown_in_their_own_parameter(method, parameter):
     curve, shown = describe_curve(model, "min"), describe_path(path)
     assert (curve.parameter, shown.parameter) == (parameter, parameter)
     # 0.2 and 1 / (1 / 5) are not the same to the last bit
-    np.testing.assert_allclose(curve.strengths, values, rtol=1e-15)
-    np.testing.assert_allclose(shown.strengths, values, rtol=1e-15)
+    np.testing.assert_allclose(curve.parameter_values, values, rtol=1e-15)
+    np.testing.assert_allclose(shown.parameter_values, values, rtol=1e-15)
     points = [
         PathPoint(number=k, stage="", alpha=a, rel_gap=0, n_active=1, weights={0: 1.0})
         for k, a in enumerate(path.alphas)
     ]
     charts = [
         curve_chart([("mean", curve)], score="accuracy"),
-        path_chart(shown.strengths, shown.names, shown.weights, by=parameter, cursor=1, chosen=0),
+        path_chart(shown.parameter_values, shown.names, shown.weights, by=parameter, cursor=1, chosen=0),
         live_chart(["a"], points, path.alphas, parameter),
     ]
     for chart in charts:
@@ -172,3 +172,13 @@ def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     finally:
         for picture in pictures:
             close(picture.figure)
+
+
+def test_results_of_before_are_read():
+    """Their regularisation parameter stands under a former name."""
+    known = {
+        "objective": 1.0, "gap": 0.0, "rel_gap": 0.0, "status": "optimal", "n_iter": 3, "held_as": "packed",
+        "citation": "",
+    }  # fmt: skip
+    former = Certificate.model_validate({**known, "strength": "C = 2"})
+    assert former == Certificate.model_validate({**known, "regularization": "C = 2"})

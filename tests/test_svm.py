@@ -188,9 +188,9 @@ def test_a_constant_added_to_the_kernel_changes_nothing(rng):
 @pytest.mark.parametrize("kind", MACHINES)
 def test_a_warm_start_gives_the_same_answer_sooner(kind, rng):
     K, y, t = make_data(300, rng)
-    strengths = np.geomspace(1e-1, 1e3, 9)
+    Cs = np.geomspace(1e-1, 1e3, 9)
     warm, total, cold_total = None, 0, 0
-    for C in strengths:
+    for C in Cs:
         cold = solve(kind, K, y, t, C, tol=1e-8)
         result = solve(kind, K, y, t, C, tol=1e-8, warm_start=warm)
         assert result.status is kw.Status.CONVERGED
@@ -198,7 +198,7 @@ def test_a_warm_start_gives_the_same_answer_sooner(kind, rng):
         warm = result.dual_coef
         total, cold_total = total + result.n_iter, cold_total + cold.n_iter
     assert total < cold_total
-    again = solve(kind, K, y, t, strengths[-1], tol=1e-8, warm_start=warm)
+    again = solve(kind, K, y, t, Cs[-1], tol=1e-8, warm_start=warm)
     assert again.n_iter <= 0.05 * cold.n_iter
     lower = solve(kind, K, y, t, 0.5, tol=1e-8, warm_start=warm)
     assert lower.primal == pytest.approx(solve(kind, K, y, t, 0.5, tol=1e-8).primal, rel=1e-7)

@@ -928,8 +928,8 @@ def test_line_searches_of_the_reduced_gradient_take_few_machines(C):
 def test_the_reduced_gradient_goes_on_where_values_agree_to_rounding():
     # a search for lower values stalled here after 3,328 machines, with a gap of 2.5e-6; now 182
     p = stress.make(7, hostile=False)
-    result = solve(p.gram, p.y, p.strength, method="reduced-gradient", tol=1e-6)
-    check(result, p.gram, p.y, p.strength, tol=1e-6)
+    result = solve(p.gram, p.y, p.parameter, method="reduced-gradient", tol=1e-6)
+    check(result, p.gram, p.y, p.parameter, tol=1e-6)
 
 
 def test_the_reduced_gradient_has_no_step_where_no_kernel_adds_anything():

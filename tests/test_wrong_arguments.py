@@ -8,7 +8,7 @@ import pytest
 import kernelweave as kw
 import wrong_arguments
 from kernelweave import InputError, inspection, learners
-from kernelweave._checks import Floats, Strengths
+from kernelweave._checks import Alphas, Floats
 from kernelweave._parameters import (
     Choice,
     Flag,
@@ -136,7 +136,7 @@ def test_a_call_that_refuses_without_a_name_is_seen():
         (Choice((Whole(1), Whole(None, -1))), [-1, 1], [0]),
         (Floats(), [[1.0, 2.0], (1, 2), [True]], [1.0, [], ["1"], [1j], [[1.0]], [[1.0], [1.0, 2.0]], [None], [1e300]]),
         (Floats((1, 2), least=0.0, smallest=1e-100), [[0.0, 1.0], [[1.0]]], [[-1.0], [1e-200]]),
-        (Strengths(), [1.0, [1.0, float("inf")]], [[], [0.0], "1", None]),
+        (Alphas(), [1.0, [1.0, float("inf")]], [[], [0.0], "1", None]),
     ],
     ids=repr,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_kn
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, check_value, shown
 
 __all__ = [
+    "Alphas",
     "Costs",
     "Floats",
     "InputError",
@@ -26,7 +27,6 @@ __all__ = [
     "RowWeights",
     "Scale",
     "Start",
-    "Strengths",
     "Targets",
     "as_floats",
     "check_alpha",
@@ -159,7 +159,7 @@ class Reals(Rule):
 
 
 @dataclass(frozen=True)
-class Strengths(Rule):
+class Alphas(Rule):
     """A list of regularisation parameters, or one: numbers above zero, infinity included."""
 
     def read(self, value: Any) -> NDArray[np.float64]:
@@ -181,7 +181,7 @@ class Strengths(Rule):
         return "a non-empty list of numbers > 0 (float('inf') is allowed)"
 
 
-class Costs(Strengths):
+class Costs(Alphas):
     """A list of weights of a loss, or one."""
 
     def read(self, value: Any) -> NDArray[np.float64]:
@@ -196,7 +196,7 @@ class Costs(Strengths):
         return "a non-empty list of finite numbers > 0"
 
 
-class RidgeStrengths(Strengths):
+class RidgeAlphas(Alphas):
     """One regularisation parameter, several, or several for each point of a path."""
 
     def read(self, value: Any) -> NDArray[np.float64]:
@@ -208,7 +208,7 @@ class RidgeStrengths(Strengths):
         return super().read(values.reshape(-1)).reshape(values.shape)
 
     def words(self) -> str:
-        return "a number > 0, a non-empty list of such numbers, or a table with a row for each strength of the path"
+        return "a number > 0, a non-empty list of such numbers, or a table with one row for each alpha of the path"
 
 
 #: Targets or labels, one for each row.

@@ -389,7 +389,7 @@ Epsilon = Annotated[
     float, Number(least=0), Shown("Half width of the tube (epsilon)", unit="units of the target")
 ]
 #: A regularisation parameter.
-Strength = Annotated[float, Number(above=0, infinite=True)]
+Alpha = Annotated[float, Number(above=0, infinite=True)]
 #: A weight of a loss.
 Cost = Annotated[float, Number(above=0)]
 #: A number that is not negative.

@@ -84,7 +84,7 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
     cv
         Folds.
     alphas
-        Strengths of regularisation on the path.
+        Number of regularisation parameters on the path.
     """
     from kernelweave.cli.demo import run_demo
 
@@ -100,7 +100,7 @@ def fit(
     settings: Annotated[Path | None, Parameter(name="--spec")] = None,
     overwrite: bool = False,
 ) -> None:
-    """Fit a model on a table, choose the strength of regularisation by cross-validation, and write a report.
+    """Fit a model on a table, choose the regularisation parameter by cross-validation, and write a report.
 
     The folder holds the model (model.skops), report.html, predictions.csv of the held-out rows, spec.toml, and
     script.py, which makes the same model with Python.
@@ -285,11 +285,11 @@ def reproduce(
     draws
         Made-up data sets.
     n_alphas
-        Strengths of regularisation on a path.
+        Number of regularisation parameters on a path.
     largest
-        Largest strength.
+        Largest regularisation parameter.
     smallest
-        Smallest strength.
+        Smallest regularisation parameter.
     folds
         Folds of cross-validation.
     sizes

@@ -84,7 +84,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     seconds = time.perf_counter() - begin
     n_fits = n_alphas * cv + model.best_index_ + 1
     console.print(
-        f"{n_alphas} strengths x {cv} folds, and all rows: {n_fits} certified fits in {seconds:.1f} s."
+        f"{n_alphas} regularisation parameters x {cv} folds, and all rows: {n_fits} certified fits in {seconds:.1f} s."
     )
     summarize(console, model)
     console.print("Tuning the baselines on the same training rows ...")

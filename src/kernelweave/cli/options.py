@@ -59,7 +59,7 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
 
 
 def _check_path(given: dict[str, Any], method: str) -> None:
-    """Raise for strengths in another parameter than the learner's own."""
+    """Raise for `alphas` of a learner with a C, and for `Cs` of one with alpha."""
     own = parameter_of(method)
     if own == "C" and "alphas" in given:
         raise InputError(

@@ -49,7 +49,7 @@ def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: F
 
 
 def summarize(console: Any, model: Any) -> None:
-    """Print weights, strength and certificate."""
+    """Print weights, regularisation parameter and certificate."""
     from rich.table import Table
 
     from kernelweave.inspection import kernel_weights, layer_weights, uninformative
@@ -72,7 +72,7 @@ def summarize(console: Any, model: Any) -> None:
     for sentence in uninformative(model):
         console.print(sentence, markup=False)
     console.print(
-        f"{strength(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
+        f"{regularization(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
     )
     learner = resolve(model.learner)
@@ -80,8 +80,8 @@ def summarize(console: Any, model: Any) -> None:
         console.print(learner.certificate)
 
 
-def strength(model: Any) -> str:
-    """The strength in the learner's own parameter."""
+def regularization(model: Any) -> str:
+    """The regularisation parameter of a fitted model, as alpha or C."""
     if hasattr(model, "C_"):
         return f"C {model.C_:.4g}"
     ridge = f", ridge at {model.relax_:.4g}" if hasattr(model, "relax_") else ""
@@ -160,7 +160,8 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
             "Setting `relax`: auto chooses by folds, which a path has not. Give a number, or none."
         )
     # the strongest regularisation costs least: this only sets up the kernels
-    learner.set_params(**({"alpha": float("inf")} if learner.strength == "alpha" else {"C": C_RANGE[0]}))
+    parameter = learner.regularization_parameter
+    learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
     bank = make_kernels(spec, prepared)
     if prepared.task == "classification":
         model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
@@ -168,14 +169,12 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         model = MKLRegressor(bank, learner, **options)
     model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
-    strengths, n_alphas = parse_path(spec)
+    values, n_alphas = parse_path(spec)
     outputs = [None] if model.model_.weights.ndim == 1 else [str(c) for c in model.classes_]
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
     for output in outputs:
-        found = regularization_path(
-            model, **strengths, n_alphas=n_alphas, output=output, report=steps.advance
-        )
+        found = regularization_path(model, **values, n_alphas=n_alphas, output=output, report=steps.advance)
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
         columns = {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
@@ -192,7 +191,13 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
         frames.append(pd.concat([head, weights, *layers], axis=1))
         wanted, done = wanted + n_alphas, done + len(found.alphas)
         display = RegularizationPathDisplay(
-            found.alphas, found.df, found.weights, found.names, None, "kernel weight", learner.strength
+            found.alphas,
+            found.df,
+            found.weights,
+            found.names,
+            None,
+            "kernel weight",
+            parameter,
         ).plot()
         name = "path.svg" if output is None else f"path-{_plain(output)}.svg"
         with writing():
@@ -203,11 +208,14 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     steps.close()
     with writing():
         write_text(folder / "path.csv", csv_text(pd.concat(frames)))
-    first, last = frames[0][learner.strength].iloc[0], frames[-1][learner.strength].iloc[-1]
+    first, last = (
+        frames[0][parameter].iloc[0],
+        frames[-1][parameter].iloc[-1],
+    )
     most = int(max(frame["n_kernels"].max() for frame in frames))
-    console.print(f"{learner.strength} from {first:.3g} to {last:.3g}: up to {most} kernels.")
+    console.print(f"{parameter} from {first:.3g} to {last:.3g}: up to {most} kernels.")
     if done < wanted:
-        console.print(f"Interrupted: {done} of {wanted} strengths are done and written.")
+        console.print(f"Interrupted: {done} of {wanted} regularisation parameters are done and written.")
     return len(outputs)
 
 

@@ -69,10 +69,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
-            if learner.strength != name:
+            if learner.regularization_parameter != name:
                 raise InputError(
-                    f"`{name}` is for learners that have it, and {type(learner).__name__} has {learner.strength}. Give "
-                    f"{learner.strength}=, or another learner, such as "
+                    f"`{name}` is for learners that have it, and {type(learner).__name__} has "
+                    f"{learner.regularization_parameter}. Give "
+                    f"{learner.regularization_parameter}=, or another learner, such as "
                     f"learner={'simple' if name == 'C' else 'rls2'!r}."
                 )
             learner = clone(learner).set_params(**{name: value})
@@ -411,7 +412,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
     }
     if isinstance(model.source, TableSource):
         found["kernels_"] = list(model.source.kernels)
-    if model.learner.strength == "C":
+    if model.learner.regularization_parameter == "C":
         found["C_"] = 1.0 / model.alpha
     if (linear := model.linear) is not None:
         # of classes scikit-learn has a row for the only one, too

@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import Costs, InputError, Strengths, check_known
+from kernelweave._checks import Alphas, Costs, InputError, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.classifier import MKLClassifier
@@ -53,7 +53,7 @@ class _CVMixin(BaseMKL, ABC):
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
-        check_strengths(learners.resolve(self.learner), self.alphas, self.Cs, stacklevel=9)
+        check_path_arguments(learners.resolve(self.learner), self.alphas, self.Cs, stacklevel=9)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
@@ -61,14 +61,14 @@ class _CVMixin(BaseMKL, ABC):
             params = process_routing(self, "fit", **params).splitter.split
         return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
 
-    def _strengths(self) -> Array | None:
+    def _given_alphas(self) -> Array | None:
         """The alphas that were asked for, descending; None for an automatic path."""
         if self.Cs is not None:
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
-        given = self._strengths()
+        given = self._given_alphas()
         n_alphas = self.n_alphas if given is None else len(given)
         return n_problems * n_alphas * (len(folds) + 1)
 
@@ -82,7 +82,7 @@ class _CVMixin(BaseMKL, ABC):
         folds: Sequence[Fold],
         report: Report,
     ) -> tuple[float, list[Solved]]:
-        given = self._strengths()
+        given = self._given_alphas()
         alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
@@ -100,7 +100,7 @@ class _CVMixin(BaseMKL, ABC):
             if isinstance(self.scoring, str)
             else ("score" if self.scoring else self._default_score)
         )
-        if learner.strength == "C":
+        if learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / alphas
         return self._search(
             task,
@@ -130,12 +130,12 @@ class _CVMixin(BaseMKL, ABC):
         return router
 
 
-def check_strengths(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklevel: int) -> None:
+def check_path_arguments(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklevel: int) -> None:
     """Raise for `alphas` of a learner with a C and `Cs` of one with alpha; say so where they can be meant."""
     name = type(learner).__name__
-    if learner.strength == "alpha" and Cs is not None:
+    if learner.regularization_parameter == "alpha" and Cs is not None:
         raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
-    if learner.strength != "C" or alphas is None:
+    if learner.regularization_parameter != "C" or alphas is None:
         return
     if Cs is not None:
         raise InputError("`Cs` and `alphas` say the same in two ways. Give `Cs` alone.")
@@ -201,7 +201,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
-        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
         Cs: Annotated[ArrayLike | None, Costs() | None] = None,
         n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,
@@ -319,7 +319,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         kernels: Any = None,
         learner: Any = "rls2",
         *,
-        alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+        alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
         Cs: Annotated[ArrayLike | None, Costs() | None] = None,
         n_alphas: Annotated[int, Whole(1)] = 30,
         cv: Any = 5,

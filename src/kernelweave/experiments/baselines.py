@@ -32,7 +32,7 @@ def kernel_ridge(
     score: Callable[[Array, Rows], Array],
     best: Callable[[Array], int],
 ) -> Answer:
-    """Ridge regression with one kernel; the strength by inner folds, all strengths from one eigendecomposition."""
+    """Ridge regression with one kernel; alpha by inner folds, all alphas from one eigendecomposition."""
     total = np.zeros(len(alphas))
     for fit, held in folds:
         f = _ridge_path(K, y, train[fit], train[held], alphas, intercept(train[fit]))

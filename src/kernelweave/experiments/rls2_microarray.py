@@ -46,7 +46,7 @@ class MicroarrayOptions(Options):
     folds : int
         Stratified folds, fewer where the largest class has fewer samples.
     n_alphas : int
-        Strengths, from the point where one gene is left down to `depth` of it.
+        Number of alphas, from the point where one gene is left down to `depth` of it.
     depth : float
     tol : float
     """
@@ -119,7 +119,7 @@ class Path:
 
     @property
     def genes(self) -> NDArray[np.int64]:
-        """Number of genes in the union over classes, at each strength."""
+        """Number of genes in the union over classes, at each alpha."""
         return np.any(self.coef != 0, axis=1).sum(axis=1)
 
 
@@ -206,7 +206,7 @@ def _centroids(X: Array, y: Any, X_test: Array, threshold: float) -> tuple[NDArr
 
 
 def _tuned(fit: Fitted, settings: Sequence[float]) -> Callable[..., Result]:
-    """Choose a setting like the strength of RLS2: all settings with the best accuracy count, the simplest is kept."""
+    """Choose a setting by the rule for alpha of RLS2: the simplest of all settings with the best accuracy."""
 
     def run(X: Array, y: Any, X_test: Array, y_test: Any, folds: Any, o: MicroarrayOptions) -> Result:
         cv = [
@@ -346,5 +346,5 @@ def _figure(name: str, part: DataFrame) -> Figure:
     bottom.set_ylabel("selected genes")
     bottom.set_xscale("log")
     bottom.invert_xaxis()
-    bottom.set_xlabel("regularisation strength alpha")
+    bottom.set_xlabel("regularisation parameter alpha")
     return figure

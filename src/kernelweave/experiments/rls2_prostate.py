@@ -37,7 +37,7 @@ class ProstateOptions(Options):
     folds : int
         Folds of cross-validation; the paper does not give its own, so the choice depends on `seed`.
     n_alphas : int
-        Strengths of the path, log-spaced from `largest` to `smallest`.
+        Number of alphas on the path, log-spaced from `largest` to `smallest`.
     largest, smallest : float
     """
 
@@ -48,7 +48,7 @@ class ProstateOptions(Options):
 
     @property
     def alphas(self) -> Array:
-        """Strengths, descending."""
+        """Regularisation parameters, descending."""
         return np.geomspace(self.largest, self.smallest, self.n_alphas)
 
     def check(self) -> None:
@@ -322,7 +322,7 @@ def _cv_figure(cv: DataFrame, chosen: float) -> Figure:
     ax.axvline(0.0881, color="C2", ls="--", lw=1.0, label="Table 1: 0.0881")
     ax.set_xscale("log")
     ax.invert_xaxis()
-    ax.set_xlabel("regularisation strength alpha")
+    ax.set_xlabel("regularisation parameter alpha")
     ax.set_ylabel("mean squared error in cross-validation")
     ax.legend()
     return figure

@@ -1,4 +1,4 @@
-"""Does Algorithm 1 regularise by stopping early, or by having two strengths? Weights at one, ridge at another."""
+"""Does Algorithm 1 regularise by stopping early, or by having two alphas? Weights at one, ridge at another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def exact_path(p: Problem, rows: Rows, alphas: Array, tol: float) -> Path:
 
 
 def surface(p: Problem, path: Path, train: Rows, test: Rows) -> Array:
-    """Decision values with the weights of every strength and the ridge at every strength, (a, a, n_test)."""
+    """Decision values with the weights of every alpha and the ridge at every alpha, (a, a, n_test)."""
     b = p.intercept(train)
     reduced, _ = make_problem(p.gram.restrict(train), p.y[train] - b, None, p.scale)
     out = np.empty((len(path), len(path), len(test)))
@@ -58,13 +58,13 @@ def losses(p: Problem, f: Array, rows: Rows) -> tuple[Array, Array]:
 
 
 def chosen(loss: Array, allowed: NDArray[np.bool_]) -> tuple[int, int]:
-    """Position of the smallest loss; among equals the largest strength of the weights, then of the ridge."""
+    """Position of the smallest loss; among equals the largest alpha of the weights, then of the ridge."""
     found = np.unravel_index(int(np.argmin(np.where(allowed, loss, np.inf))), loss.shape)
     return int(found[0]), int(found[1])
 
 
 def run_exact(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOptions) -> Result:
-    """Scores of the whole square of strengths, and of those that inner folds choose."""
+    """Scores of all pairs of alphas, and of those that inner folds choose."""
     path = exact_path(p, train, o.alphas, o.tol)
     score = p.score(surface(p, path, train, test), test)
     inner = np.zeros((2, o.n_alphas, o.n_alphas))
@@ -83,10 +83,10 @@ def run_exact(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOptions) 
 
 
 def run_alternating(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOptions) -> Result:
-    """Algorithm 1 along the path, its strength by inner folds, and what its last solution is most like.
+    """Algorithm 1 along the path, its alpha by inner folds, and the exact solution nearest to its last one.
 
-    Its function at the smallest strength is compared with exact weights of every strength, all with the ridge of the
-    smallest: ``nearest`` is the strength whose function is nearest on test rows, ``distance`` what is left of the
+    Its function at the smallest alpha is compared with exact weights of every alpha, all with the ridge of the
+    smallest: ``nearest`` is the alpha whose function is nearest on test rows, ``distance`` what is left of the
     distance to the exact solution.
     """
 
@@ -131,10 +131,10 @@ def _short(values: Array) -> Any:
 
 
 class Relax(Experiment):
-    """Two strengths instead of one."""
+    """Two regularisation parameters instead of one."""
 
     name = "rls2-relax"
-    title = "RLS2 with the weights of one strength and the ridge of another"
+    title = "RLS2 with the weights of one alpha and the ridge of another"
     defaults = RelaxOptions()
     published = ("results", "tests", "surface")
 
@@ -166,7 +166,7 @@ class Relax(Experiment):
         return made.tables(rows, options)
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """What the second strength changes, set by set, and the mean test score over both."""
+        """What the second alpha changes, set by set, and the mean test score over both."""
         from kernelweave.experiments import rls2_relax_tables as made
 
         yield from made.figures(tables)

@@ -1,4 +1,4 @@
-"""What the experiment with two strengths compares: methods, columns and settings."""
+"""What the experiment with two regularisation parameters compares: methods, columns and settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kernelweave.experiments.rls2_uci_grid import PAPER, UCIOptions
 METHODS = ("exact", "alternating")
 #: What is compared: columns of `results`.
 LABELS = {
-    "one": "one strength",
-    "two": "two strengths",
+    "one": "one alpha",
+    "two": "two alphas",
     "one, squares": "one, by squared error",
     "two, squares": "two, by squared error",
     "alternating": "Algorithm 1",
@@ -22,12 +22,12 @@ LABELS = {
 
 @dataclass(frozen=True)
 class RelaxOptions(UCIOptions):
-    """Settings: those of `UCIOptions`, with the same strengths for weights and ridge, on the same splits.
+    """Settings: those of `UCIOptions`, with the same alphas for weights and ridge, on the same splits.
 
     Attributes
     ----------
     methods : tuple of str
-        ``exact``: certified weights at every strength, with the ridge at every strength; ``alternating``: Algorithm 1
+        ``exact``: certified weights at every alpha, with the ridge at every alpha; ``alternating``: Algorithm 1
         with its residual rule, on regressions, where it is better than the exact solution.
     """
 

@@ -1,4 +1,4 @@
-"""Tables and pictures of the experiment with two strengths."""
+"""Tables and pictures of the experiment with two regularisation parameters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _surface(own: dict[str, dict[int, Result]]) -> np.ndarray:
 
 
 def _row(name: str, own: dict[str, dict[int, Result]], options: RelaxOptions) -> dict[str, Any]:
-    """One data set: means over splits of every choice, and what is known of both strengths."""
+    """One data set: means over splits of every choice, and what is known of both alphas."""
     exact = own["exact"]
     metric = next(iter(exact.values()))["metric"]
     sign = -1.0 if metric == "rmse" else 1.0
@@ -131,7 +131,7 @@ def _tests(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def figures(frames: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
-    """Changes set by set, and the mean test score over both strengths."""
+    """Changes set by set, and the mean test score over both alphas."""
     if len(frames["results"]):
         yield "changes", _changes(frames["results"])
         yield "surface", _surfaces(frames["surface"], frames["results"])
@@ -179,6 +179,6 @@ def _surfaces(surface: pd.DataFrame, results: pd.DataFrame) -> Figure:
         ax.set_yscale("log")
         ax.set_title(row["dataset"], fontsize=8)
         ax.tick_params(labelsize=6)
-    figure.supxlabel("strength of the ridge", fontsize=8)
-    figure.supylabel("strength of the weights", fontsize=8)
+    figure.supxlabel("alpha of the ridge", fontsize=8)
+    figure.supylabel("alpha of the weights", fontsize=8)
     return figure

@@ -38,7 +38,7 @@ class StringsOptions(Options):
     sizes : int
         Largest number of training examples.
     n_alphas : int
-        Strengths of the path of RLS2, from `largest` to `smallest`; ridge methods look at four times as many.
+        Number of alphas on the path of RLS2, from `largest` to `smallest`; ridge methods use four times as many.
     largest, smallest : float
     methods : tuple of str
         ``ideal``, ``linear``, ``rbf`` (ridge regression with one kernel), ``lasso``, ``rls2``.
@@ -53,7 +53,7 @@ class StringsOptions(Options):
 
     @property
     def alphas(self) -> Array:
-        """Strengths, descending."""
+        """Regularisation parameters, descending."""
         return np.geomspace(self.largest, self.smallest, self.n_alphas)
 
     def choices(self) -> Choices:

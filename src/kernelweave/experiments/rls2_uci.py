@@ -1,4 +1,4 @@
-"""RLS2 on UCI data, section 5.2: ten tables, two ratios, a hundred splits, thirty strengths, and baselines."""
+"""RLS2 on UCI data, section 5.2: ten tables, two ratios, a hundred splits, thirty alphas, and baselines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Problem:
         return 100.0 * ((f > 0) == (truth > 0)).mean(axis=-1)
 
     def best(self, scores: Array) -> int:
-        """Position of the best score, the first (largest strength) of equal ones."""
+        """Position of the best score, the first (largest alpha) of equal ones."""
         return int(np.argmin(scores) if self.regression else np.argmax(scores))
 
 

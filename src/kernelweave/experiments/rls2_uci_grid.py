@@ -38,7 +38,7 @@ class UCIOptions(Options):
         ``rls2`` (certified), ``rls2-alternating`` (the paper's Algorithm 1 with its residual rule), ``average``,
         ``rbf``, ``forest``, ``boosting``.
     n_alphas : int
-        Strengths, log-spaced from `largest` to `smallest`.
+        Number of alphas, log-spaced from `largest` to `smallest`.
     largest, smallest : float
     tol : float
         Relative gap of every solution.
@@ -62,7 +62,7 @@ class UCIOptions(Options):
 
     @property
     def alphas(self) -> Array:
-        """Strengths, descending."""
+        """Regularisation parameters, descending."""
         return np.geomspace(self.largest, self.smallest, self.n_alphas)
 
     def choices(self) -> Choices:

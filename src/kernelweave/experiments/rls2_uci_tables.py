@@ -39,7 +39,7 @@ def _spread(values: Any) -> float:
 def results(rows: Rows, options: UCIOptions) -> pd.DataFrame:
     """Mean and standard deviation over splits, one row for each data set, ratio and protocol.
 
-    ``rls2 (paper)`` takes the strength with the best average TEST score, as the paper does: optimistic.
+    ``rls2 (paper)`` takes the alpha with the best average TEST score, as the paper does: optimistic.
     ``rls2`` takes the one chosen by inner folds of each training part.
     """
     out: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ def kernels(rows: Rows, options: UCIOptions) -> pd.DataFrame:
 
 
 def profile_figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
-    """One picture a data set: splits thin, their average thick, the best average strength dotted.
+    """One picture for each data set: splits thin, their average thick, the alpha with the best average dotted.
 
     The third panel has the rounds of Algorithm 1, which the paper counts, and the factorisations of Newton's method.
     """
@@ -200,7 +200,7 @@ def _profile(
         top = float(part["score"].max() * 1.3)
         axes[0].set_ylim(0.0, top)
     axes[0].set_title(f"{name}, {round(100 * ratio)} % for training")
-    axes[-1].set_xlabel("regularisation strength alpha")
+    axes[-1].set_xlabel("regularisation parameter alpha")
     axes[-1].invert_xaxis()
     return figure
 

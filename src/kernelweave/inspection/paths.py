@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._checks import Costs, Strengths
+from kernelweave._checks import Alphas, Costs
 from kernelweave._parameters import Whole, checked
-from kernelweave.estimators.cv import check_strengths
+from kernelweave.estimators.cv import check_path_arguments
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, set_up, shared_alphas
 from kernelweave.inspection.arguments import Model, Output, outputs_of, which_output
@@ -63,7 +63,7 @@ class Path:
 def regularization_path(
     estimator: Model,
     *,
-    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
     Cs: Annotated[ArrayLike | None, Costs() | None] = None,
     n_alphas: Annotated[int, Whole(1)] = 30,
     output: Output = None,
@@ -96,7 +96,7 @@ def regularization_path(
     task = estimator.model_.task
     setups = set_up(task)
     learner = estimator.model_.learner
-    check_strengths(learner, alphas, Cs, stacklevel=4)
+    check_path_arguments(learner, alphas, Cs, stacklevel=4)
     if Cs is not None:
         alphas = 1.0 / np.atleast_1d(np.asarray(Cs, dtype=np.float64))
     if alphas is None:
@@ -133,5 +133,5 @@ def regularization_path(
             map(np.array, zip(*(layers.weights for layers in stacks if layers), strict=True))
         ),
         criteria=criteria,
-        Cs=1.0 / path.alphas if learner.strength == "C" else None,
+        Cs=1.0 / path.alphas if learner.regularization_parameter == "C" else None,
     )

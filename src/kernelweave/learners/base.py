@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,6 +51,23 @@ class Info:
     report: Callable[[str], bool] | None = None
 
 
+class _FormerName:
+    """The former name of `regularization_parameter`, of classes and of objects; it warns."""
+
+    def __get__(self, learner: object, owner: type[Learner]) -> str:
+        warn_of_former_name()
+        return owner.regularization_parameter
+
+
+def warn_of_former_name() -> None:
+    """Warn that `strength` has another name."""
+    warnings.warn(
+        "`strength` of learners is now `regularization_parameter`; the old name goes with the next version.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
 class Learner(BaseEstimator, ABC):
     """Base class of learners.
 
@@ -58,8 +76,10 @@ class Learner(BaseEstimator, ABC):
     C``.
     """
 
-    #: Name of the regularisation parameter.
-    strength = "alpha"
+    #: Name of the regularisation parameter, "alpha" or "C".
+    regularization_parameter = "alpha"
+    #: Former name of `regularization_parameter`.
+    strength = _FormerName()
     #: Whether the intercept is learnt, instead of fixed beforehand.
     own_intercept = False
     #: Whether the solution is the mean of a Gaussian process.
@@ -72,6 +92,13 @@ class Learner(BaseEstimator, ABC):
     regression = True
     #: What the gap says, for people.
     certificate = "The objective is at most the gap above its optimum."
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Read the former name of `regularization_parameter`."""
+        super().__init_subclass__(**options)
+        if "strength" in vars(cls):
+            warn_of_former_name()
+            cls.regularization_parameter = vars(cls)["strength"]
 
     def check(self) -> None:
         """Raise `InputError` for parameters that cannot be used: those that break the rules of the constructor."""
@@ -105,7 +132,7 @@ class Learner(BaseEstimator, ABC):
         """What people can set on a command line or in a form, by its name there: all but alpha or C."""
         own: Any = cls
         found = declared(own).values()
-        return {one.setting: one for one in found if one.setting and one.name != cls.strength}
+        return {one.setting: one for one in found if one.setting and one.name != cls.regularization_parameter}
 
     @classmethod
     def reference(cls) -> str:

@@ -102,7 +102,7 @@ class MarginLearner(Learner):
     a problem of its own.
     """
 
-    strength = "C"
+    regularization_parameter = "C"
     own_intercept = True
 
     #: Here, too, for learners with one loss only, and for files of models that were written before it.
@@ -185,7 +185,7 @@ class MarginLearner(Learner):
         """All outputs at one C; `warm` holds their starts, and is left with those for the next one."""
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
-                f"Margin learners need a positive finite strength, got alpha = 1 / C = {alpha!r}."
+                f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
             )
         method = self.method(info)
         while len(warm) < info.y.shape[1]:

@@ -21,7 +21,7 @@ RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 Relax = Annotated[
     float | str | None,
     OneOf("auto") | Number(above=0, infinite=True) | None,
-    Shown("Strength of the function", help="none, a number or auto."),
+    Shown("Alpha of the ridge", help="none, a number or auto."),
 ]
 Delta = Annotated[
     float,

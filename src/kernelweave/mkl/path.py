@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 from kernelweave._checks import (
+    Alphas,
     Floats,
     InputError,
-    RidgeStrengths,
+    RidgeAlphas,
     RowWeights,
     Scale,
-    Strengths,
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for
@@ -126,14 +126,14 @@ def make_alphas(problem: RidgeProblem, n_alphas: int) -> Array:
 
 def check_alphas(alphas: ArrayLike) -> Array:
     """Return regularisation parameters in descending order after checking each."""
-    return np.sort(check_value(Strengths(), "alphas", alphas))[::-1]
+    return np.sort(check_value(Alphas(), "alphas", alphas))[::-1]
 
 
 @checked
 def rls2_path(
     gram: Gram | ArrayLike,
     y: Annotated[ArrayLike, Floats((1, 2))],
-    alphas: Annotated[ArrayLike | None, Strengths() | None] = None,
+    alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
     *,
     n_alphas: Annotated[int, Whole(1)] = 30,
     tol: Tol = 1e-6,
@@ -143,7 +143,7 @@ def rls2_path(
     shared_weights: Annotated[bool, Flag()] = True,
     max_iter: MaxIter = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-    relax: Annotated[ArrayLike | None, RidgeStrengths() | None] = None,
+    relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
     """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the one before.

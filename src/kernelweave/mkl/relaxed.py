@@ -197,7 +197,7 @@ def relax_path(
     values = np.asarray(relax, dtype=np.float64)
     if values.ndim == 2 and len(values) < len(found):
         raise InputError(
-            f"`relax` must have one row for each of the {len(found)} strengths, got shape {values.shape}."
+            f"`relax` must have one row for each of the {len(found)} alphas, got shape {values.shape}."
         )
     grid = values[: len(found)] if values.ndim == 2 else np.tile(values.reshape(1, -1), (len(found), 1))
     n_outputs = sum(len(p.targets) for p in problems)
@@ -206,23 +206,23 @@ def relax_path(
     # rows of weight 0 have coefficients of 0
     C = np.zeros((*grid.shape, found.dual_coef.shape[1], n_outputs))
     primal, gap = np.empty(grid.shape), np.empty(grid.shape)
-    for k, strengths in enumerate(grid):
-        own, primal[k], gap[k] = _groups(problems, np.atleast_2d(found.weights[k]), strengths)
+    for k, alphas in enumerate(grid):
+        own, primal[k], gap[k] = _groups(problems, np.atleast_2d(found.weights[k]), alphas)
         C[k][:, kept] = own.transpose(0, 2, 1)
     measure = partial(_measure, problems, found.weights, C, grid, values.ndim == 0)
     C = C.reshape(*grid.shape, *found.dual_coef.shape[1:])
     if values.ndim == 0:
         C, grid, primal, gap = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0]
     relaxed = tuple(
-        one.extended(RelaxedSolution, dual_coef=c, relax=strength, ridge_primal=p, ridge_gap=g)
-        for one, c, strength, p, g in zip(found.solutions, C, grid, primal, gap, strict=True)
+        one.extended(RelaxedSolution, dual_coef=c, relax=alpha, ridge_primal=p, ridge_gap=g)
+        for one, c, alpha, p, g in zip(found.solutions, C, grid, primal, gap, strict=True)
     )
     return Path(found.alphas, relaxed, measure)
 
 
-def _groups(problems: Sequence[RidgeProblem], weights: Array, strengths: Array) -> tuple[Array, Array, Array]:
+def _groups(problems: Sequence[RidgeProblem], weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
     """Coefficients (n_relax, n_outputs, n_samples), values and gaps, over outputs with weights of their own."""
-    parts = [ridge_path(p, w, strengths) for p, w in zip(problems, weights, strict=True)]
+    parts = [ridge_path(p, w, alphas) for p, w in zip(problems, weights, strict=True)]
     C, primal, gap = zip(*parts, strict=True)
     return np.concatenate(C, axis=1), np.sum(primal, axis=0), np.sum(gap, axis=0)
 
@@ -234,13 +234,13 @@ def _measure(
     names = [f.name for f in fields(Criteria)] if everything else ["df"]
     out = {name: np.zeros(grid.shape) for name in names}
     kept = slice(None) if problems[0].rows is None else problems[0].rows
-    for k, strengths in enumerate(grid):
-        for j, strength in enumerate(strengths):
+    for k, alphas in enumerate(grid):
+        for j, alpha in enumerate(alphas):
             rows = C[k, j][kept].T
             start = 0
             for problem, own in zip(problems, np.atleast_2d(weights[k]), strict=True):
                 stop = start + len(problem.targets)
-                got = compute_criteria(problem, float(strength), own, rows[start:stop], total=False)
+                got = compute_criteria(problem, float(alpha), own, rows[start:stop], total=False)
                 for name in names:
                     out[name][k, j] += getattr(got, name)
                 start = stop

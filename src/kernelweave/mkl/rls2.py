@@ -26,7 +26,7 @@ from kernelweave._checks import (
     Start,
     as_floats,
 )
-from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Strength, Tol, checked
+from kernelweave._parameters import Alpha, Flag, Function, MaxIter, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.mkl.loop import Callback
@@ -45,7 +45,7 @@ SOLVERS = ("newton", "alternating")
 def solve_rls2(
     gram: Gram | ArrayLike,
     y: Annotated[ArrayLike, Floats((1, 2))],
-    alpha: Strength,
+    alpha: Alpha,
     *,
     tol: Tol = 1e-6,
     solver: Annotated[str, OneOf(*SOLVERS)] = "newton",

@@ -193,12 +193,12 @@ def line_style(rank: int) -> dict[str, Any]:
     return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
 
 
-def strengths(alphas: Array, parameter: str) -> Array:
+def parameter_values(alphas: Array, parameter: str) -> Array:
     """Where regularisation parameters are drawn: at alpha, or at C = 1 / alpha."""
     return 1.0 / alphas if parameter == "C" else alphas
 
 
-def falling_strength(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
+def parameter_axis(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
     """An axis of regularisation parameters with most of it on the left; infinity has no place on it."""
     if np.isfinite(alphas).any():
         ax.set_xscale("log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
@@ -27,22 +28,46 @@ from kernelweave.plots.drawing import (
     Title,
     axes,
     check_place,
-    falling_strength,
     grid,
     legend,
     line_style,
+    parameter_axis,
+    parameter_values,
     plain,
     same_length,
     short,
-    strengths,
     titled,
 )
 
 #: The name of a learner's regularisation parameter.
-Strength = Annotated[str, OneOf("alpha", "C")]
+Parameter = Annotated[str, OneOf("alpha", "C")]
+FormerParameter = Annotated[str | None, OneOf("alpha", "C", None)]
 
 
-class RegularizationPathDisplay:
+class _AgainstParameter:
+    """A display drawn against alpha or C, which was called `strength`."""
+
+    parameter: str
+
+    def _set_parameter(self, parameter: str, strength: str | None) -> None:
+        if strength is not None:
+            # above this function: the constructor, and the check of its arguments
+            _warn_of_former_name(stacklevel=5)
+        self.parameter = strength or parameter
+
+    @property
+    def strength(self) -> str:
+        """Former name of `parameter`."""
+        _warn_of_former_name(stacklevel=3)
+        return self.parameter
+
+
+def _warn_of_former_name(stacklevel: int) -> None:
+    text = "`strength` is now `parameter`; the old name goes with the next version."
+    warnings.warn(text, FutureWarning, stacklevel=stacklevel)
+
+
+class RegularizationPathDisplay(_AgainstParameter):
     """Weights (or coefficients) along the regularisation path, with the chosen point.
 
     Parameters
@@ -53,8 +78,10 @@ class RegularizationPathDisplay:
     chosen : int or None
         Position of the chosen regularisation parameter, if one was chosen.
     ylabel : str
-    strength : {"alpha", "C"}, default="alpha"
-        The learner's parameter, which is drawn; C is 1 / alpha.
+    parameter : {"alpha", "C"}, default="alpha"
+        Regularisation parameter to draw against; C is 1 / alpha.
+    strength : {"alpha", "C"}, optional
+        Former name of `parameter`, which warns.
 
     Attributes
     ----------
@@ -72,7 +99,8 @@ class RegularizationPathDisplay:
         names: Names,
         chosen: Place,
         ylabel: Annotated[str, Text()],
-        strength: Strength = "alpha",
+        parameter: Parameter = "alpha",
+        strength: FormerParameter = None,
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.df = np.asarray(df)
@@ -80,7 +108,7 @@ class RegularizationPathDisplay:
         self.names = np.array(names, dtype=object)
         self.chosen = chosen
         self.ylabel = ylabel
-        self.strength = strength
+        self._set_parameter(parameter, strength)
         same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
         same_length({"columns of `values`": self.values.T, "names": self.names})
         check_place(chosen, "chosen", len(self.alphas))
@@ -116,8 +144,8 @@ class RegularizationPathDisplay:
         self
         """
         self.figure_, self.ax_ = axes(ax, (7.5, 4.2))
-        x = x or self.strength
-        where = self.df if x == "df" else strengths(self.alphas, x)
+        x = x or self.parameter
+        where = self.df if x == "df" else parameter_values(self.alphas, x)
         used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
         order = used[np.argsort(-np.abs(self.values[:, used]).max(axis=0), kind="stable")]
         self.lines_ = []
@@ -129,7 +157,7 @@ class RegularizationPathDisplay:
         if self.chosen is not None:
             self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
         if x != "df":
-            falling_strength(self.ax_, self.alphas, x)
+            parameter_axis(self.ax_, self.alphas, x)
         self.ax_.set_xlabel("degrees of freedom" if x == "df" else x)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name or "")
@@ -172,7 +200,7 @@ class RegularizationPathDisplay:
         RegularizationPathDisplay
         """
         path = inspection.regularization_path(estimator, alphas=alphas, Cs=Cs, output=output)
-        strength = "alpha" if path.Cs is None else "C"
+        parameter = "alpha" if path.Cs is None else "C"
         if what == "coef":
             if path.coef is None:
                 raise InputError(
@@ -181,15 +209,15 @@ class RegularizationPathDisplay:
             names = getattr(estimator, "feature_names_in_", None)
             if names is None:
                 names = [f"x{j}" for j in range(path.coef.shape[1])]
-            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient", strength).plot(
+            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient", parameter).plot(
                 ax, **plot_kwargs
             )
         return cls(
-            path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight", strength
+            path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight", parameter
         ).plot(ax, **plot_kwargs)
 
 
-class CVCurveDisplay(Display):
+class CVCurveDisplay(_AgainstParameter, Display):
     """Mean score over folds along the path with a band of one standard error, and the chosen point.
 
     Parameters
@@ -198,8 +226,10 @@ class CVCurveDisplay(Display):
     chosen : int
         Position of the chosen regularisation parameter.
     ylabel : str, default="score"
-    strength : {"alpha", "C"}, default="alpha"
-        The learner's parameter, which is drawn; C is 1 / alpha.
+    parameter : {"alpha", "C"}, default="alpha"
+        Regularisation parameter to draw against; C is 1 / alpha.
+    strength : {"alpha", "C"}, optional
+        Former name of `parameter`, which warns.
 
     Attributes
     ----------
@@ -215,20 +245,21 @@ class CVCurveDisplay(Display):
         error: Line,
         chosen: Annotated[int, Whole(0)],
         ylabel: Annotated[str, Text()] = "score",
-        strength: Strength = "alpha",
+        parameter: Parameter = "alpha",
+        strength: FormerParameter = None,
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.mean = np.asarray(mean)
         self.error = np.asarray(error)
         self.chosen = chosen
         self.ylabel = ylabel
-        self.strength = strength
+        self._set_parameter(parameter, strength)
         same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
         check_place(chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
         self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
-        where = strengths(self.alphas, self.strength)
+        where = parameter_values(self.alphas, self.parameter)
         own = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
         (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
@@ -240,8 +271,8 @@ class CVCurveDisplay(Display):
             label="± 1 standard error",
         )
         self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
-        falling_strength(self.ax_, self.alphas, self.strength)
-        self.ax_.set_xlabel(self.strength)
+        parameter_axis(self.ax_, self.alphas, self.parameter)
+        self.ax_.set_xlabel(self.parameter)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name)
         self.ax_.legend(frameon=False, fontsize="small", loc="lower center")
@@ -345,7 +376,7 @@ class SelectionCriteriaDisplay(Display):
                 )
             if self.chosen is not None:
                 panel.axvline(self.alphas[self.chosen], **{**CHOSEN, "zorder": 0})
-            falling_strength(panel, self.alphas)
+            parameter_axis(panel, self.alphas)
             if k >= 2:
                 panel.set_xlabel("alpha")
             titled(panel, CRITERIA[key])

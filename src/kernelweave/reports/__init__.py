@@ -96,7 +96,7 @@ def draw_pictures(
         drawn = [Picture("weights", "Kernel weights", shown)]
     if getattr(model, "cv_results_", None) is not None:
         figure = plots.CVCurveDisplay.from_estimator(model).figure_
-        drawn.append(Picture("choice", "Choice of the strength", figure))
+        drawn.append(Picture("choice", "Choice of the regularisation parameter", figure))
     if deep:
         if "criterion" in model.history_[0]:
             figure = plots.DescentDisplay.from_estimator(model).figure_
@@ -106,9 +106,9 @@ def draw_pictures(
         figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
         drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
     elif with_path:
-        strength = "C" if hasattr(model, "C_") else "alpha"
-        axes = [(strength, "path", "Regularisation path")]
-        if strength == "alpha":
+        parameter = "C" if hasattr(model, "C_") else "alpha"
+        axes = [(parameter, "path", "Regularisation path")]
+        if parameter == "alpha":
             axes.append(("df", "path-df", "Path against degrees of freedom"))
         path = inspection.regularization_path(model) if path is None else path
         for x, name, title in axes:

@@ -94,19 +94,19 @@ def default_views(views: dict[str, list[str]]) -> list[Any]:
 
 def path_setting(method: str) -> str:
     """The setting that holds the path of a learner: `Cs` if it has a C, else `alphas`."""
-    return "Cs" if learner_of(method).strength == "C" else "alphas"
+    return "Cs" if learner_of(method).regularization_parameter == "C" else "alphas"
 
 
 def parse_path(spec: FitSpec) -> tuple[dict[str, Any], int]:
     """Regularisation parameters of a spec for CV estimators and paths (None: automatic), and their number."""
     name = path_setting(spec.method)
-    values, number = parse_strengths(name, getattr(spec, name))
+    values, number = parse_values(name, getattr(spec, name))
     return {name: values}, number
 
 
-def parse_strengths(name: str, text: str) -> tuple[Any, int]:
+def parse_values(name: str, text: str) -> tuple[Any, int]:
     """Values of the setting `alphas` or `Cs`, strong to weak, or None, and their number or that of automatic ones."""
-    values, number = _read_strengths(name, text.strip())
+    values, number = _read_values(name, text.strip())
     if values is None:
         return None, number
     if name == "alphas":
@@ -114,7 +114,7 @@ def parse_strengths(name: str, text: str) -> tuple[Any, int]:
     return np.unique(check_value(Costs(), name, values)), number
 
 
-def _read_strengths(name: str, text: str) -> tuple[Any, int]:
+def _read_values(name: str, text: str) -> tuple[Any, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")
@@ -128,14 +128,14 @@ def _read_strengths(name: str, text: str) -> tuple[Any, int]:
         raise
     except ValueError:
         raise InputError(
-            f"`{name}` must be a number of strengths, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
+            f"`{name}` must be a number of values, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
         ) from None
 
 
 def _count(name: str, number: str | int) -> int:
     count = int(number)
     if not 1 <= count <= MOST_ALPHAS:
-        raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} strengths, got {number!s:.20}.")
+        raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} values, got {number!s:.20}.")
     return count
 
 

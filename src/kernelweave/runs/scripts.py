@@ -24,7 +24,7 @@ from kernelweave.runs.spec import FitSpec
 
 #: What a script does, in its first line.
 AGAIN = "this script makes the same model again."
-STOPPED = "the run was stopped early; this script makes its model, with the strength that was chosen by then."
+STOPPED = "the run was stopped early; this script makes its model, with the regularisation chosen by then."
 
 
 def script(
@@ -197,7 +197,8 @@ def _normalize(spec: FitSpec) -> str:
 def _learner(spec: FitSpec, alpha: float | None) -> str:
     learner = make_learner(spec)
     if alpha is not None:
-        learner.set_params(**{learner.strength: alpha if learner.strength == "alpha" else 1.0 / alpha})
+        name = learner.regularization_parameter
+        learner.set_params(**{name: alpha if name == "alpha" else 1.0 / alpha})
     values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
     return f"{type(learner).__name__}({values})"
 

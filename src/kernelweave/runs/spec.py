@@ -120,9 +120,9 @@ class FitSpec(BaseModel):
     )
     alphas: Text = setting(
         "30",
-        "Strengths",
+        "Values of alpha",
         "Path",
-        "Strengths for RLS2, whose parameter is alpha: a number of automatic ones, "
+        "Regularisation parameters of RLS2: a number of automatic values, "
         '"low:high:number", or a list "0.1,1,10".',
     )
     Cs: Text = setting(
@@ -137,7 +137,7 @@ class FitSpec(BaseModel):
         "Folds",
         "Validation",
         "Parts of the rows, the folds: each is scored by a model of the others, and the mean of "
-        "these scores chooses the strength.",
+        "these scores chooses the regularisation parameter.",
         ge=2,
         le=1000,
     )
@@ -179,7 +179,7 @@ class FitSpec(BaseModel):
         "",
         "Score",
         "Validation",
-        "What the strength is chosen by: a scorer of scikit-learn; accuracy or R^2 by default.",
+        "Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy or R^2 by default.",
     )
     normalize: Text = setting(
         "mean-diagonal",
@@ -361,7 +361,7 @@ def parameter_of(method: object) -> str:
     """The regularisation parameter of a learner, "alpha" or "C"; empty for a name that no learner has."""
     from kernelweave.learners import LEARNERS
 
-    return LEARNERS[method].strength if isinstance(method, str) and method in LEARNERS else ""
+    return LEARNERS[method].regularization_parameter if isinstance(method, str) and method in LEARNERS else ""
 
 
 def inverted(text: str) -> str:

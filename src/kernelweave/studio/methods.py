@@ -61,7 +61,7 @@ def _method(name: str, learner: type[Learner]) -> Method:
         title=learner.__name__,
         summary=doc.summary.rstrip("."),
         objective=re.sub(r"``([^`]*)``", r"\1", doc.text),
-        strength=learner.strength,
+        regularization_parameter=learner.regularization_parameter,
         regression=learner.regression,
         parameters=[
             Parameter(name=one.name, kind=one.kind, about=one.about, default=repr(one.default))

@@ -278,6 +278,6 @@ def describe_certificate(model: Any) -> Certificate:
         n_iter=int(model.n_iter_),
         stationarity=_floats(np.atleast_1d(getattr(model, "stationarity_", []))),
         held_as=str(model.gram_),
-        strength=f"{named} = {getattr(model, f'{named}_'):.4g}",
+        regularization=f"{named} = {getattr(model, f'{named}_'):.4g}",
         citation=learners.resolve(model.learner).reference(),
     )

@@ -142,7 +142,7 @@ class _Run:
             "method": spec.method,
             "n_kernels": int(model.n_kernels_),
             "n_active": len(results.weights.names),
-            "strength": results.certificate.strength,
+            "regularization": results.certificate.regularization,
             "rel_gap": float(model.rel_gap_),
             "status": str(model.status_),
             "n_training": len(train),
@@ -272,7 +272,7 @@ class _Run:
 
 
 def count_steps(spec: Any, n_outputs: int) -> int:
-    """Steps of a whole run: every strength on every fold, on all rows, once more for the path, and nested."""
+    """Steps of a whole run: each regularisation parameter on each fold, on all rows, again for the path, and nested."""
     from kernelweave.runs.fitting import parse_path
 
     n_alphas = parse_path(spec)[1]

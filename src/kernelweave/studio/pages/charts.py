@@ -167,7 +167,7 @@ def path_chart(
                 "silent": True, "symbol": "triangle", "symbolSize": 9, "symbolOffset": [0, 6],
                 "data": [{"coord": [where, 0]}], "itemStyle": {":color": "kw('ink')"},
             }  # fmt: skip
-    horizontal = axis("degrees of freedom") if by == "df" else strength_axis(by)
+    horizontal = axis("degrees of freedom") if by == "df" else parameter_axis(by)
     known = [a for a in x if a is not None]
     if known:
         horizontal["min"], horizontal["max"] = min(known), max(known)
@@ -181,7 +181,7 @@ def path_chart(
     return options
 
 
-def strength_axis(parameter: str, **more: Any) -> dict[str, Any]:
+def parameter_axis(parameter: str, **more: Any) -> dict[str, Any]:
     """An axis of regularisation parameters on which the strongest regularisation is on the left."""
     return axis(f"{parameter}: strong to weak", log=True, inverse=parameter != "C", **more)
 
@@ -207,7 +207,7 @@ def live_chart(
             "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
         })  # fmt: skip
     names = [str(s["name"]) for s in series[:MOST_LINES]]
-    across = strength_axis(parameter)
+    across = parameter_axis(parameter)
     ends = in_parameter(alphas, parameter)
     if ends and min(ends) < max(ends):
         across["min"], across["max"] = min(ends), max(ends)
@@ -256,7 +256,7 @@ def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, A
         })  # fmt: skip
     shown = [s["name"] for s in series if not str(s["name"]).startswith(("low ", "band "))]
     options = base(
-        xAxis=strength_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True),
+        xAxis=parameter_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True),
         yAxis=axis(score, scale=True, nameGap=44),
         series=series,
     )

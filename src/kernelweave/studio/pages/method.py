@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
-from kernelweave.runs.fitting import MOST_ALPHAS, parse_strengths, path_setting
+from kernelweave.runs.fitting import MOST_ALPHAS, parse_values, path_setting
 from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
@@ -33,12 +33,10 @@ from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
 from kernelweave.studio.service import Studio
 
 ABOUT_NUMBER = (
-    "Strengths on a path that begins where every kernel but the first few is left out and ends close to no "
+    "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
     "regularisation. More of them find the best one more closely, and take longer."
 )
-ABOUT_LIST = (
-    "Every strength that is tried, such as 0.1, 1, 10. One strength alone is fitted without a choice."
-)
+ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
 
 def a_number(value: float | None, *, whole: bool = False) -> float | int:
@@ -51,10 +49,10 @@ def a_number(value: float | None, *, whole: bool = False) -> float | int:
 
 
 def a_list(value: str | None) -> str:
-    """A list of strengths; a whole number alone would ask for so many automatic ones."""
+    """A list of regularisation parameters; a whole number alone would mean so many automatic ones."""
     given = (value or "").strip()
     if not given:
-        raise InputError("At least one strength is needed, this is empty.")
+        raise InputError("At least one value is needed, this is empty.")
     return f"{given}.0" if given.isdigit() else given
 
 
@@ -81,7 +79,7 @@ class _MethodPage:
 
     async def build(self) -> None:
         lead = (
-            "How kernel weights are found, over which strengths of regularisation, and how they are judged."
+            "How kernel weights are found, over which regularisation parameters, and how they are validated."
         )
         with page(self.studio, "/method", "Method and validation", lead):
             if self.desk.data is None or not self.desk.spec.target:
@@ -115,7 +113,7 @@ class _MethodPage:
         try:
             value = read()
             if name in ("alphas", "Cs"):
-                parse_strengths(name, value)
+                parse_values(name, value)
             keep(value)
         except InputError as error:
             self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
@@ -182,9 +180,8 @@ class _MethodPage:
             with ui.expansion("All parameters").props("dense"):
                 rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
-            meaning = (
-                "C, the weight of the loss" if method.strength == "C" else "alpha, the weight of the penalty"
-            )
+            inverse = method.regularization_parameter == "C"
+            meaning = "C, the weight of the loss" if inverse else "alpha, the weight of the penalty"
             text(f"The regularisation parameter is {meaning}. It is chosen on the path.").classes("kw-hint")
             if method.reference:
                 text(method.reference).classes("kw-hint")
@@ -263,11 +260,11 @@ class _MethodPage:
             self.wrong.pop(setting, None)
         parts = given.split(":") if given.count(":") == 2 else []
         kind = "automatic" if automatic else ("range" if parts else "list")
-        with card("Path", "Strengths of regularisation, from strong to weak."):
+        with card("Path", "Regularisation parameters, from strong to weak regularisation."):
             kinds = {"automatic": "Automatic", "range": "Range", "list": "List"}
             defaults = {"automatic": "30", "range": "0.001:1000:30", "list": "0.1,1,10"}
             ends = ("Smallest C", "Largest C") if name == "Cs" else ("Weakest", "Strongest")
-            values = "Values of C" if name == "Cs" else "Strengths"
+            values = "Values of C" if name == "Cs" else "Values of alpha"
 
             def turn(event: Any) -> None:
                 if self.set(**{name: defaults[event.value]}):
@@ -276,7 +273,7 @@ class _MethodPage:
             toggle = ui.toggle(kinds, value=kind, on_change=turn).props(
                 "no-caps unelevated toggle-color=primary"
             )
-            toggle.props["aria-label"] = "How strengths are chosen"
+            toggle.props["aria-label"] = "How regularisation parameters are chosen"
             if kind == "automatic":
                 with explained("How many", ABOUT_NUMBER):
                     ui.number(
@@ -325,7 +322,8 @@ class _MethodPage:
         task, n_classes = self.target()
         probable = has_probabilities(spec)
         with card(
-            "Validation", "Folds choose the strength; held-out rows, or outer folds, judge the choice."
+            "Validation",
+            "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
         ):
             with ui.element("div").classes("kw-fields"):
                 kinds = {"k-fold": "Folds", "random": "Random splits"}

@@ -39,7 +39,7 @@ class PathCard:
         #: "df", or the learner's own parameter.
         self.by: str = results.paths[0].parameter
         self.cursor = results.paths[0].chosen
-        #: None where there is one strength alone.
+        #: None where there is one regularisation parameter alone.
         self.chart: Any = None
 
     @property
@@ -68,7 +68,9 @@ class PathCard:
                     toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
                     toggle.props["aria-label"] = "Horizontal axis"
             if len(self.path.alphas) < 2:
-                text("One strength alone was asked for: there is no path to draw.").classes("kw-hint")
+                text("Only one regularisation parameter was requested: there is no path to draw.").classes(
+                    "kw-hint"
+                )
                 self.at_cursor()
                 return
             with stack("kw-wide"):
@@ -77,24 +79,24 @@ class PathCard:
                     self.chart.on("chart:click", self.clicked, args=["data"])
                     slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
                     slider.props["aria-label"] = "Cursor along the path"
-                    slider.props["label-value"] = self.strength()
+                    slider.props["label-value"] = self.at_cursor_text()
                     slider.on_value_change(lambda event: self.move(int(event.value)))
                     self.slider = slider
                 with stack():
                     self.at_cursor()
 
-    def strength(self) -> str:
-        """The strength at the cursor."""
-        return f"{self.path.parameter} {self.path.strengths[self.cursor]:.3g}"
+    def at_cursor_text(self) -> str:
+        """The regularisation parameter at the cursor."""
+        return f"{self.path.parameter} {self.path.parameter_values[self.cursor]:.3g}"
 
     def label(self) -> str:
         """What the chart shows, for those who do not see it."""
-        return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} strengths"
+        return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} regularisation parameters"
 
     def options(self) -> dict[str, Any]:
         """The chart at the cursor."""
         path = self.path
-        x: list[float | None] = [*path.df] if self.by == "df" else [*path.strengths]
+        x: list[float | None] = [*path.df] if self.by == "df" else [*path.parameter_values]
         return charts.path_chart(
             x, path.names, path.weights, by=self.by, cursor=self.cursor, chosen=path.chosen
         )
@@ -115,14 +117,14 @@ class PathCard:
         """Put the cursor somewhere else."""
         if cursor != self.cursor:
             self.cursor = cursor
-            self.slider.props["label-value"] = self.strength()
+            self.slider.props["label-value"] = self.at_cursor_text()
             self.draw()
 
     def clicked(self, event: Any) -> None:
         """Put the cursor to the point that was clicked."""
         data = event.args.get("data") if isinstance(event.args, dict) else None
         if isinstance(data, list) and data:
-            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.strengths
+            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.parameter_values
             self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
 
     def draw(self) -> None:
@@ -139,7 +141,7 @@ class PathCard:
         path, k = self.path, self.cursor
         with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
             with ui.element("div").classes("kw-row"):
-                text(f"{path.parameter} {path.strengths[k]:.4g}", "h3")
+                text(f"{path.parameter} {path.parameter_values[k]:.4g}", "h3")
                 if k == path.chosen:
                     tag("chosen", "now")
             with stack("kw-stats"):
@@ -167,7 +169,7 @@ class PathCard:
                 text("No kernel has a weight here.").classes("kw-hint")
 
     def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
-        """Mean score over folds at a strength, and its standard error."""
+        """Mean score over folds at an alpha, and its standard error."""
         curve = self.results.curve
         if curve is None:
             return None

@@ -283,7 +283,7 @@ class _RunsPage:
         if run.summary is not None:
             found = run.summary
             text(
-                f"{found.n_active} of {found.n_kernels} kernels have a weight. {found.strength}, relative gap "
+                f"{found.n_active} of {found.n_kernels} kernels have a weight. {found.regularization}, relative gap "
                 f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
             ).classes("kw-hint")
         with ui.element("div").classes("kw-row"):

@@ -109,7 +109,7 @@ class _UnderstandPage:
                             stat(score(metric.value), metric.name, spread)
             with stack("kw-stats"):
                 stat(str(run.summary.n_active), "kernels with a weight", f"of {run.summary.n_kernels}")
-                stat(run.summary.strength.split(" = ")[1], run.summary.strength.split(" = ")[0])
+                stat(run.summary.regularization.split(" = ")[1], run.summary.regularization.split(" = ")[0])
                 stat(f"{results.certificate.rel_gap or 0:.0e}", "relative gap")
                 stat(str(run.summary.n_training), "rows learnt from")
                 stat(str(run.summary.n_held), "rows held out")
@@ -120,7 +120,7 @@ class _UnderstandPage:
         """The cross-validation curve."""
         curve = results.curve
         assert curve is not None
-        with card("Choice of the strength"):
+        with card("Choice of the regularisation parameter"):
             best = curve.mean[curve.best]
             rule = (
                 "the best mean score"
@@ -135,7 +135,9 @@ class _UnderstandPage:
             with ui.expansion("As a table").props("dense"):
                 rows = [
                     [f"{a:.4g}", number(m), number(e), "chosen" if k == curve.chosen else ""]
-                    for k, (a, m, e) in enumerate(zip(curve.strengths, curve.mean, curve.error, strict=True))
+                    for k, (a, m, e) in enumerate(
+                        zip(curve.parameter_values, curve.mean, curve.error, strict=True)
+                    )
                 ]
                 simple_table(
                     [curve.parameter, curve.score, "standard error", ""],
@@ -265,8 +267,8 @@ class _UnderstandPage:
         with card("Held-out rows"):
             text(
                 f"No rows were held out, so there are {lacks} of rows that the model has not seen. The models of the "
-                "folds chose the strength and were not kept. Hold out a share of the rows, or mark them in a column, "
-                "to see these here."
+                "folds chose the regularisation parameter and were not kept. Hold out a share of the rows, or "
+                "mark them in a column, to see these here."
             ).classes("kw-hint")
 
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
@@ -299,7 +301,10 @@ class _UnderstandPage:
     def nested(self, results: Results) -> None:
         """Scores of outer folds."""
         names = list(results.nested[0])
-        with card("Nested cross-validation", "Every outer fold chose its own strength on the other rows."):
+        with card(
+            "Nested cross-validation",
+            "Each outer fold has its own choice of the regularisation parameter.",
+        ):
             rows = [
                 [str(k + 1), *(number(fold.get(name)) for name in names)]
                 for k, fold in enumerate(results.nested)
@@ -340,7 +345,7 @@ class _UnderstandPage:
         keys = list(dict.fromkeys(key for _, history in histories for key in history))
         if not keys:
             text(
-                "There is no record of single steps: on a path every strength begins at the solution of the one "
+                "There is no record of single steps: on a path every fit starts from the solution of the one "
                 "before, or the solution is found at once. The certificate says how far it is from the optimum."
             ).classes("kw-hint")
             return

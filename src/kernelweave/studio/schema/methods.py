@@ -40,7 +40,7 @@ class Method(Record):
     title: str
     summary: str
     objective: str
-    strength: str
+    regularization_parameter: str
     regression: bool
     parameters: list[Parameter]
     settings: list[str] = Field(description="Names in `learner_params` that this learner reads.")

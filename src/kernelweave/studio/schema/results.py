@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema.base import Name, Real, Record
@@ -28,30 +28,30 @@ class Weights(Record):
     layers: list[Layer] = Field(default=[], description="Of deep models, the lowest first.")
 
 
-class _Strengths(Record):
+class _AlongPath(Record):
     """Values of the regularisation parameter, from strong to weak."""
 
     alphas: list[float]
     parameter: AlphaOrC = "alpha"
 
     @property
-    def strengths(self) -> list[float]:
+    def parameter_values(self) -> list[float]:
         """The same values in the learner's own parameter."""
         return in_parameter(self.alphas, self.parameter)
 
 
-class PathResult(_Strengths):
+class PathResult(_AlongPath):
     """The regularisation path on all training rows."""
 
     output: str
     df: list[Real]
     n_active: list[int]
     names: list[str]
-    weights: list[list[float]] = Field(description="One row for each strength, one number for each name.")
+    weights: list[list[float]] = Field(description="One row for each alpha, one number for each name.")
     chosen: int
 
 
-class Curve(_Strengths):
+class Curve(_AlongPath):
     """Cross-validated scores along the path."""
 
     mean: list[Real]
@@ -115,7 +115,10 @@ class Certificate(Record):
     n_iter: int
     stationarity: list[Real] = []
     held_as: str
-    strength: str
+    regularization: str = Field(
+        validation_alias=AliasChoices("regularization", "strength"),
+        description="The regularisation parameter and its value.",
+    )
     citation: str
 
 

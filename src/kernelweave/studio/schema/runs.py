@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema.base import Name, Real, Record, RunId
@@ -48,7 +48,10 @@ class Summary(Record):
     method: str
     n_kernels: int
     n_active: int
-    strength: str
+    regularization: str = Field(
+        validation_alias=AliasChoices("regularization", "strength"),
+        description="The regularisation parameter and its value.",
+    )
     rel_gap: Real
     status: str
     n_training: int
