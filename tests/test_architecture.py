@@ -109,3 +109,29 @@ def test_wrong_signatures_are_found():
     assert complaint(solve, "K, y", bound=1)
     assert complaint(solve, "y, K, tol", bound=1)
     assert complaint(solve, "K, y, tol, C", bound=1)
+
+
+#: Lines of the longest file; what is longer holds more than one thing.
+LONGEST = 500
+
+
+def sources():
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def test_no_file_is_too_long():
+    sizes = {str(path.relative_to(SOURCE)): path.read_text("utf8").count("\n") for path in sources()}
+    assert {name: size for name, size in sizes.items() if size > LONGEST} == {}
+
+
+def test_what_a_class_leaves_to_others_is_abstract():
+    """A method that raises NotImplementedError is found when it is called, an abstract one when an object is made."""
+    assert [path for path in sources() if "raise NotImplementedError" in path.read_text("utf8")] == []
+
+
+def test_imports_go_in_no_circle():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    circles = [contract for contract in contracts if contract["type"] == "acyclic_siblings"]
+    # of the whole package, at every depth, without exceptions
+    assert [set(contract) - {"id", "name"} for contract in circles] == [{"type", "ancestors"}]
+    assert circles[0]["ancestors"] == ["kernelweave"]

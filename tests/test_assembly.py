@@ -2,16 +2,28 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
+from kernelweave._checks import InputError
 from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
-from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
+from kernelweave.kernels import (
+    RBF,
+    ArcCosine,
+    Categorical,
+    Constant,
+    Custom,
+    Kernel,
+    Laplacian,
+    Linear,
+    Polynomial,
+)
 from kernelweave.kernels.preparation import column_statistics
 from kernelweave.views import Table
 
@@ -256,6 +268,47 @@ def test_linear_layout_adds_up_to_the_kernels(rng):
         rows = X[:, layout.columns[mine]] - layout.shifts[mine]
         K = (rows * layout.factors[mine]) @ rows.T
         np.testing.assert_allclose(K, kernel(X), rtol=1e-12, atol=1e-12)
+
+
+@dataclass(frozen=True)
+class Weighted(Kernel):
+    """A linear kernel of one's own: column j counts j times, from 0; with products of neighbours it is not one."""
+
+    neighbours: float = 0.0
+    is_linear = True
+
+    def _gram(self, left, right):
+        A, B = left.take(), (left if right is None else right).take()
+        factors = np.arange(A.shape[1])
+        return (A * factors) @ B.T + self.neighbours * A @ np.roll(B, 1, axis=1).T
+
+    def _diag(self, table):
+        return np.square(table.take()) @ np.arange(table.n_columns)
+
+
+def test_linear_kernels_of_ones_own_are_read_off_unit_vectors(rng, monkeypatch):
+    monkeypatch.setattr("kernelweave.fitting.linear.UNITS", 9)
+    X = rng.normal(size=(9, 4))
+    own = Weighted()
+    kernels = [own, own.on([3, 1]), (2.0 * own).on([2, 3, 0]), own.prepared("standardize")]
+    kernels += [
+        own.prepared("standardize").on([1, 3, 0]),
+        own.on([1, 2]) + (own + Linear()).prepared("standardize"),
+    ]
+    kernels = [kernel.fitted(X) for kernel in kernels]
+    assert all(kernel.is_linear for kernel in kernels)
+    layout = source(Table(X), kernels).linear_layout()
+    for m, kernel in enumerate(kernels):
+        mine = layout.owners == m
+        rows = X[:, layout.columns[mine]] - layout.shifts[mine]
+        K = (rows * layout.factors[mine]) @ rows.T
+        np.testing.assert_allclose(K, kernel(X), rtol=1e-12, atol=1e-12)
+
+
+def test_kernels_that_are_wrongly_said_to_be_linear_are_refused(rng):
+    X = rng.normal(size=(9, 4))
+    with pytest.raises(InputError, match="says that it is linear"):
+        source(Table(X), [Weighted(neighbours=0.1)]).linear_layout()
 
 
 def test_columns_are_standardised_with_weights_and_without_categories(table, rng):

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
 from kernelweave.kernels import Kernel, Linear, Prepared, Scaled, Sum
+from kernelweave.kernels.preparation import AffineStep
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
+
+#: Numbers of unit vectors that are held at a time.
+UNITS = 2**22
 
 
 @dataclass(frozen=True)
@@ -86,15 +91,37 @@ def _terms(kernel: Kernel, selected: Columns | None, table: Table) -> Iterator[t
     elif isinstance(base, Prepared):
         shift, scale = np.zeros(len(own)), np.ones(len(own))
         for one in base.steps:
-            further, by = one.affine(len(own))
+            assert isinstance(one, AffineStep)  # others make no linear kernel
+            further, by = one.affine()
             shift, scale = shift + scale * further, scale * by
         for columns, factor, _ in _terms(base.kernel, selected, table):
             yield columns, factor / np.square(scale), shift
     else:
-        # a linear kernel of one's own: read the factors off unit vectors
-        factor = kernel.diag(table.like(np.eye(table.n_columns)))
-        columns = np.flatnonzero(factor)
-        yield columns, factor[columns], np.zeros(len(columns))
+        yield own, _factors(base, own, table), np.zeros(len(own))
+
+
+def _factors(kernel: Kernel, columns: Columns, table: Table) -> Array:
+    """The factors of the columns that a linear kernel of one's own sees, read off unit vectors."""
+    n_columns = len(columns)
+    factors = np.empty(n_columns)
+    step = max(1, UNITS // table.n_columns)
+    for first in range(0, n_columns, step):
+        some = columns[first : first + step]
+        units = np.zeros((len(some), table.n_columns))
+        units[np.arange(len(some)), some] = 1.0
+        factors[first : first + step] = kernel.diag(table.like(units).select(tuple(columns.tolist())))
+    # rows whose products of different columns count as much as those of the same
+    rows = np.zeros((2, table.n_columns))
+    rows[:, columns] = np.random.default_rng(0).normal(size=(2, n_columns))
+    seen = table.like(rows).select(tuple(columns.tolist()))
+    value = kernel(seen.rows([0]), seen.rows([1]))[0, 0]
+    products = factors * rows[0, columns] * rows[1, columns]
+    if abs(value - products.sum()) > 1e-8 * np.abs(products).sum():
+        raise InputError(
+            f"{kernel!r} says that it is linear, so it must be a sum of products x_j z_j with a factor for each "
+            "column, and it is not. Leave `is_linear` at False."
+        )
+    return factors
 
 
 def _selected(term: Kernel, outer: Columns | None, table: Table) -> Columns | None:

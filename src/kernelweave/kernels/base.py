@@ -80,7 +80,7 @@ class Kernel(ABC):
     name: Any = None
     statistic: ClassVar[Any] = None
     needs_norms: ClassVar[Any] = False
-    is_linear: ClassVar[Any] = False
+    is_linear: ClassVar[Any] = False  # whether it is a sum of products x_j z_j, with a factor for each column
     needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
     is_fitted: ClassVar[Any] = True  # whether all numbers are there that it takes from training rows
     preparation: ClassVar[Any] = ()  # steps before `statistic` is taken

@@ -38,8 +38,6 @@ class Step(ABC):
     name: ClassVar[str]
     #: How labels of kernels say it.
     word: ClassVar[str]
-    #: Whether inner products of prepared rows are affine functions of the columns.
-    is_affine: ClassVar[bool] = False
 
     @property
     def is_fitted(self) -> bool:
@@ -54,18 +52,22 @@ class Step(ABC):
     def apply(self, table: Table) -> Table:
         """The prepared table."""
 
-    def affine(self, n_columns: int) -> tuple[FloatArray, FloatArray]:
-        """Shift and scale of every column, for steps that are affine: ``(x - shift) / scale``."""
-        raise NotImplementedError
-
     def to_value(self) -> Any:
         """The step as a plain value: its name, or a dict with its numbers."""
         return self.name
 
 
+class AffineStep(Step):
+    """A step that shifts and scales columns, so that linear kernels of prepared columns are linear ones of columns."""
+
+    @abstractmethod
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """Shift and scale of every column: ``(x - shift) / scale``."""
+
+
 @step
 @dataclass(frozen=True, eq=False, repr=False)
-class Standardize(Step):
+class Standardize(AffineStep):
     """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
 
     Categorical and constant columns stay as they are. Sample weights count: a weight equals a repetition of the row.
@@ -87,7 +89,6 @@ class Standardize(Step):
 
     name: ClassVar[str] = "standardize"
     word: ClassVar[str] = "standardised"
-    is_affine: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.mean is None and self.scale is None:
@@ -126,7 +127,7 @@ class Standardize(Step):
         _refuse_sparse(table)
         return Table((table.values - self.mean) / self.scale, table.names, table.levels)
 
-    def affine(self, n_columns: int) -> tuple[FloatArray, FloatArray]:
+    def affine(self) -> tuple[FloatArray, FloatArray]:
         return self.mean, self.scale
 
     def to_value(self) -> Any:

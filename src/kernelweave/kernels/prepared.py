@@ -19,7 +19,7 @@ from kernelweave.kernels.base import (
     is_kernel,
     set_fields,
 )
-from kernelweave.kernels.preparation import Step, apply_steps, as_steps
+from kernelweave.kernels.preparation import AffineStep, Step, apply_steps, as_steps
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.views import Table
 
@@ -102,7 +102,7 @@ class Prepared(Kernel):
     @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear, and prepared columns are affine functions of columns."""
-        return self.kernel.is_linear and all(one.is_affine for one in self.steps)
+        return self.kernel.is_linear and all(isinstance(one, AffineStep) for one in self.steps)
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None

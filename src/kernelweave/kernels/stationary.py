@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -72,9 +73,9 @@ class _Exponential(Kernel):
     def _rule(self) -> tuple[str, float]:
         return (self.gamma, 1.0) if isinstance(self.gamma, str) else self.gamma
 
+    @abstractmethod
     def _spread(self, rows: TrainingRows) -> float:
         """How far a cell is from the mean of all, in the unit of the distance."""
-        raise NotImplementedError
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
