@@ -199,10 +199,10 @@ def _simplex_qp(H: Array, g: Array, start: Array) -> Array:
         M = np.ones((k + 1, k + 1))
         M[:k, :k] = H[np.ix_(idx, idx)]
         M[k, k] = 0.0
-        goal = np.linalg.solve(M, np.append(-g[idx], 1.0))[:k]
-        if (goal >= -1e-15).all():
+        target = np.linalg.solve(M, np.append(-g[idx], 1.0))[:k]
+        if (target >= -1e-15).all():
             x[:] = 0.0
-            x[idx] = np.maximum(goal, 0.0)
+            x[idx] = np.maximum(target, 0.0)
             slope = g + H @ x
             slope = np.where(free, np.inf, slope - slope @ x)
             j = int(slope.argmin())
@@ -210,7 +210,7 @@ def _simplex_qp(H: Array, g: Array, start: Array) -> Array:
                 break
             free[j] = True
         else:
-            step = goal - x[idx]
+            step = target - x[idx]
             limit = np.where(step < 0, x[idx] / np.where(step < 0, -step, 1.0), np.inf)
             j = int(limit.argmin())
             x[idx] = np.maximum(x[idx] + min(1.0, limit[j]) * step, 0.0)

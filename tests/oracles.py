@@ -25,12 +25,16 @@ def rls2_by_conic(gram, y, alpha, *, scale=None, sample_weight=None):
 
     n, _, n_kernels = gram.shape
     s = np.ones(n_kernels) if scale is None else scale
-    noise = np.ones(n) if sample_weight is None else 1.0 / np.asarray(sample_weight)
-    size = float(np.sqrt(np.sum(np.square(y) / noise)))
+    inverse_weights = np.ones(n) if sample_weight is None else 1.0 / np.asarray(sample_weight)
+    size = float(np.sqrt(np.sum(np.square(y) / inverse_weights)))
     v, level = cp.Variable(n), cp.Variable()
     rows = [factor_of(s[m] * gram[:, :, m]) / np.sqrt(alpha) for m in range(n_kernels)]
     # the level is at most of order one: no problem is worse scaled than its kernels
-    objective = v @ (y / size) - 0.5 * cp.sum_squares(cp.multiply(np.sqrt(noise), v)) - 0.5 * cp.square(level)
+    objective = (
+        v @ (y / size)
+        - 0.5 * cp.sum_squares(cp.multiply(np.sqrt(inverse_weights), v))
+        - 0.5 * cp.square(level)
+    )
     problem = cp.Problem(cp.Maximize(objective), [cp.norm(F @ v, 2) <= level for F in rows])
     with warnings.catch_warnings():
         # the tolerances are beyond what the cone solver promises; the value below does not rely on them
@@ -50,7 +54,7 @@ def rls2_by_conic(gram, y, alpha, *, scale=None, sample_weight=None):
     # evaluated at the conic point, this is a lower bound of the optimum whatever the tolerance of the cone solver
     point = v.value
     worst = max(float(np.sum(np.square(F @ point))) for F in rows)
-    linear, quadratic = float(point @ y) / size, float(np.sum(noise * np.square(point))) + worst
+    linear, quadratic = float(point @ y) / size, float(np.sum(inverse_weights * np.square(point))) + worst
     return 0.5 * linear**2 / quadratic * size**2
 
 
@@ -58,9 +62,9 @@ def rls2_value(gram, y, alpha, weights, *, scale=None, sample_weight=None):
     """Problem 6 at given weights, ``alpha/2 y' (K(d) + alpha N)^-1 y``, by a dense solve."""
     n, _, n_kernels = gram.shape
     s = np.ones(n_kernels) if scale is None else scale
-    noise = np.ones(n) if sample_weight is None else 1.0 / np.asarray(sample_weight)
+    inverse_weights = np.ones(n) if sample_weight is None else 1.0 / np.asarray(sample_weight)
     K = gram @ (np.asarray(weights) * s)
-    return 0.5 * alpha * float(y @ np.linalg.solve(K + alpha * np.diag(noise), y))
+    return 0.5 * alpha * float(y @ np.linalg.solve(K + alpha * np.diag(inverse_weights), y))
 
 
 def _fractions(values):
@@ -213,7 +217,7 @@ def _feasible(b, lower, upper):
 def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", epsilon=0.1, scale=None):
     """Lower bound of the optimal value of margin kernel learning from its dual, by CVXPY with Clarabel.
 
-    ``max_b reward(b) - 1/2 sigma(q)`` with ``q_m = s_m b'K_m b``: the weights appear only as multipliers of
+    ``max_b linear(b) - 1/2 sigma(q)`` with ``q_m = s_m b'K_m b``: the weights appear only as multipliers of
     ``q_m <= tau`` (simplex), of ``q_m <= tau + zeta_m`` with ``cap sum zeta`` in the objective (capped simplex), or
     not at all (the norm of the q with the exponent p / (p - 1)). The value returned is that of a point that is
     feasible to rounding, so it is a bound whatever the tolerance of the cone solver.
@@ -228,10 +232,10 @@ def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", ep
     upper = most if tube else np.where(y > 0, most, 0.0)
     ridge = np.divide(1.0, costs, out=np.zeros(len(y)), where=used) * (loss == "squared-hinge")
 
-    def reward_and_bend(b):
+    def linear_and_quadratic(b):
         quadratic_forms = np.array([max(0.0, b @ stack[:, :, m] @ b) for m in range(len(s))])
-        reward = float(y @ b) - (epsilon * float(np.abs(b).sum()) if tube else 0.0)
-        return reward, _support_of(kind, value, quadratic_forms) + float(ridge @ np.square(b))
+        linear = float(y @ b) - (epsilon * float(np.abs(b).sum()) if tube else 0.0)
+        return linear, _support_of(kind, value, quadratic_forms) + float(ridge @ np.square(b))
 
     best = -np.inf
     # the cone solver wants variables of order one: y / K at first, what was found afterwards
@@ -240,11 +244,11 @@ def mkl_by_conic(gram, y, costs, kind="simplex", value=None, *, loss="hinge", ep
     for _ in range(3):
         b = _dual_point(factors, len(s), y, lower, upper, ridge, kind, value, epsilon * tube, unit, size)
         b = _feasible(b, lower, upper)
-        reward, bend = reward_and_bend(b)
+        linear, quadratic = linear_and_quadratic(b)
         # the best multiple that stays in the box
         room = np.divide(np.where(b > 0, upper, -lower), np.abs(b), out=np.full(len(b), np.inf), where=b != 0)
-        t = min(reward / bend if bend > 0 else 1.0, float(room.min()))
-        before, best = best, max(best, t * reward - 0.5 * t * t * bend)
+        t = min(linear / quadratic if quadratic > 0 else 1.0, float(room.min()))
+        before, best = best, max(best, t * linear - 0.5 * t * t * quadratic)
         if not b.any() or best - before <= 1e-9 * abs(best):
             break
         unit = float(np.abs(b).max())
@@ -274,8 +278,8 @@ def _dual_point(factors, n_kernels, y, lower, upper, ridge, kind, value, epsilon
         support = cp.square(level) + cp.sum_squares(cp.pos(roots - np.sqrt(value) * level)) / (1 - value)
     else:
         support = cp.square(cp.pnorm(roots, 2 * value / (value - 1)))
-    reward = y @ a - epsilon * cp.norm1(a) - 0.5 * unit * cp.sum_squares(cp.multiply(np.sqrt(ridge), a))
-    _conic(cp.Problem(cp.Maximize(reward - 0.5 * unit * size**2 * support), limits))
+    linear = y @ a - epsilon * cp.norm1(a) - 0.5 * unit * cp.sum_squares(cp.multiply(np.sqrt(ridge), a))
+    _conic(cp.Problem(cp.Maximize(linear - 0.5 * unit * size**2 * support), limits))
     return unit * np.asarray(a.value)
 
 
@@ -395,7 +399,7 @@ def exact_values(kind, gram, weights, y, t, costs, coef, intercept, epsilon=0.1)
     d = [Fraction(float(w)) for w in weights]
     d = [w / sum(d) for w in d]
     b, shift = [Fraction(float(c)) for c in coef], Fraction(float(intercept))
-    goal = [Fraction(float(value)) for value in (t if kind == "svr" else y)]
+    target = [Fraction(float(value)) for value in (t if kind == "svr" else y)]
     cost = [Fraction(float(c)) for c in np.broadcast_to(costs, n)]
 
     def products(c):
@@ -412,15 +416,15 @@ def exact_values(kind, gram, weights, y, t, costs, coef, intercept, epsilon=0.1)
 
     f = [dot(d, column) for column in zip(*products(b), strict=True)]
     primal = dot(b, f) / 2 + sum(
-        c * loss(value, own + shift) for c, value, own in zip(cost, goal, f, strict=True)
+        c * loss(value, own + shift) for c, value, own in zip(cost, target, f, strict=True)
     )
     above, below = sum(c for c in b if c > 0), -sum(c for c in b if c < 0)
     if above and below:
         level = min(above, below)
         b = [c * level / (above if c > 0 else below) for c in b]
-    reward = dot(goal, b)
+    linear = dot(target, b)
     if kind == "svr":
-        reward -= Fraction(epsilon) * sum(abs(c) for c in b)
+        linear -= Fraction(epsilon) * sum(abs(c) for c in b)
     if kind == "l2svc":
-        reward -= sum(c * c / (2 * own) for c, own in zip(b, cost, strict=True) if c)
-    return primal, reward - max(dot(b, product) for product in products(b)) / 2
+        linear -= sum(c * c / (2 * own) for c, own in zip(b, cost, strict=True) if c)
+    return primal, linear - max(dot(b, product) for product in products(b)) / 2

@@ -344,16 +344,16 @@ def _margin_dual(
     if loss == "logistic":
         quadratic_forms, _ = _quadratic_forms(stack, b)
         return float(_entropy(p, b) - support(p, quadratic_forms) / 2)
-    reward = p.y.astype(EXACT) @ b - EXACT(p.options.get("epsilon", 0)) * np.abs(b).sum()
+    linear = p.y.astype(EXACT) @ b - EXACT(p.options.get("epsilon", 0)) * np.abs(b).sum()
     quadratic_forms, _ = _quadratic_forms(stack, b)
-    bend = support(p, quadratic_forms) if rho is None else _over(quadratic_forms, rho).max()
+    quadratic = support(p, quadratic_forms) if rho is None else _over(quadratic_forms, rho).max()
     if loss == "squared-hinge":
         used = p.costs > 0
-        bend += (b[used] * b[used] / p.costs[used]).sum()
+        quadratic += (b[used] * b[used] / p.costs[used]).sum()
     most = np.where(b > 0, upper, -lower)
     room = (most[b != 0] / np.abs(b[b != 0])).min(initial=EXACT(np.inf))
-    t = min(reward / bend if bend > 0 else EXACT(1), room)
-    return max(0.0, float(t * reward - t * t * bend / 2))
+    t = min(linear / quadratic if quadratic > 0 else EXACT(1), room)
+    return max(0.0, float(t * linear - t * t * quadratic / 2))
 
 
 def _entropy(p: Problem, b: np.ndarray) -> Any:

@@ -132,9 +132,9 @@ def test_many_factors(rng):
 
 def test_centring_loses_no_digits_that_are_there(rng):
     gram, _, t = make_data(30, rng)
-    lifted = gram[:, :, :4] + 1e5
+    shifted = gram[:, :, :4] + 1e5
     np.testing.assert_allclose(
-        solve_align(lifted, t).alignments, dense_alignments(gram[:, :, :4], t), rtol=1e-9
+        solve_align(shifted, t).alignments, dense_alignments(gram[:, :, :4], t), rtol=1e-9
     )
 
 

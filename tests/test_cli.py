@@ -755,7 +755,7 @@ def test_parameters_of_learners_can_be_set():
     from kernelweave.runs.fitting import make_learner
     from kernelweave.runs.spec import FitSpec
 
-    elsewhere = {"alpha", "C", "n_alphas", "shared_weights"}
+    elsewhere = {"alpha", "C", "n_alphas", "shared_weights", "literal"}
     for name, learner in LEARNERS.items():
         fields = {one.name for one in learner.settings().values()}
         assert set(learner().get_params()) - fields - elsewhere <= ({"n_folds"} if name == "rls2" else set())
@@ -790,6 +790,13 @@ def test_settings_of_version_01_are_understood():
     layers = {"layer_kernels": "linear | rbf(gamma=1)", "n_layers": 3}
     learner = make_learner(FitSpec(method="mlmkl", **{**FLAT, **layers}))
     assert repr(learner.kernels) == "[[Linear()], [RBF(gamma=1.0)]]"
+    # a former name, beside the other settings and among those of the learner
+    for given in (
+        {"literal": True},
+        {"learner_params": {"literal": True}},
+        {"learner_params": {"as_published": True}},
+    ):
+        assert make_learner(FitSpec(method="mlmkl", **given)).as_published is True
     # what stands beside comes first, also where it is what is usual
     spec = FitSpec(method="lp", learner_params={"p": 3.0, "epsilon": 0.2}, p=2.0)
     assert spec.learner_params == {"epsilon": 0.2}
@@ -976,12 +983,12 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
     seen, fitted = [], []
 
-    def watched(spec, prepared, held):
+    def counted(spec, prepared, held):
         seen.append(held)
         fitted.append(make_model(spec, prepared, held))
         return fitted[-1]
 
-    monkeypatch.setattr(nested, "make_model", watched)
+    monkeypatch.setattr(nested, "make_model", counted)
     rows = np.arange(0, 90, 2)
     assert len(nested.nested_scores(spec, prepared, rows)) == 3
     assert sorted(np.concatenate(seen).tolist()) == rows.tolist()

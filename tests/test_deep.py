@@ -248,11 +248,11 @@ def test_backtracking_never_raises_the_criterion(name, n_layers, rng):
     assert result.gap - result.rounding < 1e-7 * result.primal
 
 
-def test_signed_steps_fall_and_literal_steps_rise():
+def test_signed_steps_fall_and_published_steps_rise():
     """The printed update adds the gradient and loses the sign of the residual: the error goes up (methods, 3.5).
 
     Measured on real rows, for three draws and one to three layers: ten signed steps end at 0.2 to 0.9 of the first
-    training error, ten literal ones at 1.06 to 4.1 times it.
+    training error, ten published ones at 1.06 to 4.1 times it.
     """
     X, y = load_breast_cancer(return_X_y=True)
     for seed in range(3):
@@ -261,16 +261,16 @@ def test_signed_steps_fall_and_literal_steps_rise():
         labels = np.where(y[rows] > 0, 1.0, -1.0)
         for n_layers in (1, 2, 3):
             ends = []
-            for literal in (False, True):
-                criterion = TrainingError(Machine(labels, 10.0), np.arange(120), literal=literal)
-                descent = Descent("fixed", eta=0.1, tol=1e-12, max_iter=10, literal=literal)
+            for published in (False, True):
+                criterion = TrainingError(Machine(labels, 10.0), np.arange(120), as_published=published)
+                descent = Descent("fixed", eta=0.1, tol=1e-12, max_iter=10, as_published=published)
                 ends.append(fit(paper_stack(Z), labels, n_layers, criterion, descent).history["criterion"])
             assert ends[0][0] == ends[1][0]
             assert ends[0][-1] < ends[0][0]
             assert ends[1][-1] > 1.02 * ends[1][0]
 
 
-def test_the_literal_update_is_the_printed_formula(rng):
+def test_the_published_update_is_the_printed_formula(rng):
     """One step of two layers, computed here entry by entry from (17) to (20)."""
     X, y = make_rows(rng, 25)
     stack = paper_stack(X)
@@ -279,8 +279,8 @@ def test_the_literal_update_is_the_printed_formula(rng):
     machine = Machine(y, 10.0)
     eta, weights = 0.05, kernel.uniform()
     result = solve_deep(
-        kernel, machine, TrainingError(machine, np.arange(25), literal=True),
-        Descent("fixed", eta, max_iter=1, literal=True), lambda w: [np.maximum(v, 0.0) for v in w],
+        kernel, machine, TrainingError(machine, np.arange(25), as_published=True),
+        Descent("fixed", eta, max_iter=1, as_published=True), lambda w: [np.maximum(v, 0.0) for v in w],
     )  # fmt: skip
     K1 = stack @ weights[0]
     D = K1.diagonal()
@@ -574,7 +574,8 @@ def test_logistic_loss_is_for_classes(rng):
     (MLMKL(max_iter=0), "max_iter"), (MLMKL(kernels=[kw.kernels.Laplacian(gamma=1.0)]), "layer"),
     (MLMKL(kernels=[]), "kernels"), (MLMKL(kernels="rbf"), "kernels"), (MLMKL(kernels=[3]), "kernels"),
     (MLMKL(3, kernels=[[kw.kernels.Linear()]]), "2 layers"),
-    (MLMKL(loss="huber"), "loss"), (MLMKL(literal=True, device="cpu"), "literal"), (MLMKL(device=3), "device"),
+    (MLMKL(loss="huber"), "loss"), (MLMKL(as_published=True, device="cpu"), "as_published"),
+    (MLMKL(device=3), "device"),
     (MLMKL(normalize_layers="cosine"), "normalize_layers"), (DMKL(smoothing=0.0), "smoothing"),
     (TwoLayerMKL(penalty=-1.0), "penalty"), (TwoLayerMKL(step="x"), "step"),
 ], ids=repr)  # fmt: skip

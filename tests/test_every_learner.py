@@ -520,12 +520,12 @@ def test_every_regularisation_parameter_starts_from_the_solution_of_the_last(cas
         pytest.skip("weights by a rule")
     plain = method.solve_problem
 
-    def watched(joint, step, **options):
+    def counted(joint, step, **options):
         warm = options["warm"]
         starts.append(None if warm is None else (warm.weights.copy(), warm.dual_coef.copy()))
         return plain(joint, step, **options)
 
-    monkeypatch.setattr(method, "solve_problem", watched)
+    monkeypatch.setattr(method, "solve_problem", counted)
     path = case.learner.path(info, np.array([3.0, 1.0, 0.3]))
     assert starts[0] is None
     for start, before in zip(starts[1:], path.solutions, strict=False):

@@ -530,6 +530,18 @@ def test_the_former_name_of_the_regularisation_parameter():
     assert Own.regularization_parameter == "alpha"
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_former_name_of_the_published_update(rng):
+    X, y = rng.normal(size=(24, 2)), np.arange(24) % 2
+    new, former = (
+        kw.MKLClassifier(learner=learners.MLMKL(max_iter=2, **{name: True}))
+        for name in ("as_published", "literal")
+    )
+    with pytest.warns(FutureWarning, match="`literal` of MLMKL is now `as_published`"):
+        former.fit(X, y)
+    np.testing.assert_array_equal(new.fit(X, y).weights_, former.weights_)
+
+
 @pytest.mark.parametrize("name", sorted(set(learners.LEARNERS) - {"rls2"}))
 def test_a_learner_is_a_row(name):
     """A learner with a C says its method; solving and paths stand once, and are typed."""

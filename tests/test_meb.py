@@ -78,9 +78,9 @@ def test_invariances(rng):
 def test_the_ridge_is_added_to_the_diagonal(rng):
     X = rng.normal(size=(50, 2))
     ball = kw.solve_meb(X @ X.T, ridge=0.5, tol=1e-11)
-    lifted = X @ X.T + 0.5 * np.eye(50)
-    check(ball, lifted, 1e-11)
-    assert ball.radius2 == pytest.approx(kw.solve_meb(lifted, tol=1e-11).radius2, rel=1e-10)
+    shifted = X @ X.T + 0.5 * np.eye(50)
+    check(ball, shifted, 1e-11)
+    assert ball.radius2 == pytest.approx(kw.solve_meb(shifted, tol=1e-11).radius2, rel=1e-10)
     assert ball.radius2 > kw.solve_meb(X @ X.T).radius2
 
 

@@ -517,39 +517,41 @@ def test_screening_changes_no_solution():
 # ---- screening and certificates at their limits -----------------------------------------------------
 
 
-def nearly_free_problem(noise):
+def nearly_free_problem(inverse_weights):
     """Two rows with a tiny kernel each: the dual is a parabola, so that the gap-safe sphere is as small as it can be.
 
     At ``c = best + move`` the distance to the solution ``best`` equals the radius where the rows that move have the
-    smallest noise.
+    smallest inverse weight.
     """
     rows = np.sqrt(1e-9) * np.eye(2)
-    targets = np.array([1.0, 1.0]) * noise
-    return solver_problem(FactorGram(rows, np.arange(3)), targets, 1.0 / noise)[0]
+    targets = np.array([1.0, 1.0]) * inverse_weights
+    return solver_problem(FactorGram(rows, np.arange(3)), targets, 1.0 / inverse_weights)[0]
 
 
 @pytest.mark.parametrize(
-    ("noise", "best", "now"),
+    ("inverse_weights", "best", "now"),
     [
         # the quadratic forms of both kernels move as far as they can, in opposite directions
         (np.ones(2), [1.0 + 0.5**0.5, 2.2 - 0.5**0.5], [1.0, 2.2]),
-        # only the row with the smaller noise moves: the other says nothing of how far
+        # only the row with the smaller inverse weight changes, so the other gives no bound of the change
         (np.array([1.0, 100.0]), [2.0, 1.6], [1.0, 1.6]),
     ],
 )
-def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(noise, best, now):
+def test_the_gap_safe_sphere_is_no_smaller_than_it_must_be(inverse_weights, best, now):
     from kernelweave.mkl.steps.ridge_newton import gap_safe
 
-    problem = nearly_free_problem(noise)
+    problem = nearly_free_problem(inverse_weights)
     best, now = np.array(best), np.array(now)
-    problem.targets[:] = best * noise
+    problem.targets[:] = best * inverse_weights
     quadratic_forms = problem.quad(now[None])
-    r = best * noise - noise * now
-    gap = 0.5 * float(np.sum(r**2 / noise)) + 0.5 * (quadratic_forms.max() - quadratic_forms.min())
+    r = best * inverse_weights - inverse_weights * now
+    gap = 0.5 * float(np.sum(r**2 / inverse_weights)) + 0.5 * (quadratic_forms.max() - quadratic_forms.min())
     assert gap_safe(problem, 1.0, quadratic_forms, gap).tolist() == [False, False]
     # rightly so: the kernel that looks smaller now is the one that is active at the solution
     assert quadratic_forms[0] < quadratic_forms[1]
-    weights = kw.solve_rls2(problem.gram, problem.targets[0], 1.0, sample_weight=1.0 / noise).weights
+    weights = kw.solve_rls2(
+        problem.gram, problem.targets[0], 1.0, sample_weight=1.0 / inverse_weights
+    ).weights
     assert weights[0] > 0.5
     # and close to a solution the test does exclude
     exact = problem.quad(best[None])
@@ -565,7 +567,7 @@ def many_kernels(rng, n=50):
 
 @pytest.mark.parametrize("tol", [1e-1, 3e-2, 1e-2, 1e-3])
 def test_the_reported_gap_looks_at_every_kernel(tol):
-    """Over more kernels than are watched, converged or cut short, after screening and exclusions."""
+    """Over more kernels than the working set, converged or cut short, after screening and exclusions."""
     gram, y = many_kernels(np.random.default_rng(5))
     alphas = np.geomspace(1.0, 1e-5, 40)
     path = kw.rls2_path(gram, y, alphas, tol=tol)
@@ -582,7 +584,7 @@ def exact_gap(gram, y, r):
 
 
 def test_the_gap_of_a_solver_cut_short_looks_at_every_kernel():
-    """Two kernels are watched at first; at small alpha the third has the largest form by far."""
+    """The working set starts with two kernels; at small alpha the third has the largest quadratic form by far."""
     x = np.linalg.qr(np.random.default_rng(6).normal(size=(40, 3)))[0].T
     rows = np.stack([x[0], x[0] + 0.3 * x[2], x[1]])
     gram, y = rows.T[:, None, :] * rows.T[None, :, :], 10 * x[0] + 0.1 * x[2] + 3 * x[1]
@@ -592,7 +594,7 @@ def test_the_gap_of_a_solver_cut_short_looks_at_every_kernel():
 
 
 def test_the_reported_gap_does_not_rest_on_exclusions(monkeypatch):
-    """The last look before a solver converges is at all kernels, also at those that the sphere test has excluded."""
+    """The last evaluation before a solver converges includes all kernels, also those excluded by the sphere test."""
     from kernelweave.mkl.steps import ridge_newton
 
     excluded = []

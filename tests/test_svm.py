@@ -181,8 +181,8 @@ def test_a_constant_added_to_the_kernel_changes_nothing(rng):
     K, y, t = make_data(70, rng)
     for kind in MACHINES:
         plain = solve(kind, K, y, t, 3.0, tol=1e-11)
-        lifted = solve(kind, K + 5.0, y, t, 3.0, tol=1e-11)
-        assert lifted.primal == pytest.approx(plain.primal, rel=1e-9)
+        shifted = solve(kind, K + 5.0, y, t, 3.0, tol=1e-11)
+        assert shifted.primal == pytest.approx(plain.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", MACHINES)

@@ -487,9 +487,9 @@ def test_a_constant_added_to_a_kernel_changes_nothing(rng):
     # 1'b = 0: the intercept takes it up
     gram, y, _ = make_data("dense", rng)
     plain = solve(gram, y, 1.0, tol=1e-7)
-    lifted = solve(gram + np.arange(gram.shape[2]), y, 1.0, tol=1e-7)
-    assert lifted.primal == pytest.approx(plain.primal, rel=2e-7)
-    np.testing.assert_allclose(lifted.weights, plain.weights, atol=3e-3)
+    shifted = solve(gram + np.arange(gram.shape[2]), y, 1.0, tol=1e-7)
+    assert shifted.primal == pytest.approx(plain.primal, rel=2e-7)
+    np.testing.assert_allclose(shifted.weights, plain.weights, atol=3e-3)
 
 
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.4), LpBall(2.0)], ids=str)
@@ -569,8 +569,8 @@ def test_any_weights_may_be_a_warm_start(weight_set, method, rng):
 def test_negligible_weights_do_not_block_a_warm_start(method, rng):
     gram, y, _ = make_data("dense", rng)
     cold = solve(gram, y, 10.0, method=method, tol=1e-3)
-    for dust in (1e-16, 1e-13, 1e-10):
-        warm = WarmStart(cold.weights + dust, None)
+    for tiny in (1e-16, 1e-13, 1e-10):
+        warm = WarmStart(cold.weights + tiny, None)
         result = solve(gram, y, 1.0, method=method, tol=1e-3, warm_start=warm)
         check(result, gram, y, 1.0, tol=1e-3)
 
@@ -1031,7 +1031,7 @@ def test_a_start_on_a_kernel_of_zeros_is_left(loss, rng):
 
 
 def test_the_curvature_on_a_kernel_of_zeros_ends(rng):
-    # rows between the bounds, and no lift in units of the kernel that would make it positive
+    # rows between the bounds, and no jitter in units of the kernel that would make it positive
     y = np.tile([1.0, -1.0], 4)
     found = Machine(y, 1.0).curvature(np.zeros((8, 8)), 0.5 * y, rng.normal(size=(3, 8)))
     np.testing.assert_array_equal(found, np.zeros((3, 3)))

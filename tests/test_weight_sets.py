@@ -97,8 +97,8 @@ def test_projections_lie_in_the_set_and_stay(known, v):
 
 @pytest.mark.parametrize("known", [known for known in KNOWN if "p " not in known.name], ids=str)
 @pytest.mark.parametrize(("n", "active"), [(15, 4), (200, 40), (3000, 500)])
-def test_projections_leave_no_dust(known, n, active, rng):
-    # a weight of 1e-16 in place of zero would be watched by Newton, and would block every line search
+def test_projections_leave_no_rounding_errors(known, n, active, rng):
+    # a weight of 1e-16 in place of zero would enter the working set of Newton, and would block every line search
     for _ in range(20):
         d = np.zeros(n)
         d[rng.permutation(n)[:active]] = 0.5 / active + 0.5 * rng.dirichlet(np.ones(active))

@@ -190,7 +190,9 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
         return learners.TwoLayerMKL(step=step, eta=eta, max_iter=most)
     criterion = "training" if literal else "out-of-fold"
     printed = family == "mlmkl-literal"
-    return learners.MLMKL(n_layers, criterion=criterion, step=step, eta=eta, literal=printed, max_iter=most)
+    return learners.MLMKL(
+        n_layers, criterion=criterion, step=step, eta=eta, as_published=printed, max_iter=most
+    )
 
 
 def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[MarginSolution]:

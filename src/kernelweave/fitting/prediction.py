@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: Layers above the sum of kernels, one entry for every output; empty where there are none.
-Uppers = Sequence[TrainedLayers | None]
+UpperLayers = Sequence[TrainedLayers | None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Expansions:
     weights: Array
     coefficients: Array
     intercepts: Array
-    layers: Sequence[Uppers] = ()
+    layers: Sequence[UpperLayers] = ()
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import numpy as np
@@ -96,7 +97,7 @@ class MLMKL(DeepLearner):
         without a better one end the descent. 0 keeps the weights with the best criterion.
     n_iter_no_change : int, default=10
         Steps without a better validation loss that end the descent.
-    literal : bool, default=False
+    as_published : bool, default=False
         The update as it is printed: the gradient of the training error without the sign of the residual and without
         the derivatives of diagonals, *added* with a fixed step. For study only.
     device : str or None, default=None
@@ -105,6 +106,8 @@ class MLMKL(DeepLearner):
         Relative decrease of the criterion at which to stop.
     max_iter : int, optional
         Steps; default 100.
+    literal : bool, default=False
+        Former name of `as_published`, which warns.
 
     Notes
     -----
@@ -144,10 +147,11 @@ class MLMKL(DeepLearner):
             float, Number(least=0, most=0.5), Shown("Share set aside to stop early")
         ] = 0.0,
         n_iter_no_change: Annotated[int, Whole(1), Shown("Patience", unit="steps")] = 10,
-        literal: Annotated[bool, Flag(), Shown("The update as printed (ascends)")] = False,
+        as_published: Annotated[bool, Flag(), Shown("The update as published (ascends)")] = False,
         device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
+        literal: Annotated[bool, Flag(), Shown(setting=None)] = False,
     ) -> None:
         self.n_layers = n_layers
         self.C = C
@@ -162,25 +166,35 @@ class MLMKL(DeepLearner):
         self.n_folds = n_folds
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
-        self.literal = literal
+        self.as_published = as_published
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
+        self.literal = literal
 
     def check(self) -> None:
         super().check()
-        if self.literal and self.device is not None:
-            raise InputError("`literal=True` is computed here only. Use device=None.")
+        if self.literal:
+            warnings.warn(
+                "`literal` of MLMKL is now `as_published`; the old name goes with the next version.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        if self._published and self.device is not None:
+            raise InputError("`as_published=True` needs NumPy. Use device=None.")
+
+    @property
+    def _published(self) -> bool:
+        return bool(self.as_published or self.literal)
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         kernel, machine = self._kernel(problem), problem.machine
         n = problem.gram.n_samples
         validation = self._validation(problem)
         rows = np.arange(n) if validation is None else validation.train
-        literal = bool(self.literal)
         descent = Descent(
-            "fixed" if literal else self.step, float(self.eta), float(self.tol),
-            100 if self.max_iter is None else self.max_iter, literal, self.n_iter_no_change,
+            "fixed" if self._published else self.step, float(self.eta), float(self.tol),
+            100 if self.max_iter is None else self.max_iter, self._published, self.n_iter_no_change,
         )  # fmt: skip
         return solve_deep(
             kernel, machine, self._criterion(problem, rows), descent, self._project(),
@@ -200,8 +214,8 @@ class MLMKL(DeepLearner):
 
     def _criterion(self, problem: MarginProblem, rows: np.ndarray) -> Criterion | None:
         machine, kind = problem.machine, self._kind(problem)
-        if self.literal or self.criterion == "training":
-            return TrainingError(machine, rows, kind, literal=bool(self.literal))
+        if self._published or self.criterion == "training":
+            return TrainingError(machine, rows, kind, as_published=self._published)
         folds = [np.intersect1d(fold, rows) for fold in problem.folds(self.n_folds)]
         folds = [fold for fold in folds if len(fold)]
         if len(folds) < 2:

@@ -31,7 +31,7 @@ SUFFICIENT, SHORTEST = 1e-4, 1e-12
 #: Curvature of a loss that is linear to rounding, as a share of its cost: less would leave steps without a length.
 FLATTEST = 1e-30
 #: How often more is added to the diagonal, ten times as much each time, before a matrix is called indefinite.
-LIFTS = 3
+JITTERS = 3
 #: Steps without a smaller gap after which rounding is blamed.
 PATIENCE = 3
 
@@ -43,7 +43,7 @@ class Weighted:
         self.root = np.sqrt(W)
         # beside entries that are much larger than 1 the identity is lost in rounding
         rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
-        for added in (0.0, *(rounding * 10.0**k for k in range(LIFTS))):
+        for added in (0.0, *(rounding * 10.0**k for k in range(JITTERS))):
             B = K * self.root[:, None]
             B *= self.root
             B.flat[:: len(B) + 1] += 1.0 + added

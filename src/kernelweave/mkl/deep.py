@@ -79,7 +79,7 @@ class Descent:
     tol : float
         Relative decrease of the criterion below which the descent ends.
     max_iter : int
-    literal : bool
+    as_published : bool
         The printed update, which *adds* the gradient.
     n_iter_no_change : int
         Steps without a better validation loss before the descent ends.
@@ -89,7 +89,7 @@ class Descent:
     eta: float = 0.1
     tol: float = 1e-4
     max_iter: int = 100
-    literal: bool = False
+    as_published: bool = False
     n_iter_no_change: int = 10
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class _Search(SessionOf[_Point]):
     penalty: Sequence[float]
     learnt: Sequence[bool]
     project: Project
-    literal: bool
+    as_published: bool
     machine: Machine | None = None
     start: list[Array] = field(default_factory=list)
     validation: Validation | None = None
@@ -168,9 +168,9 @@ class _Search(SessionOf[_Point]):
         if H is None:
             raise RuntimeError("a criterion without its derivative")
         layers = self.kernel.layers
-        if self.literal and len(layers):
+        if self.as_published and len(layers):
             tape = self.kernel._tape
-            upper, H = layers.literal_backward(tape, H)  # type: ignore[arg-type]
+            upper, H = layers.published_backward(tape, H)  # type: ignore[arg-type]
             gradient = [self.kernel.gram.inner(H) * self.kernel.scale, *upper]
         else:
             gradient = self.kernel.backward(H)
@@ -188,7 +188,7 @@ class _Search(SessionOf[_Point]):
         """What so many steps have found; the weights with the smallest loss are the best."""
         more: dict[str, Any] = {"weights": np.concatenate(at.weights)}
         # the printed update ascends: its last weights are its result
-        loss = -float(n_iter) if self.literal else at.value
+        loss = -float(n_iter) if self.as_published else at.value
         if self.validation is not None:
             # the kernel of the last forward pass is that of the accepted point
             loss, error = self.validation.loss(self.kernel.forward(at.weights))
@@ -272,7 +272,7 @@ def solve_deep(
         [0.0] * n_layers if penalty is None else list(penalty),
         [True] * n_layers if learnt is None else list(learnt),
         project,
-        descent.literal,
+        descent.as_published,
         machine,
         weights,
         validation,
@@ -368,7 +368,7 @@ class _Fixed(_Descending):
 
     def __init__(self, descent: Descent) -> None:
         super().__init__(descent)
-        self.step = -descent.eta if descent.literal else descent.eta
+        self.step = -descent.eta if descent.as_published else descent.eta
 
     def next(self, search: _Search, here: _Point) -> _Point | None:
         weights = search.moved(here.weights, here.gradient, self.step)

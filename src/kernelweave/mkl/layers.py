@@ -238,7 +238,7 @@ class Layers:
             gradients.insert(0, gradient)
         return gradients, H
 
-    def literal_backward(self, tape: Tape, H: Array) -> tuple[list[Array], Array]:
+    def published_backward(self, tape: Tape, H: Array) -> tuple[list[Array], Array]:
         """The chain rule as it is printed: entry by entry, without what goes through diagonals and normalisation.
 
         Takes and returns what `backward` does. For study only.

@@ -11,6 +11,9 @@ from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Form, said
 from kernelweave.learners import LEARNERS, Learner
 
+#: Former names of settings, which files may have, and what they are called now.
+FORMER = {"literal": "as_published"}
+
 
 @dataclass(frozen=True)
 class LearnerSetting:
@@ -99,6 +102,12 @@ def learner_settings() -> dict[str, LearnerSetting]:
         for name, one in kind.settings().items():
             found.setdefault(name, {})[learner] = one
     return {name: LearnerSetting(name, of) for name, of in found.items()}
+
+
+def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without former names; one that stands under both counts as it is called now."""
+    now = {FORMER[name]: value for name, value in settings.items() if name in FORMER}
+    return now | {name: value for name, value in settings.items() if name not in FORMER}
 
 
 def learner_of(method: str) -> type[Learner]:

@@ -319,9 +319,9 @@ class FitSpec(BaseModel):
     def _gather(cls, values: Any) -> Any:
         if not isinstance(values, Mapping) or not values.keys() - cls.model_fields.keys():
             return values
-        from kernelweave.runs.settings import learner_settings
+        from kernelweave.runs.settings import learner_settings, renamed
 
-        known = learner_settings()
+        known, values = learner_settings(), renamed(values)
         flat = {
             name: value for name, value in values.items() if name in known and name not in cls.model_fields
         }
@@ -340,13 +340,13 @@ class FitSpec(BaseModel):
     @classmethod
     def _check_params(cls, given: dict[str, Any]) -> dict[str, Any]:
         if given:
-            from kernelweave.runs.settings import learner_settings
+            from kernelweave.runs.settings import learner_settings, renamed
 
             known = learner_settings()
             try:
                 return {
                     name: known[check_known(name, known, "setting")].written(value)
-                    for name, value in given.items()
+                    for name, value in renamed(given).items()
                 }
             except InputError as error:
                 raise PydanticCustomError("setting", "{said}", {"said": str(error)}) from None

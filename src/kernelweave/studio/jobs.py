@@ -1,4 +1,4 @@
-"""The queue: one detached process for each run, watched by whoever serves at the moment."""
+"""The queue: one detached process for each run, supervised by the server that is running."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class TrainingError(Criterion):
     ----------
     machine, rows, kind, tol, implicit
         See `OutOfFold`.
-    literal : bool
+    as_published : bool
         The printed equation (18), which puts ``abs(f - y)`` for the residual.
     """
 
@@ -167,7 +167,7 @@ class TrainingError(Criterion):
     kind: str = "squared"
     tol: float = 1e-8
     implicit: bool = False
-    literal: bool = False
+    as_published: bool = False
     _warm: Array | None = field(default=None, repr=False)
 
     def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
@@ -184,7 +184,7 @@ class TrainingError(Criterion):
         value = float(share @ losses)
         if not gradient:
             return value, None
-        e = share * (np.abs(slopes) if self.literal else slopes)
+        e = share * (np.abs(slopes) if self.as_published else slopes)
         row = e.copy()
         if self.implicit:
             free = own.free(b)
@@ -361,8 +361,8 @@ class Spans:
         row = np.zeros(len(y))
         row[bound] = -by_bound * y[bound]
         if len(free):
-            through_lift = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
-            by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_lift)
+            through_smoothing = (by_span - system.diagonal()) * self.smoothing / np.square(size[free])
+            by_coefficient += np.sign(b[free]) * (by_free * self.span2 + through_smoothing)
             row[free] -= _adjoint(self.machine, K, b, free, by_coefficient, -float(by_bound @ y[bound]))
         H += 0.5 * (np.outer(row, b) + np.outer(b, row))
         return H

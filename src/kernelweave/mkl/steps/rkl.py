@@ -403,7 +403,7 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
         """The best point after every cut."""
         best, tol = session.best, session.tol
         assert best is not None
-        goal = max(tol, TURN * best.rel_gap)
+        target = max(tol, TURN * best.rel_gap)
         while True:
             found = session.program()
             if found is None:
@@ -413,13 +413,13 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
             bound, certain = session.bounds(proof)
             if certain > best.certain:
                 best = session.best = replace(best, dual=bound, certain=certain, proof=proof)
-            if best.gap <= goal * abs(best.primal):
+            if best.gap <= target * abs(best.primal):
                 return Status.STALLED
             # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
-            inner = inner_tol(best.rel_gap, goal)
+            inner = inner_tol(best.rel_gap, target)
             best = session.keep(session.at(REACH * t + (1.0 - REACH) * best.t, inner))
             yield session.look(best, Status.CONVERGED if best.gap <= tol * abs(best.primal) else None)
-            if best.gap <= goal * abs(best.primal):
+            if best.gap <= target * abs(best.primal):
                 return Status.STALLED
 
     def result(self, session: RKLSession, loop: Loop[RKLPoint], status: Status) -> Solution:
