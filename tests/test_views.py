@@ -161,7 +161,7 @@ def test_table_pickles_and_is_frozen(table):
             r"`levels` must have one entry per column \(2\), got 3",
         ),
         ({"values": [[1.0, 2.0]], "names": ("a", "a")}, "unique, got 'a' more than once"),
-        ({"values": [[1.0, 2.0]], "levels": (0, -1)}, r"`levels` must be .* >= 0 .*, got \(0, -1\)"),
+        ({"values": [[1.0, 2.0]], "levels": (0, -2)}, r"`levels` must be .* >= -1 .*, got \(0, -2\)"),
     ],
 )
 def test_table_errors(kwargs, message):
@@ -223,7 +223,8 @@ def test_unknown_categories_become_minus_one():
 def test_state_is_plain():
     encoder = TableEncoder().fit(pd.DataFrame(DATA))
     state = vars(encoder)
-    assert set(state) == {"owner", "reorder", "n_columns_", "names_", "categories_", "sparse_"}
+    texts = ("texts_", "declared_")
+    assert set(state) == {"owner", "reorder", "n_columns_", "names_", "categories_", "sparse_", *texts}
     assert all(type(c) in (str, float) for level in encoder.categories_ for c in level)
     assert all(type(name) is str for name in encoder.names_)
 

@@ -16,11 +16,22 @@ import numpy as np
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Text, checked, listed, shown
-from kernelweave.kernels import RBF, Categorical, Kernel, Linear, On, Polynomial, Precomputed
+from kernelweave.kernels import (
+    RBF,
+    Categorical,
+    CharNGrams,
+    Kernel,
+    Linear,
+    On,
+    Polynomial,
+    Precomputed,
+    Tokens,
+)
 from kernelweave.kernels.restriction import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, ViewColumns, as_table
+from kernelweave.views.table import TEXT
 
-__all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "views"]
+__all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "texts", "views"]
 
 BANDWIDTHS = (0.5, 1.0, 2.0, 5.0, 7.0, 10.0, 12.0, 15.0, 17.0, 20.0)
 """Gaussian bandwidths s of the SimpleMKL toolbox and of RKL, gamma = 1 / (2 s^2)."""
@@ -231,14 +242,36 @@ def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEA
     return [kernel.on(selection, name=str(name)) for name, selection in columns.items() for kernel in base]
 
 
+def texts(column: int | str | None = None) -> list[Kernel]:
+    """Return kernels for a column of texts: character n-grams of length 2 to 4, and words by how rare they are.
+
+    Parameters
+    ----------
+    column : int, str or None, default=None
+        Its position or name; None for a view that is one column of texts.
+
+    Returns
+    -------
+    list of two kernels
+
+    Examples
+    --------
+    >>> [kernel.label for kernel in texts("note")]
+    ['CharNGrams(n=2-4) on note', 'Tokens(n=1) on note']
+    """
+    kernels: list[Kernel] = [CharNGrams(), Tokens()]
+    return kernels if column is None else [kernel.on([column]) for kernel in kernels]
+
+
 def default(table: Any) -> list[Kernel]:
     """Return a bank that is a good first choice for a table whose numeric columns are standardised.
 
     On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values
     gamma = logspace(-2, 1, 7) / n_expanded_columns. In addition, with up to 40 columns: on each numeric
     column Linear, Polynomial of degree 2 and 3, and RBF for gamma = 0.1, 1, 10; with up to 2000 columns:
-    Linear on each numeric column. In both cases Categorical on each categorical column. On sparse rows, which are not
-    standardised: Linear and RBF at 1/4, 1 and 4 over the median squared distance, of rows of length 1.
+    Linear on each numeric column. In both cases Categorical on each categorical column, and on each column of texts
+    those of `texts`: estimators take long texts that mostly differ from row to row for such. On sparse rows, which are
+    not standardised: Linear and RBF at 1/4, 1 and 4 over the median squared distance, of rows of length 1.
 
     Parameters
     ----------
@@ -281,11 +314,19 @@ def _on_view(view: str, kernel: Kernel, columns: Any, name: str | None) -> Kerne
 
 
 def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]:
-    n_expanded = sum(level or 1 for level in levels)
+    read = [
+        kernel
+        for j, level in enumerate(levels)
+        if level == TEXT
+        for kernel in texts(_called(j, names) if len(levels) > 1 else None)
+    ]
+    n_expanded = sum(max(level, 0) if level else 1 for level in levels)
+    if not n_expanded:
+        return read
     shapes: list[Kernel] = [Linear(), Polynomial(degree=2), Polynomial(degree=3)]
     bank = [*shapes, *(RBF(gamma=float(gamma) / n_expanded) for gamma in np.logspace(-2, 1, 7))]
     if len(levels) > MANY_COLUMNS:
-        return bank
+        return bank + read
     single = (
         [*shapes, *(RBF(gamma=gamma) for gamma in (0.1, 1.0, 10.0))]
         if len(levels) <= FEW_COLUMNS
@@ -294,9 +335,13 @@ def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]
     if len(levels) == 1:  # the one column is all columns
         single = [kernel for kernel in single if not _among(kernel, bank)]
     for j, level in enumerate(levels):
-        column = j if names is None else names[j]
-        bank.extend(kernel.on([column]) for kernel in ([Categorical()] if level else single))
-    return bank
+        if level != TEXT:
+            bank.extend(kernel.on([_called(j, names)]) for kernel in ([Categorical()] if level else single))
+    return bank + read
+
+
+def _called(j: int, names: Sequence[str] | None) -> int | str:
+    return j if names is None else names[j]
 
 
 def _among(kernel: Kernel, bank: Sequence[Kernel]) -> bool:

@@ -20,6 +20,7 @@ from kernelweave._checks import (
     count_dimensions,
 )
 from kernelweave._sparse import entries
+from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.model import Model
@@ -87,10 +88,22 @@ class ReadingMixin(BaseEstimator):
         X = matrix_of(X) if is_annotated(X) else X
         self._look_at(X, reset=True)
         encoder = TableEncoder(type(self).__name__, reorder=False).fit(X)
-        table = encoder.transform(X)
+        table = self._declare_texts(encoder.transform(X), encoder)
         check_size(entries(table.values), "X")
         self.n_features_in_ = table.n_columns
         return table, encoder
+
+    def _declare_texts(self, table: Any, encoder: TableEncoder | ViewsEncoder) -> Any:
+        """Make columns of texts those that kernels of texts, kernels of one's own or the default bank read."""
+        if table.cells is None:
+            return table
+        read = long_texts(table, self.kernels)
+        kernels: list[Kernel] = []
+        if self.kernels is not None:
+            kernels = self._kernel_list(table.declared(read, forget=False))
+            read |= columns_read(kernels, table)
+        check_objects(table, read, kernels)
+        return encoder.declare(table, read)
 
     def _read_views(self, X: Any) -> tuple[BlockTable, ViewsEncoder]:
         if isinstance(self.kernels, KernelBank):
@@ -99,7 +112,7 @@ class ReadingMixin(BaseEstimator):
                 "with kw.precomputed(K), and leave `kernels` out."
             )
         encoder = ViewsEncoder(type(self).__name__)
-        table = encoder.fit_transform(X)
+        table = self._declare_texts(encoder.fit_transform(X), encoder)
         for array in table.arrays():
             check_size(array, "X")
         self.n_features_in_ = table.n_columns

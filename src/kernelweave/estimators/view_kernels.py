@@ -10,6 +10,7 @@ from typing import Any
 from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
+from kernelweave.estimators.texts import need_text_view, reads_text
 from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.restriction import on_views, put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
@@ -138,7 +139,8 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     Parameters
     ----------
     asked : list of kernels, dict of str to lists of kernels, or None
-        A list goes to every view that has columns, but Precomputed, and what is made of it, to precomputed views;
+        A list goes to every view that has columns, but Precomputed, and what is made of it, to precomputed views, and
+        kernels of texts to views of texts, which get no others;
         kernels that name their views stay as they are. None, also in a dict, is the default bank of the view's columns.
     places : dict of str to ViewPlace
 
@@ -157,7 +159,11 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     if not free:
         return bound
     of_grams = [kernel for kernel in free if _is_precomputed(kernel)]
-    of_columns = [kernel for kernel in free if not _is_precomputed(kernel)]
+    of_texts = [kernel for kernel in free if reads_text(kernel)]
+    of_columns = [kernel for kernel in free if not _is_precomputed(kernel) and not reads_text(kernel)]
+    texts = [view for view, place in places.items() if of_texts and _is_text(place.table)]
+    if of_texts and not texts:
+        raise need_text_view(of_texts[0], list(places))
     grams = [view for view, place in places.items() if isinstance(place.table, GramTable)]
     if of_columns and len(grams) == len(places):
         raise InputError(
@@ -169,15 +175,21 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
             f"`kernels` has {of_grams[0]!r}, but all views have columns. Make views of kernel matrices with "
             "kw.precomputed(K), or leave it out."
         )
-    if not of_columns and not bound and len(grams) < len(places):
-        silent = [view for view in places if view not in grams]
+    if not of_columns and not bound and len(grams) + len(texts) < len(places):
+        silent = [view for view in places if view not in grams and view not in texts]
         raise InputError(
             f"`kernels` has none for the columns of {listing(silent)}. Add kernels such as kw.kernels.Linear()."
         )
     found = []
     for view in places:
-        found += _on(view, places, (of_grams or [Precomputed()]) if view in grams else of_columns)
+        own = of_texts if view in texts else of_columns
+        found += _on(view, places, (of_grams or [Precomputed()]) if view in grams else own)
     return found + bound
+
+
+def _is_text(table: Table) -> bool:
+    """Whether all columns of a view are texts."""
+    return table.cells is not None and all(cells is not None and cells.are(str) for cells in table.cells)
 
 
 def _is_precomputed(kernel: Kernel) -> bool:

@@ -38,6 +38,7 @@ from kernelweave.kernels import (
     rows,
     stationary,
     statistics,
+    text,
 )
 from kernelweave.kernels.algebra import *
 from kernelweave.kernels.base import *
@@ -50,6 +51,7 @@ from kernelweave.kernels.restriction import *
 from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.statistics import *
+from kernelweave.kernels.text import *
 
 # every public name stands in the `__all__` of its own module only
 _MODULES = (
@@ -64,5 +66,6 @@ _MODULES = (
     rows,
     stationary,
     statistics,
+    text,
 )
 __all__ = sorted([name for module in _MODULES for name in module.__all__])

@@ -62,7 +62,7 @@ class Categorical(Kernel):
         return np.ones(table.n_rows)
 
     def _features(self, table: Table) -> FloatArray | None:
-        return table.take() / math.sqrt(table.n_columns) if all(table.levels) else None
+        return table.take() / math.sqrt(table.n_columns) if min(table.levels) > 0 else None
 
 
 @leaf()
@@ -172,8 +172,9 @@ class Custom(Kernel):
     ----------
     function : callable
         ``function(X, Z)`` with float arrays (n, n_columns) and (m, n_columns), categorical columns as
-        indicator columns and sparse rows as SciPy arrays, returns (n, m). It must be symmetric,
-        ``function(X, X)`` up to rounding, and positive semidefinite; estimators check both on the training
+        indicator columns and sparse rows as SciPy arrays, returns (n, m). Put on a column of texts, sets or other
+        objects it gets these as they were given, arrays of objects (n,) and (m,), or (n, n_columns). It must be
+        symmetric, ``function(X, X)`` up to rounding, and positive semidefinite; estimators check both on the training
         rows as long as the matrix fits in memory.
     diag : callable or None, default=None
         ``diag(X)`` returns k(x, x) for every row, (n,). None: taken from small blocks of ``function``.
@@ -182,6 +183,9 @@ class Custom(Kernel):
 
     Notes
     -----
+    A column of texts that it is put on is no category for other kernels any more: those on all columns leave it out.
+    Declare a column as categories, ``frame.astype({"site": "category"})``, to get indicator columns.
+
     Equal if function, diag and name are the same objects; picklable if they are.
 
     Examples
@@ -191,18 +195,22 @@ class Custom(Kernel):
     'cosine on x1'
     >>> cosine.diag([[0.5], [2.0]])
     array([1., 1.])
+    >>> shared = Custom(lambda X, Z: [[len(x & z) for z in Z] for x in X], name="shared")
+    >>> shared({"tags": [{"a", "b"}, {"b"}]})
+    array([[2., 1.],
+           [1., 1.]])
     """
 
-    function: Callable[[FloatArray, FloatArray], ArrayLike]
-    diagonal: Callable[[FloatArray], ArrayLike] | None
+    function: Callable[[Any, Any], ArrayLike]
+    diagonal: Callable[[Any], ArrayLike] | None
     name: str | None
 
     needs_psd_check: ClassVar[bool] = True
 
     def __init__(
         self,
-        function: Callable[[FloatArray, FloatArray], ArrayLike],
-        diag: Callable[[FloatArray], ArrayLike] | None = None,
+        function: Callable[[Any, Any], ArrayLike],
+        diag: Callable[[Any], ArrayLike] | None = None,
         name: str | None = None,
     ) -> None:
         for label, value in (("function", function), ("diag", diag)):
@@ -212,6 +220,13 @@ class Custom(Kernel):
                 )
         check_value(VIEW_NAME, "name", name, of="Custom")
         set_fields(self, function=function, diagonal=diag, name=name)
+
+    def _rows(self, table: Table) -> Any:
+        """What the function sees: numbers, or cells as they were given."""
+        if table.cells is None or None in table.cells:
+            return table.take()
+        columns = [cells.values for cells in table.cells if cells is not None]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def _values(self, A: FloatArray, B: FloatArray) -> FloatArray:
         return self._checked(self.function(A, B), (A.shape[0], B.shape[0]), "(X.shape[0], Z.shape[0])")
@@ -230,9 +245,9 @@ class Custom(Kernel):
         return values
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        A = left.take()
+        A = self._rows(left)
         if right is not None:
-            return self._values(A, right.take())
+            return self._values(A, self._rows(right))
         K = self._values(A, A)
         if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * float(np.abs(K).max(initial=0.0))):
             worst = float(np.abs(K - K.T).max())
@@ -243,7 +258,7 @@ class Custom(Kernel):
         return K
 
     def _diag(self, table: Table) -> FloatArray:
-        A = table.take()
+        A = self._rows(table)
         if self.diagonal is not None:
             return self._checked(self.diagonal(A), (A.shape[0],), "(X.shape[0],)")
         blocks = [A[top : top + 32] for top in range(0, A.shape[0], 32)]
@@ -254,7 +269,8 @@ class Custom(Kernel):
 
     def __repr__(self) -> str:
         diag = "" if self.diagonal is None else f", diag={self.diagonal!r}"
-        return f"Custom({self.function!r}{diag}" + (f", name={self.name!r})" if self.name else ")")
+        name = "" if self.name is None else f", name={self.name!r}"
+        return f"Custom({self.function!r}{diag}{name})"
 
     def to_dict(self) -> dict[str, Any]:
         """Raise: a function cannot be written down as plain values."""

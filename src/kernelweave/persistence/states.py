@@ -24,6 +24,7 @@ from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import (
     BlockTable,
+    Cells,
     ColumnMask,
     ColumnSlice,
     GramEncoder,
@@ -51,6 +52,7 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
 _DATACLASSES: tuple[type, ...] = (
     kernels.ArcCosine,
     kernels.Categorical,
+    kernels.CharNGrams,
     kernels.Constant,
     kernels.Laplacian,
     kernels.Linear,
@@ -65,6 +67,7 @@ _DATACLASSES: tuple[type, ...] = (
     kernels.Scaled,
     kernels.Standardize,
     kernels.Sum,
+    kernels.Tokens,
     normalizers.Center,
     normalizers.Cosine,
     normalizers.FeatureNorm,
@@ -110,6 +113,8 @@ def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> Table
     for name in ("n_columns_", "names_", "categories_"):
         setattr(encoder, name, learnt[name])
     encoder.sparse_ = bool(learnt.get("sparse_", False))
+    # older files have none, and say so by not having it
+    encoder.texts_, encoder.declared_ = tuple(learnt.get("texts_", ())), True
     return encoder
 
 
@@ -142,8 +147,11 @@ _SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_we
 KINDS: dict[str, Kind] = {
     cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES
 } | {
-    "TableEncoder": Kind(("owner", "reorder", "n_columns_", "names_", "categories_", "sparse_"), _encoder),
+    "TableEncoder": Kind(
+        ("owner", "reorder", "n_columns_", "names_", "categories_", "sparse_", "texts_"), _encoder
+    ),
     "SparseTable": Kind(("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
+    "Cells": Kind(("values",), Cells),
     "BlockTable": Kind(("blocks",), BlockTable),
     "GramTable": Kind(("matrix", "index", "diagonal"), GramTable),
     "ViewsEncoder": Kind(("owner", "encoders_"), _views_encoder),
@@ -152,12 +160,14 @@ KINDS: dict[str, Kind] = {
     "BankSource": Kind(("bank", "index"), BankSource),
     "StackSource": Kind(("stack", "names", "columns"), StackSource),
     "KernelBank": Kind(("stack", "names"), KernelBank),
+    "Vocabulary": Kind(("terms", "idf", "unseen"), kernels.Vocabulary),
 }
 
 #: The words of classes.
 _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
     cls: cls.__name__
     for cls in (
+        Cells,
         TableEncoder,
         ViewsEncoder,
         GramEncoder,
@@ -168,6 +178,7 @@ _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
         BankSource,
         StackSource,
         KernelBank,
+        kernels.Vocabulary,
     )
 }
 _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}

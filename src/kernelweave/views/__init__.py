@@ -12,6 +12,7 @@ which every view stays what it is; precomputed views become a :class:`GramTable`
 from __future__ import annotations
 
 from kernelweave.views.blocks import BlockTable, GramTable
+from kernelweave.views.cells import Cells
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.conversion import as_table, as_tables
 from kernelweave.views.encoder import TableEncoder
@@ -22,6 +23,7 @@ from kernelweave.views.views_encoder import GramEncoder, ViewsEncoder
 
 __all__ = [
     "BlockTable",
+    "Cells",
     "ColumnMask",
     "ColumnSlice",
     "GramEncoder",

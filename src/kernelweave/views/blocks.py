@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._sparse import join_columns
+from kernelweave.views.cells import Cells
 from kernelweave.views.kernel_rows import kernel_row_content
 from kernelweave.views.selection import ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
-from kernelweave.views.table import Table
+from kernelweave.views.table import TEXT, Table
 
 __all__ = ["BlockTable", "GramTable"]
 
@@ -24,6 +25,11 @@ FloatArray = NDArray[np.float64]
 def _set(table: Table, **values: Any) -> None:
     for key, value in values.items():
         object.__setattr__(table, key, value)
+
+
+def _is_text(table: Table) -> bool:
+    """Whether all columns are texts or other objects, which numeric kernels do not see."""
+    return bool(table.levels) and all(level == TEXT for level in table.levels)
 
 
 class GramTable(Table):
@@ -136,6 +142,14 @@ class BlockTable(Table):
         )
 
     @cached_property
+    def cells(self) -> tuple[Cells | None, ...] | None:
+        """Of all columns; None where no view has any."""
+        found = tuple(
+            one for block in self.blocks.values() for one in (block.cells or (None,) * block.n_columns)
+        )
+        return found if any(one is not None for one in found) else None
+
+    @cached_property
     def starts(self) -> dict[str, int]:
         """Where the columns of every view begin."""
         ends = np.cumsum([block.n_columns for block in self.blocks.values()])
@@ -189,14 +203,26 @@ class BlockTable(Table):
     def _columns_of_all(self) -> Table:
         if any(isinstance(block, SparseTable) for block in self.blocks.values()):
             return SparseTable(self.values, self.names)
-        return Table(self.values, self.names, self.levels)
+        return Table(self.values, self.names, self.levels, self.cells)
+
+    def declared(self, texts: Collection[int], *, forget: bool = True) -> BlockTable:
+        """See `Table.declared`; positions are those of the common numbering."""
+        return BlockTable(
+            {v: block.declared(self.own(v, texts), forget=forget) for v, block in self.blocks.items()}
+        )
+
+    def own(self, view: str, columns: Collection[int]) -> list[int]:
+        """Which of some columns are those of a view, as positions there."""
+        start, end = self.starts[view], self.starts[view] + self.blocks[view].n_columns
+        return [j - start for j in columns if start <= j < end]
 
     def take(self, columns: Any = None, expand: bool = True) -> Any:
         """All columns, or some, as one array."""
         table = self.select(columns)
         if table is not self:
             return table.take(None, expand)
-        return join_columns([block.take(None, expand) for block in self.blocks.values()])
+        blocks = [block for block in self.blocks.values() if not (expand and _is_text(block))]
+        return join_columns([block.take(None, expand) for block in blocks or self.blocks.values()])
 
     def rows(self, index: Any) -> BlockTable:
         """The table of some rows."""

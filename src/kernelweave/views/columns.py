@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,20 @@ from kernelweave.views.messages import column_name, listing
 
 @dataclass
 class Column:
-    """One column as it came: values (n_rows,), numeric or object; whether it is categorical."""
+    """One column as it came: values (n_rows,), numeric or object; whether it is categorical, or holds other objects."""
 
     values: NDArray[Any]
     categorical: bool = False
+    #: Whether the frame says that it is categorical.
+    declared: bool = False
+    #: Whether cells are sets, lists or the like, which only kernels of one's own understand.
+    objects: bool = False
+
+    @property
+    def holds_text(self) -> bool:
+        """Whether all cells are text, and the column was not declared to be one of categories."""
+        free = self.values.dtype.kind == "O" and not self.declared
+        return free and all(isinstance(v, str | bytes) for v in self.values)
 
 
 def plain_array(X: Any) -> NDArray[Any] | None:
@@ -68,7 +78,11 @@ def _read_array(X: Any) -> list[Column]:
     _check_kind(array, "X")
     if array.dtype.kind != "O":
         return [Column(column) for column in array.T]
-    return [Column(column, not _converts(column, column_name(j, None))) for j, column in enumerate(array.T)]
+    columns = []
+    for j, column in enumerate(array.T):
+        objects = all(map(_is_object, column))
+        columns.append(Column(column, objects or not _converts(column, column_name(j, None)), False, objects))
+    return columns
 
 
 def _read_frame(X: Any) -> tuple[list[str] | None, list[Column]]:
@@ -88,11 +102,12 @@ def _read_frame(X: Any) -> tuple[list[str] | None, list[Column]]:
     for j, (values, declared) in enumerate(series):
         what = column_name(j, names)
         _check_kind(values, what)
-        if values.dtype.kind in "US":
-            values, declared = values.astype(object), True
-        numbers_only = values.dtype.kind == "O" and not declared and all(map(_is_number, values))
+        text = values.dtype.kind in "US"
+        values = values.astype(object) if text else values
+        numbers_only = values.dtype.kind == "O" and not (declared or text) and all(map(_is_number, values))
+        objects = values.dtype.kind == "O" and not declared and all(map(_is_object, values))
         categorical = declared or values.dtype.kind == "b" or (values.dtype.kind == "O" and not numbers_only)
-        columns.append(Column(values, categorical))
+        columns.append(Column(values, categorical, declared, objects))
     return names, columns
 
 
@@ -138,6 +153,11 @@ def _is_missing(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     is_bool = isinstance(value, (bool, np.bool_))
     return _is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a cell holds several things: a set, a list, an array."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
 
 def _converts(values: NDArray[Any], what: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -234,6 +235,9 @@ def _as_view(table: Any, name: str) -> Any:
             f"View {name!r} must be a table of rows and columns, got rows of different lengths. Pad or drop the short "
             "rows."
         ) from None
+    if array.ndim == 1 and array.size and array.dtype.kind in "OUS" and not any(map(_is_number, array)):
+        # texts, sets and other objects: one column
+        return array.astype(object).reshape(-1, 1)
     if array.ndim != 2:
         hint = " Reshape one column with x.reshape(-1, 1)." if array.ndim == 1 else ""
         raise InputError(
@@ -244,6 +248,10 @@ def _as_view(table: Any, name: str) -> Any:
         # numbers among texts in a list
         array = np.asarray(table, dtype=object)
     return array
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, numbers.Number)
 
 
 def _align(views: dict[str, Any]) -> dict[str, Any]:

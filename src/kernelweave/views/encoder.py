@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import as_csr, is_sparse
+from kernelweave.views.cells import Cells
 from kernelweave.views.columns import (
     Column,
     category_key,
@@ -19,7 +21,7 @@ from kernelweave.views.columns import (
 )
 from kernelweave.views.messages import bullets, column_name
 from kernelweave.views.sparse import SparseTable, as_sparse
-from kernelweave.views.table import Table
+from kernelweave.views.table import TEXT, Table
 
 
 class TableEncoder:
@@ -62,6 +64,10 @@ class TableEncoder:
     categories_: list[list[str | float]]
     #: Whether the rows of `fit` were sparse.
     sparse_: bool = False
+    #: Positions of columns of texts and other objects, which are no categories.
+    texts_: tuple[int, ...] = ()
+    #: Whether it has been said which these are; until then tables keep all cells that may be read.
+    declared_: bool = False
 
     def __init__(self, owner: str = "model", reorder: bool = True) -> None:
         self.owner = owner
@@ -81,6 +87,7 @@ class TableEncoder:
             For cells that are neither numbers nor strings.
         """
         self.sparse_ = is_sparse(X)
+        self.texts_, self.declared_ = (), False
         array = as_csr(X) if self.sparse_ else plain_array(X)
         if array is not None:
             self.n_columns_ = array.shape[1]
@@ -91,11 +98,28 @@ class TableEncoder:
         check_missing(columns, names)
         self.n_columns_ = len(columns)
         self.names_ = names
+        self.texts_ = tuple(j for j, column in enumerate(columns) if column.objects)
         self.categories_ = [
-            sorted(set(map(category_key, c.values)), key=category_order) if c.categorical else []
+            sorted(set(map(category_key, c.values)), key=category_order)
+            if c.categorical and not c.objects
+            else []
             for c in columns
         ]
         return self
+
+    def declare(self, table: Table, texts: Collection[int]) -> Table:
+        """Let some columns be texts or objects, from now on and in the table that `transform` made.
+
+        Parameters
+        ----------
+        table : Table
+        texts : collection of int
+            Positions of columns that are no categories: only kernels that read cells see them.
+        """
+        self.texts_, self.declared_ = tuple(sorted(texts)), True
+        for j in self.texts_:
+            self.categories_[j] = []
+        return table.declared(self.texts_)
 
     def transform(self, X: Any) -> Table:
         """Return `X` as a table with the columns and categories of `fit`; unknown categories get the code -1.
@@ -119,7 +143,8 @@ class TableEncoder:
             else:
                 raise self._wrong_number(X.shape[1])
         array = plain_array(X)
-        if array is not None and array.shape[1] == self.n_columns_ and not any(self.categories_):
+        plain = not self.texts_ and not any(self.categories_)
+        if array is not None and array.shape[1] == self.n_columns_ and plain:
             dense = Table(array.astype(np.float64), own_names)
             return as_sparse(dense) if self.sparse_ else dense
         names, columns = _read(X)
@@ -129,8 +154,14 @@ class TableEncoder:
             raise self._wrong_number(len(columns))
         check_missing(columns, self.names_)
         values = np.empty((len(columns[0].values), self.n_columns_))
+        kept: list[Cells | None] = [None] * self.n_columns_
         for j, (column, categories) in enumerate(zip(columns, self.categories_, strict=True)):
-            if categories:
+            may_be_read = column.objects or (not self.declared_ and column.holds_text)
+            if j in self.texts_ or may_be_read:
+                kept[j] = Cells(column.values)
+            if j in self.texts_:
+                values[:, j] = Cells(column.values).digests()
+            elif categories:
                 code = {category: float(i) for i, category in enumerate(categories)}
                 values[:, j] = [code.get(category_key(value), -1.0) for value in column.values]
             else:
@@ -138,7 +169,8 @@ class TableEncoder:
         check_missing([Column(column) for column in values.T], self.names_)
         if self.sparse_:
             return as_sparse(Table(values, own_names))
-        return Table(values, own_names, tuple(map(len, self.categories_)))
+        levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
+        return Table(values, own_names, levels, tuple(kept))
 
     def _wrong_number(self, number: int) -> InputError:
         return InputError(

@@ -23,7 +23,7 @@ class SparseTable(Table):
     ----------
     values : SciPy sparse matrix or array of shape (n_rows, n_columns)
     names : sequence of str or None, default=None
-    levels : None, default=None
+    levels, cells : None, default=None
         All columns are numeric.
 
     Examples
@@ -71,10 +71,12 @@ class SparseTable(Table):
             return self.values[:, int(found[0]) : int(found[-1]) + 1]
         return self.values[:, found]
 
-    def _with(self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...]) -> Table:
+    def _with(
+        self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...], cells: Any = None
+    ) -> Table:
         # rows and columns of checked values, perhaps none
         table = object.__new__(SparseTable)
-        for key, value in (("values", values), ("names", names), ("levels", levels)):
+        for key, value in (("values", values), ("names", names), ("levels", levels), ("cells", None)):
             object.__setattr__(table, key, value)
         return table
 

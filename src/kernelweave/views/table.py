@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -11,15 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, Reals, as_names
-from kernelweave._parameters import Each, Text, Whole, check_fields
+from kernelweave._parameters import Each, InstanceOf, Text, Whole, check_fields
 from kernelweave._sparse import to_dense
+from kernelweave.views.cells import Cells
 from kernelweave.views.messages import listing
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
+
+#: The number of levels of columns that only kernels of texts and other objects see.
+TEXT = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A matrix of numeric and categorical columns.
+    """A matrix of numeric and categorical columns, and columns of texts.
 
     Parameters
     ----------
@@ -29,7 +34,10 @@ class Table:
     names : sequence of str or None, default=None
         One unique name per column.
     levels : sequence of int or None, default=None
-        Per column 0 if it is numeric, otherwise the number of known categories. None: all columns numeric.
+        Per column 0 if it is numeric, otherwise the number of known categories; -1 of texts and other objects, whose
+        values are digests. None: all columns numeric.
+    cells : sequence of Cells or None, default=None
+        Per column what was given, where kernels may want to read it; None for numbers.
 
     Examples
     --------
@@ -42,7 +50,10 @@ class Table:
 
     values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
-    levels: Annotated[tuple[int, ...], Each(Whole(0), empty=True) | None] = None  # type: ignore[assignment]
+    levels: Annotated[tuple[int, ...], Each(Whole(TEXT), empty=True) | None] = None  # type: ignore[assignment]
+    cells: Annotated[
+        tuple[Cells | None, ...] | None, Each(InstanceOf((Cells,), "cells") | None, empty=True) | None
+    ] = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -62,6 +73,9 @@ class Table:
             )
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
+        if self.cells is not None:
+            kept = tuple(self.cells)
+            object.__setattr__(self, "cells", kept if any(one is not None for one in kept) else None)
 
     @property
     def n_rows(self) -> int:
@@ -76,7 +90,7 @@ class Table:
     @property
     def n_expanded_columns(self) -> int:
         """Number of columns of ``take(None, expand=True)``."""
-        return sum(level or 1 for level in self.levels)
+        return sum(max(level, 0) if level else 1 for level in self.levels)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -172,7 +186,8 @@ class Table:
             return self
         found = self.resolve(columns)
         names = None if self.names is None else tuple(self.names[j] for j in found)
-        return self._with(self._columns(found), names, tuple(self.levels[j] for j in found))
+        cells = None if self.cells is None else tuple(self.cells[j] for j in found)
+        return self._with(self._columns(found), names, tuple(self.levels[j] for j in found), cells)
 
     def take(self, columns: Any = None, expand: bool = True) -> NDArray[np.float64]:
         """Return the selected columns as one array, possibly a view: do not modify it.
@@ -182,15 +197,25 @@ class Table:
         columns : see `resolve`
         expand : bool, default=True
             Replace each categorical column by its 0/1 indicator columns, one per known category, all zero for
-            an unknown one. False: keep the codes.
+            an unknown one, and leave texts out. False: keep the codes.
 
         Returns
         -------
         array of shape (n_rows, k), float64
+
+        Raises
+        ------
+        InputError
+            If all columns are texts or other objects.
         """
         table = self.select(columns)
         if not expand or table._all_numeric:
             return table.values
+        if all(level == TEXT for level in table.levels):
+            raise InputError(
+                f"This kernel reads numbers, got texts or objects in {listing(table.column_names, limit=5)}. "
+                "Use kernels.CharNGrams, kernels.Tokens or kernels.Custom there, or put the kernel on other columns."
+            )
         blocks = []
         for column, level in zip(table.values.T, table.levels, strict=True):
             blocks.append(column[:, None] == np.arange(level) if level else column[:, None])
@@ -202,7 +227,10 @@ class Table:
 
     def rows(self, index: Any) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
-        return self._with(self.values[index], self.names, self.levels)
+        cells = None
+        if self.cells is not None:
+            cells = tuple(None if one is None else one.rows(index) for one in self.cells)
+        return self._with(self.values[index], self.names, self.levels, cells)
 
     def dense_columns(self, found: NDArray[np.intp]) -> NDArray[np.float64]:
         """Some numeric columns, by their positions, as a plain array."""
@@ -210,7 +238,22 @@ class Table:
 
     def scaled(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Table:
         """The table of (x - shift) / scale, with one number of each for every column."""
-        return Table((self.values - shift) / scale, self.names, self.levels)
+        return Table((self.values - shift) / scale, self.names, self.levels, self.cells)
+
+    def declared(self, texts: Collection[int], *, forget: bool = True) -> Table:
+        """The table in which some columns, by position, are texts or objects: only kernels that read cells see them.
+
+        The cells of others are forgotten, unless more columns may be declared.
+        """
+        if self.cells is None:
+            return self
+        values, levels = self.values.copy(), list(self.levels)
+        for j in texts:
+            own = self.cells[j]
+            if levels[j] != TEXT and own is not None:
+                values[:, j], levels[j] = own.digests(), TEXT
+        kept = tuple(None if forget and j not in texts else own for j, own in enumerate(self.cells))
+        return Table(values, self.names, tuple(levels), kept)
 
     def like(self, values: NDArray[np.float64]) -> Table:
         """A table of other rows with the same columns."""
@@ -227,5 +270,11 @@ class Table:
     def _columns(self, found: NDArray[np.intp]) -> Any:
         return self.values[:, found]
 
-    def _with(self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...]) -> Table:
-        return Table(values, names, levels)
+    def _with(
+        self,
+        values: Any,
+        names: tuple[str, ...] | None,
+        levels: tuple[int, ...],
+        cells: tuple[Cells | None, ...] | None = None,
+    ) -> Table:
+        return Table(values, names, levels, cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,13 @@ class ViewsEncoder:
             self.encoders_[name] = encoder
             blocks[name] = _of_view(name, _training, encoder, view)
         return BlockTable(blocks)
+
+    def declare(self, table: BlockTable, texts: Collection[int]) -> BlockTable:
+        """See `TableEncoder.declare`; positions are those of all columns."""
+        for view, encoder in self.encoders_.items():
+            if isinstance(encoder, TableEncoder):
+                encoder.declare(table.blocks[view], table.own(view, texts))
+        return table.declared(texts)
 
     def transform(self, X: Any) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.

@@ -1,0 +1,98 @@
+"""Which columns hold texts or other objects, as kernels and the default bank read them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kernelweave._checks import InputError, KernelWarning
+from kernelweave.kernels import Custom, Kernel, On, Product, Scaled, Sum
+from kernelweave.kernels.text import TextKernel
+from kernelweave.views import BlockTable, Cells, Table
+from kernelweave.views.messages import listing
+
+__all__ = ["check_objects", "columns_read", "long_texts", "reads_text"]
+
+
+def _leaves(kernel: Kernel, columns: Any = None) -> Iterator[tuple[Kernel, Any]]:
+    """The kernels that one is made of, each with the columns that it is put on."""
+    if isinstance(kernel, On):
+        yield from _leaves(kernel.kernel, kernel.columns)
+    elif isinstance(kernel, (Sum, Product)):
+        for term in kernel.terms:
+            yield from _leaves(term, columns)
+    elif isinstance(kernel, Scaled):
+        yield from _leaves(kernel.kernel, columns)
+    else:
+        yield kernel, columns
+
+
+def reads_text(kernel: Kernel) -> bool:
+    """Whether a kernel, or a term of it, is one of texts."""
+    return any(isinstance(leaf, TextKernel) for leaf, _ in _leaves(kernel))
+
+
+def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
+    """Positions of the columns whose cells kernels read, because they are put there.
+
+    Kernels of one's own read cells only where all columns have some that are no numbers.
+    """
+    cells = table.cells or ()
+    found: set[int] = set()
+    for kernel in kernels:
+        for leaf, columns in _leaves(kernel):
+            if not isinstance(leaf, (TextKernel, Custom)):
+                continue
+            own = [j for j in table.resolve(columns).tolist() if cells and cells[j] is not None]
+            if isinstance(leaf, TextKernel) or len(own) == len(table.resolve(columns)):
+                found.update(own)
+    return found
+
+
+def long_texts(table: Table, asked: Any) -> set[int]:
+    """Positions of columns of long texts that the default bank reads; `asked` is the parameter `kernels`."""
+    if asked is None:
+        chosen = list(range(table.n_columns))
+    elif isinstance(asked, Mapping) and isinstance(table, BlockTable):
+        chosen = [
+            table.starts[view] + j
+            for view, block in table.blocks.items()
+            if asked.get(view) is None
+            for j in range(block.n_columns)
+        ]
+    else:
+        return set()
+    cells = table.cells or ()
+    return {j for j in chosen if cells and isinstance(own := cells[j], Cells) and own.is_long_text}
+
+
+def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> None:
+    """Raise for columns of sets and the like that no kernel reads; say where kernels take long texts as categories."""
+    for j, own in enumerate(table.cells or ()):
+        if own is None or j in read:
+            continue
+        name = repr(table.column_names[j])
+        if not own.are(str):
+            value = next(value for value in own.values if not isinstance(value, str))
+            raise TypeError(
+                f"Every cell argument must be a string or a number, got {value!r:.60} ({type(value).__name__}) in "
+                f"column {name}. Put a kernel of your own on it, kernels.Custom(function).on({name}), or make columns "
+                "of it."
+            )
+        if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at in _leaves(k)):
+            warnings.warn(
+                f"Column {name} holds long texts, nearly all different, and is taken as categories. Put kernels on it "
+                f"that read text, such as kernels.CharNGrams().on({name}) or kernels.Tokens().on({name}), or leave it "
+                "out.",
+                KernelWarning,
+                stacklevel=9,
+            )
+
+
+def need_text_view(kernel: Kernel, views: list[str]) -> InputError:
+    """The error for a kernel of texts among views of which none is one of texts."""
+    return InputError(
+        f"`kernels` has {kernel!r}, which reads text, but none of the views {listing(views)} holds texts. Leave it "
+        "out, or pass the texts as a view: {'text': list_of_texts}."
+    )
