@@ -454,7 +454,7 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
         field.fill(bad)
         expect(page.get_by_text(why).first).to_be_visible()
         expect(start).to_be_disabled()
-        expect(page.get_by_text("Correct what is marked above first")).to_be_visible()
+        expect(page.get_by_text("First correct the fields marked above")).to_be_visible()
         field.fill(good)
         expect(page.get_by_text(why)).to_have_count(0)
         expect(start).to_be_enabled()
@@ -523,7 +523,7 @@ def test_a_second_table_keeps_settings_and_says_which_it_cannot(visit):
             headers: {'Content-Type': 'application/json'}}) }"""
     )
     here.choose("Add another table, joined by a key", re.compile(r"^worst\.tsv"), exact=False)
-    expect(page.get_by_text("Set anew, because the tables lack it: kernels.")).to_be_visible()
+    expect(page.get_by_text("Reset, because the tables do not have it: kernels.")).to_be_visible()
     expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
 
 
@@ -595,7 +595,7 @@ def test_large_files_of_views_are_read_or_refused_aloud(visit, tmp_path):
     page.locator("input[type=file]").set_input_files(str(tmp_path / "huge.gmt"))
     expect(page.get_by_text("has at most 32.0 MB")).to_be_visible()
     page.locator("input[type=file]").set_input_files(str(tmp_path / "sets.gmt"))
-    expect(page.get_by_text("700000 names are no columns")).to_be_visible()
+    expect(page.get_by_text("700000 names are not columns")).to_be_visible()
     expect(page.get_by_role("group", name="View BODY")).to_contain_text("2 columns")
 
 
@@ -728,7 +728,7 @@ def test_lost_visitors_find_back_and_pages_have_one_main_part(visit):
     here.open("/")
     assert page.get_by_role("main").count() == 1
     page.goto(here.studio.address + "/no-such-page")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     page.get_by_role("link", name="Go to the studio").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Data")
     here.errors.clear()  # browsers log the status of lost pages

@@ -1,4 +1,4 @@
-"""Runs are processes of their own: they outlive page and server, stop when asked, and say why they cannot go on."""
+"""Runs are separate processes: they continue without page and server, stop on request, and report why they failed."""
 
 import json
 import os

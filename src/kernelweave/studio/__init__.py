@@ -1,6 +1,6 @@
-"""The studio: train, validate and understand models in the browser, on this machine alone.
+"""The studio: train, validate and understand models in the browser, on this computer only.
 
-`api` is the typed interface over HTTP, `pages` the user interface on top of the same functions. A run is a process
-of its own (`worker`), which writes what it does to SQLite (`store`); the server and its pages only look there, so runs
-outlive them.
+`api` is the typed interface over HTTP, `pages` the user interface on top of the same functions. Each run is a
+separate process (`worker`), which writes its progress to SQLite (`store`). Server and pages only read it, so that runs
+continue without them.
 """

@@ -88,7 +88,7 @@ def _add_tables(router: APIRouter, studio: Studio) -> None:
             "schema": {"type": "string", "format": "binary"}}}}
     })  # fmt: skip
     async def upload_table(request: Request, name: Annotated[str, Query(max_length=200)]) -> TableRef:
-        """Upload a table: the body is the file, `name` its name. Checked by content, counted while it comes."""
+        """Upload a table: the body is the file, `name` its name. Content and size are checked while it arrives."""
         return await studio.upload(name, request.stream())
 
     @router.get("/tables/{table_id}", tags=["tables"])
@@ -129,7 +129,7 @@ def _add_tables(router: APIRouter, studio: Studio) -> None:
 
     @router.post("/target", tags=["tables"])
     def describe_target(question: TargetQuestion) -> Target:
-        """The task that a target column stands for."""
+        """The task that a target column implies."""
         return studio.target(question.data, question.target, question.task)
 
 
@@ -156,19 +156,19 @@ def _add_settings(router: APIRouter, studio: Studio) -> None:
 
     @router.get("/draft", tags=["studio"])
     def get_draft() -> Draft:
-        """What is being put together in the browser."""
+        """The draft: table, target and settings that are being edited in the browser."""
         return studio.draft()
 
     @router.put("/draft", tags=["studio"])
     def set_draft(draft: Draft) -> Draft:
-        """Replace what is being put together in the browser."""
+        """Replace the draft."""
         return studio.set_draft(draft)
 
 
 def _add_runs(router: APIRouter, studio: Studio) -> None:
     @router.post("/check", tags=["runs"])
     def check_run(request: RunRequest) -> Checked:
-        """Whether a run would work, and how much it is."""
+        """Whether a run would work, and its size."""
         return studio.check(request.data, request.spec)
 
     @router.get("/runs", tags=["runs"])
@@ -188,7 +188,7 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
 
     @router.delete("/runs/{run_id}", tags=["runs"], status_code=204)
     def delete_run(run_id: RunId) -> None:
-        """Forget a run that has ended, and its files."""
+        """Delete a run that has ended, with its files."""
         studio.delete(run_id)
 
     @router.post("/runs/{run_id}/cancel", tags=["runs"])
@@ -198,7 +198,7 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
 
     @router.get("/runs/{run_id}/path", tags=["runs"])
     def path_points(run_id: RunId, after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> PathPoints:
-        """Points of the path while it grows: those that came after a number."""
+        """Points of a path that is being computed: those after a given number."""
         return studio.points(run_id, after)
 
     @router.get("/runs/{run_id}/log", tags=["runs"])
@@ -218,7 +218,7 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
 
     @router.get("/runs/{run_id}/files/{name:path}", tags=["runs"], response_class=FileResponse)
     def download_file(run_id: RunId, name: str, show: bool = False) -> FileResponse:
-        """Download a file of a run; `show` opens reports and figures in the browser instead, where nothing runs."""
+        """Download a file of a run. With `show`, reports and figures open in the browser, without scripts."""
         path = studio.artifact(run_id, name)
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         shown: Literal["inline", "attachment"] = "inline" if show else "attachment"
@@ -238,7 +238,7 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
         return studio.compare(run_id)
 
 
-#: Reports and figures hold styles and pictures of their own, and nothing that acts.
+#: Reports and figures contain their own styles and pictures, and no scripts.
 DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 )
@@ -289,7 +289,7 @@ def make_api(studio: Studio) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     def other(request: Request, error: HTTPException) -> Response:
-        # what is no JSON at all is as unusable as JSON that says something else
+        # text that is not JSON is answered like JSON of the wrong form
         return _problem(422 if error.status_code == 400 else error.status_code, str(error.detail))
 
     return app

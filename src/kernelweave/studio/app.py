@@ -28,7 +28,7 @@ def make_app(
     hosts : frozenset of str
         Names by which the studio may be called.
     pages : bool, default=True
-        With the user interface; once in a process.
+        With the user interface; only once in a process.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The tables that can be picked: sets that ship with the packages, and files in the data folder."""
+"""The tables to choose from: sets that ship with the packages, and files in the data folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHIPPED = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A table and how to get at its file."""
+    """A table, and where its file is."""
 
     ref: TableRef
     path: Callable[[], Path]
@@ -83,7 +83,7 @@ class Catalogue:
         return Entry(ref, lambda: self._written(name, path))
 
     def _written(self, name: str, path: Path) -> Path:
-        """The file of a built-in set, written when it is first asked for, so that scripts can read it too."""
+        """The file of a built-in set, written on first use, so that scripts can read it too."""
         if not path.exists():
             write_text(path, load_set(name).to_csv(index=False))
         return path
@@ -146,7 +146,7 @@ class Catalogue:
 
 
 def file_id(name: str) -> str:
-    """The id of a file in the data folder: no part of its name, so that nothing can be smuggled in."""
+    """The id of a file in the data folder. It contains no part of the name, so that it cannot carry a path."""
     return f"file-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 

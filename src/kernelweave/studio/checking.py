@@ -1,4 +1,4 @@
-"""Is a file the table that its name promises? Decided by content, before anything parses it."""
+"""Whether a file is a table of the type in its name: decided by content, before it is parsed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelweave.studio.limits import Limits
 CHUNK = 2**20
 MOST_ARRAYS = 1000
 LONGEST_HEADER = 10_000
-#: Bytes that no text table holds; pickles, archives and programs hold them at once.
+#: Bytes that do not occur in text tables, and soon occur in pickles, archives and programs.
 BINARY = frozenset(range(32)) - {9, 10, 13, 12}
 
 
@@ -29,7 +29,7 @@ def check_table_file(path: Path, name: str, limits: Limits) -> str:
     path : Path
         The file; it need not have its final name.
     name : str
-        The name that promises a type.
+        The name, whose suffix gives the type.
     limits : Limits
 
     Returns
@@ -54,7 +54,7 @@ def check_table_file(path: Path, name: str, limits: Limits) -> str:
         _check_text(path, name, start.startswith(b"\x1f\x8b"), promised, limits)
         return promised
     if promised != found:
-        raise InputError(f"{name} is not what its name says: the content is no {promised} table.")
+        raise InputError(f"{name} is not what its name says: the content is not a {promised} table.")
     if found == "parquet":
         _check_parquet(path, name, limits)
     else:
@@ -93,7 +93,7 @@ def _check_text(path: Path, name: str, packed: bool, kind: str, limits: Limits) 
                 if size > limits.unpacked:
                     raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
                 if not BINARY.isdisjoint(chunk):
-                    raise InputError(f"{name} is no text: a {kind} table holds no control characters.")
+                    raise InputError(f"{name} is not text: a {kind} table has no control characters.")
                 decoder.decode(chunk)
                 if not columns:
                     head += chunk
@@ -139,7 +139,7 @@ def _check_parquet(path: Path, name: str, limits: Limits) -> None:
                 if pa.types.is_string(kind) or pa.types.is_large_string(kind):
                     texts.append(field.name)
                 elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                    raise InputError(f"{name}: column {field.name!r} holds {kind}, no numbers or text.")
+                    raise InputError(f"{name}: column {field.name!r} holds {kind}, neither numbers nor text.")
         # one long text may stand for millions of cells: as a dictionary it is counted without being copied
         counted = 0
         with pq.ParquetFile(path, read_dictionary=texts) as file:
@@ -176,10 +176,12 @@ def _check_arrays(path: Path, name: str, limits: Limits) -> None:
             counted = 0
             for member in members:
                 if not member.filename.endswith(".npy") or "/" in member.filename or member.flag_bits & 1:
-                    raise InputError(f"{name} is no file of NumPy arrays: it holds {member.filename!r:.60}.")
+                    raise InputError(
+                        f"{name} is not a file of NumPy arrays: it holds {member.filename!r:.60}."
+                    )
                 with archive.open(member) as file:
                     _check_array(file, member, name, limits)
-                    # sizes in the directory are promises: what comes out is counted
+                    # sizes in the directory may be wrong, so the unpacked bytes are counted
                     for chunk in _chunks(file):
                         counted += len(chunk)
                         if counted > limits.unpacked:
@@ -201,7 +203,7 @@ def _check_array(file: IO[bytes], member: zipfile.ZipInfo, name: str, limits: Li
     if dtype.hasobject:
         raise InputError(f"{what} holds Python objects, which are never read.")
     if dtype.kind not in "biufUS":
-        raise InputError(f"{what} holds {dtype}, no numbers or text.")
+        raise InputError(f"{what} holds {dtype}, neither numbers nor text.")
     cells = 1
     for length in shape:
         cells *= int(length)

@@ -20,7 +20,7 @@ def compare_runs(runs: list[Run], results: Sequence[Results | None], tables: Map
     ----------
     runs : list of Run
     results : sequence of Results or None
-        Of every run; None for one without.
+        One for each run; None for a run without results.
     tables : mapping
         Names of tables by their ids.
     """

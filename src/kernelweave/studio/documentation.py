@@ -1,4 +1,4 @@
-"""The API explained on one page, made from its schema; nothing is loaded from anywhere."""
+"""Documentation of the API on one page, made from its schema, without external resources."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from kernelweave._errors import InputError
 from kernelweave.studio.places import Places
 from kernelweave.studio.store import ACTIVE, FINAL, KEPT, Store
 
-#: Seconds between two looks at the processes.
+#: Seconds between two checks of the processes.
 EVERY = 0.2
-#: Seconds that a run gets to stop by itself, then after SIGTERM.
+#: Seconds that a run has to stop by itself, and then after SIGTERM.
 GRACE = 20.0
 GRACE_AFTER_TERM = 5.0
-#: Seconds after which a run that was started and never reported is started again.
+#: Seconds after which a run that was started and has not reported is started again.
 LOST = 60.0
 LOG = "log.txt"
 #: Clocks of the kernel and of Python differ by less.
@@ -34,7 +34,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 class Queue:
-    """Starts runs in their order, notices how they end, and stops those that should stop.
+    """Starts runs in order, records how they end, and stops them on request.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class Queue:
     # ---- for the server ---------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Look after the runs in a thread, those of an earlier server included."""
+        """Supervise the runs in a thread, including those of an earlier server."""
         self._over.clear()
         self._thread = threading.Thread(target=self._watch, name="studio-queue", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking; the runs go on."""
+        """Stop supervising; the runs continue."""
         self._over.set()
         self._wake.set()
         if self._thread is not None:
@@ -85,12 +85,12 @@ class Queue:
         run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
         self.places.run(run_id).mkdir(mode=0o700)
         self.store.add_run(run_id, name, request)
-        self.store.add_event(run_id, "Waiting for its turn.")
+        self.store.add_event(run_id, "Waiting in the queue.")
         self._wake.set()
         return run_id
 
     def cancel(self, run_id: str) -> None:
-        """Stop a run: at once if it waits, else when it has finished its step."""
+        """Stop a run: at once if it is queued, else after its current step."""
         if self.store.run(run_id)["state"] in FINAL:
             raise InputError("This run has ended already.")
         self.store.cancel(run_id)
@@ -101,17 +101,17 @@ class Queue:
         self._wake.set()
 
     def delete(self, run_id: str) -> None:
-        """Forget a run that has ended, and its files."""
+        """Delete a run that has ended, with its files."""
         if self.store.run(run_id)["state"] not in FINAL:
             raise InputError("This run has not ended. Stop it first.")
         folder = self.places.run(run_id)
         self.store.delete_run(run_id)
         shutil.rmtree(folder, ignore_errors=True)
 
-    # ---- one look ---------------------------------------------------------------------------------
+    # ---- one check --------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Notice what has ended, stop what should stop, start what may start."""
+        """Record which runs have ended, stop those that should stop, start those that may start."""
         for run_id, child in list(self._children.items()):
             if child.poll() is not None:
                 del self._children[run_id]
@@ -142,7 +142,7 @@ class Queue:
         return False
 
     def _press(self, row: Any) -> None:
-        """A run that does not stop by itself is told to, then made to."""
+        """Send SIGTERM to a run that does not stop by itself, then SIGKILL."""
         waited = time.time() - row["cancelled"]
         if waited < self.grace or row["pid"] is None:
             return
@@ -158,7 +158,7 @@ class Queue:
         log = self.places.run(run_id) / LOG
         threads = str(max(1, (os.cpu_count() or 1) // self.at_once))
         environment = {**dict.fromkeys(THREAD_VARIABLES, threads), **os.environ, "MPLBACKEND": "Agg"}
-        # a token of the server is none of a run's business
+        # runs do not need the server's token
         environment = {k: v for k, v in environment.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
         command = [sys.executable, "-P", "-m", "kernelweave.studio.worker", str(self.places.root), run_id]
         try:
@@ -184,7 +184,7 @@ class Queue:
 
 
 def is_alive(pid: int | None, started: float | None) -> bool:
-    """Whether a process is still the one that was started: numbers of processes are used again."""
+    """Whether a process is still the one that was started, since process ids are used again."""
     if pid is None or started is None:
         return False
     try:
@@ -195,9 +195,9 @@ def is_alive(pid: int | None, started: float | None) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """Why a process ended that could not say so itself."""
+    """Why a process ended without reporting."""
     lines = [line for line in read_log(log).splitlines() if line.strip()]
-    said = f" Its last words: {lines[-1]:.300}" if lines else ""
+    said = f" Its last output: {lines[-1]:.300}" if lines else ""
     return (
         f"The process ended without a result: killed, out of memory, or the machine was switched off.{said}"
     )

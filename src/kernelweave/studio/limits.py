@@ -1,4 +1,4 @@
-"""How much of anything the studio takes."""
+"""Limits of what the studio accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on what comes in.
+    """Limits of uploads and requests.
 
     Attributes
     ----------

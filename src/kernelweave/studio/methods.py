@@ -1,4 +1,4 @@
-"""Learners and settings, explained by what they declare themselves: new ones appear by themselves."""
+"""Learners and settings, described by their own declarations, so that new ones appear without further code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_PROBABILITIES = ("neg_log_loss",)
 
 
 def scorers(task: str, n_classes: int, *, probabilities: bool = False) -> list[str]:
-    """Scorers on offer for a target, and for a learner that gives probabilities."""
+    """Scorers for a target, and for a learner that gives probabilities."""
     found = [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
     return [*found, *OF_PROBABILITIES] if probabilities and task == "classification" else found
 
@@ -105,7 +105,7 @@ def settings() -> list[Setting]:
 
 
 def called(name: str) -> str:
-    """What a setting is called where people read it."""
+    """The label of a setting."""
     if name in FitSpec.model_fields:
         return str(FitSpec.model_fields[name].title)
     known = learner_settings()

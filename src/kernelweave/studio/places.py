@@ -1,4 +1,4 @@
-"""Where the studio keeps things: tables in the data folder, everything else in its subfolder ``studio``."""
+"""Where the studio stores its files: tables in the data folder, everything else in its subfolder ``studio``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelweave._errors import InputError
 
-#: Suffixes of tables; what a file is gets decided by its content as well.
+#: Suffixes of tables; the content is checked as well.
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz")
 LONGEST_NAME = 120
 
@@ -41,13 +41,13 @@ class Places:
             ) from None
 
     def run(self, run_id: str) -> Path:
-        """Folder of a run; its name is made by us, and checked all the same."""
+        """Folder of a run; its name is checked although the studio made it."""
         if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", run_id):
             raise InputError(f"There is no run {run_id!r:.60}.")
         return self.runs / run_id
 
     def tables(self) -> list[Path]:
-        """Table files in the data folder: regular files that lie in it, and do not only seem to."""
+        """Table files in the data folder: regular files, no links out of it."""
         return sorted(
             path
             for path in self.root.iterdir()
@@ -59,18 +59,20 @@ class Places:
 
 
 def safe_name(name: str) -> str:
-    """Check the name of an uploaded table: one name, no folder, nothing invisible."""
+    """Check the name of an uploaded table: one name, without folders or invisible characters."""
     if not name or len(name.encode()) > LONGEST_NAME:
         raise InputError(f"A file name of 1 to {LONGEST_NAME} bytes is needed, got {name!r:.40}.")
     if re.search(r'[/\\:*?"<>|\x00-\x1f\x7f]', name) or name.startswith(".") or not name.isprintable():
-        raise InputError(f"The file name {name!r:.60} holds characters that names of tables must not hold.")
+        raise InputError(
+            f"The file name {name!r:.60} contains characters that are not allowed in names of tables."
+        )
     if not name.lower().endswith(SUFFIXES):
         raise InputError(f"The file name must end in one of {', '.join(SUFFIXES)}, got {name!r:.60}.")
     return name
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """A path in the folder that nothing has yet: numbered if need be."""
+    """An unused path in the folder, with a number if necessary."""
     path, number = folder / name, 2
     stem, dot, rest = name.partition(".")
     while path.exists():

@@ -43,7 +43,7 @@ def predict_table(
     missing = X.isna().any(axis=1).to_numpy()
     if missing.any() and spec.missing != "drop":
         raise InputError(
-            f"{int(missing.sum())} of {len(X)} rows have missing values, which this model was not told to leave "
+            f"{int(missing.sum())} of {len(X)} rows have missing values, and this model was not set to leave them "
             "out. Fill them in, or remove these rows."
         )
     if missing.all():
@@ -62,7 +62,7 @@ def predict_table(
                 found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
                 frame = frame.assign(truth=y)
         except InputError:
-            pass  # a column of that name that is no such target
+            pass  # a column of that name which is not such a target
     stem = "-".join(catalogue.paths(data))
     name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
     path = folder / name

@@ -1,4 +1,4 @@
-"""Kernels before learning: what their Gram matrices look like, how they agree with the target, what they will cost."""
+"""Kernels before learning: pictures of their Gram matrices, alignment with the target, and memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPreviews:
-    """Look at the kernels of a run on a sample of its training rows.
+    """Describe the kernels of a run on a sample of its training rows.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     looked = np.linspace(0, len(bank) - 1, min(len(bank), MOST_KERNELS)).round().astype(int)
     for k, kernel in enumerate(bank[index] for index in looked):
         with np.errstate(all="ignore"):
-            # names say the rule: the numbers are those of the sample
+            # names give the rule, because the numbers are those of the sample
             fitted = kernel.fitted_on(training)
             features = fitted.features(table)
             rank = features.shape[1] if features is not None and features.shape[1] <= cap else None
@@ -75,7 +75,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
         found.append((_alignment(K, target), rank, kernel))
         best[k] = K
         if len(best) > most:
-            # of equal ones the first stays, as in the order below
+            # of equal ones the first is kept, as in the order below
             del best[min(best, key=lambda k: (found[k][0], -k))]
     memory *= len(bank) / max(len(looked), 1)
     ranking = sorted(range(len(found)), key=lambda k: -found[k][0])
@@ -105,7 +105,7 @@ def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     if prepared.task == "regression":
         return np.sort(rng.choice(train, SAMPLE, replace=False))
-    # every class is seen: its share of the sample, and two rows at least
+    # every class has its share of the sample, and at least two rows
     classes, codes = np.unique(prepared.y[train].astype(str), return_inverse=True)
     parts = []
     for k in range(len(classes)):
@@ -116,7 +116,7 @@ def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
 
 
 def _encoded(frame: Any) -> Any:
-    """The table of a frame; one of finite numbers alone is not read column by column."""
+    """The table of a frame. A frame of finite numbers is not read column by column."""
     from kernelweave.views import Table, as_table
 
     if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):

@@ -41,7 +41,7 @@ def memory_of(table: Any) -> int:
 
 
 def numeric_columns(table: Any) -> list[str]:
-    """Columns of numbers; yes and no are none."""
+    """Columns of numbers; yes and no are not numbers."""
     import pandas as pd
 
     is_number, is_bool = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype
@@ -118,7 +118,7 @@ def describe_sides(joined: Joined, tables: dict[str, Any], ids: dict[str, str]) 
 
 
 def describe_target(table: Any, name: str, task: str) -> Target:
-    """What a target column is taken for, and what is wrong with it."""
+    """The task that a target column implies, and what is wrong with it."""
     column = need_column(table, name, "the target")
     found, reason = detect_task(column, task)
     problem = ""
@@ -131,9 +131,11 @@ def describe_target(table: Any, name: str, task: str) -> Target:
     if found == "classification":
         counts = column.value_counts()
         if len(counts) > min(200, max(10, len(column) // 2)):
-            problem = problem or f"{len(counts)} classes for {len(column)} rows: is this a name or a number?"
+            problem = (
+                problem or f"{len(counts)} classes for {len(column)} rows: is this an identifier or a number?"
+            )
         if len(counts) < 2:
-            problem = problem or "There is one class only: nothing to learn."
+            problem = problem or "There is only one class: nothing to learn."
         classes = {str(k): int(v) for k, v in counts.head(50).items()}
     elif not problem:
         low, high = float(column.min()), float(column.max())

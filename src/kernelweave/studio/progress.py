@@ -1,4 +1,4 @@
-"""From the steps of a fit to what the store knows: how far, how long still, and the path as it grows."""
+"""From the steps of a fit to the store: progress, time left, and the path so far."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from kernelweave.fitting.task import PathStep
 from kernelweave.studio.store import Store
 
-#: Seconds between two writes; a page shows a change within a second of it.
+#: Seconds between two writes; pages show a change within a second.
 EVERY = 0.15
-#: Weights that are kept of a point while it is drawn.
+#: Number of weights stored for each point of the live chart.
 MOST_WEIGHTS = 30
 
 
 class Progress:
-    """Counts steps, keeps points of paths, and asks whether to stop.
+    """Counts steps, stores points of paths, and checks whether to stop.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Progress:
         self._last = 0.0
 
     def report(self, text: str) -> bool:
-        """Note a finished step; the answer is whether to stop."""
+        """Record a finished step; returns whether to stop."""
         self.done += 1
         if self.total is not None:
             self.total = max(self.total, self.done)
@@ -49,7 +49,7 @@ class Progress:
         return self.stopped
 
     def flush(self, text: str) -> None:
-        """Write what is known."""
+        """Write the progress."""
         self._last = time.monotonic()
         if self._points:
             self.store.add_points(self.run_id, self._points)
@@ -58,24 +58,24 @@ class Progress:
         self.stopped = self.store.progress(self.run_id, self.done, self.total, said) or self.stopped
 
     def end(self, text: str) -> None:
-        """No more steps will come: paths that end early took fewer than expected."""
+        """End a stage; paths that end early have fewer steps than expected."""
         self.stage, self.done = "", self.total or self.done
         self.flush(text)
 
     # ---- as a callback of scikit-learn --------------------------------------------------------------
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Start; the estimator knows best how many steps there are."""
+        """Start; the estimator gives the number of steps."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Write the last steps."""
         self.flush("")
 
     def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None:
-        """Nothing has happened yet."""
+        """Nothing to record at the beginning of a step."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
-        """Note a finished step."""
+        """Record a finished step."""
         return context.parent is not None and self.report(context.task_name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Progress:

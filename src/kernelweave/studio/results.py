@@ -1,4 +1,4 @@
-"""From a fitted model to everything that the studio shows about it."""
+"""From a fitted model to the results that the studio shows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _floats(values: Any) -> list[float | None]:
 
 
 def output_names(model: Any, number: int) -> list[str]:
-    """Names of the outputs: the classes where there are as many, the second class for two."""
+    """Names of the outputs: the classes if there are as many, the second class for two."""
     classes = [str(c) for c in getattr(model, "classes_", [])]
     if len(classes) == number:
         return classes
@@ -156,7 +156,7 @@ def describe_curve(model: Any, rule: str) -> Curve | None:
 
 
 def describe_path(path: Path) -> PathResult:
-    """Weights along a path: the kernels that grow largest, and how many there are."""
+    """Weights along a path: the kernels with the largest weights, and the number of kernels."""
     weights = np.asarray(path.weights, dtype=float)
     largest = np.abs(weights).max(axis=0)
     order = [int(m) for m in np.argsort(-largest, kind="stable")[:MOST_LINES] if largest[m] > 0]
@@ -173,7 +173,7 @@ def describe_path(path: Path) -> PathResult:
 
 
 def describe_contributions(model: Any, prepared: Prepared, rows: Any, *, held: bool) -> Contributions | None:
-    """What the kernels that matter most add to the decision values of single rows; the last part is all others."""
+    """Contributions to the decision values of single rows: those of the largest kernels, and the sum of the others."""
     X = prepared.X.iloc[rows]
     parts = np.asarray(model.kernel_contributions(X), dtype=float)
     parts = parts[:, :, None] if parts.ndim == 2 else parts
@@ -232,7 +232,7 @@ def describe_held(model: Any, prepared: Prepared, test: Any, held: Any) -> HeldO
 
 
 def plain(value: Any) -> str | float | int | None:
-    """A cell that JSON knows."""
+    """A cell that JSON can represent."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):

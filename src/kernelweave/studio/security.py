@@ -1,4 +1,4 @@
-"""Who may talk to the studio: this machine, this origin, and those who hold a token. Everything else is refused."""
+"""Access to the studio: from this computer, this origin, and with a token. All other requests are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelweave.studio.store import Store
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-#: Environment variable with a token for programs; needed beyond this machine.
+#: Environment variable with a token for programs; required if other computers have access.
 TOKEN_VARIABLE = "KERNELWEAVE_STUDIO_TOKEN"
 SHORTEST_TOKEN = 20
 #: Seconds that a token in an address, and a session, can be used.
@@ -32,7 +32,7 @@ TOKEN_AGE = 3600.0
 SESSION_AGE = 30 * 86400.0
 LOGIN = "/login"
 UPLOAD = "/api/tables"
-#: Where the pages' own uploaders send files.
+#: Address to which the pages upload files.
 PAGE_UPLOAD = re.compile(r"/_nicegui/client/[^/]+/upload/[0-9]+")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,7 +53,7 @@ PAGE_POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-#: For everything that is no page: data that a browser should not run.
+#: For everything that is not a page: data that a browser should not run.
 DATA_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 
 
@@ -64,9 +64,9 @@ class Access:
     ----------
     store : Store
     folder : Path
-        The data folder; it names the cookie, because cookies know no ports.
+        The data folder. The name of the cookie is made from it, because cookies do not depend on ports.
     token : str
-        A token for programs that can be used again, empty for none.
+        A reusable token for programs, empty for none.
     """
 
     def __init__(self, store: Store, folder: Path, token: str = "") -> None:
@@ -108,7 +108,7 @@ class Access:
         return begun is not None and begun > time.time() - SESSION_AGE
 
     def set_cookie(self, response: Response, session: str) -> None:
-        """Hand a session to the browser, out of reach of scripts and of other sites."""
+        """Give a session to the browser as a cookie that scripts and other sites cannot read."""
         response.set_cookie(
             self.cookie, session, max_age=int(SESSION_AGE), path="/", httponly=True, samesite="strict"
         )
@@ -119,14 +119,14 @@ def _digest(text: str) -> str:
 
 
 def check_host(host: str, *, exposed: bool, token: str) -> None:
-    """Refuse to listen beyond this machine without being told so twice.
+    """Refuse to listen to other computers unless both `exposed` and a token are given.
 
     Parameters
     ----------
     host : str
         Address to listen on.
     exposed : bool
-        Whether the user said that others may reach it.
+        Whether the user allows access from other computers.
     token : str
         Content of `TOKEN_VARIABLE`.
     """
@@ -136,7 +136,7 @@ def check_host(host: str, *, exposed: bool, token: str) -> None:
         return
     if not exposed:
         raise InputError(
-            f"--host {host} would let other machines in, and the studio speaks plain HTTP. Use ssh port forwarding, or "
+            f"--host {host} would give other computers access over plain HTTP. Use ssh port forwarding, or "
             "pass --expose and set a token."
         )
     if not token:
@@ -146,7 +146,7 @@ def check_host(host: str, *, exposed: bool, token: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address belongs to this machine alone."""
+    """Whether an address belongs to this computer only."""
     if host == "localhost":
         return True
     try:
@@ -156,7 +156,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware that lets through what may pass, HTTP and websockets alike, and adds headers to every answer.
+    """ASGI middleware that checks requests, HTTP and websockets alike, and adds headers to every response.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Guard:
         return self.limits.views + 2**16 if is_views else self.limits.body
 
     def refuse(self, scope: Scope, connection: HTTPConnection) -> Response | None:
-        """The answer to a request that may not pass, None to one that may."""
+        """The response to a request that is refused, None for one that is allowed."""
         headers = connection.headers
         host = headers.get("host", "")
         if _host_name(host) not in self.hosts:
@@ -229,11 +229,11 @@ class Guard:
 
 
 class BodyTooLarge(Exception):
-    """More bytes came than may."""
+    """More bytes arrived than are allowed."""
 
 
 class _Body:
-    """Counts what comes in, whatever the sender has declared."""
+    """Counts the bytes of a request, whatever length its header declares."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self.receive, self.most, self.count = receive, most, 0
@@ -272,7 +272,7 @@ class _Answer:
             self._parts.append(message.get("body", b""))
             if message.get("more_body"):
                 return
-            # what comes from users is text in these pages, so that every script tag is the framework's own
+            # input of users is escaped in these pages, so that every script tag comes from the framework
             body = b"".join(self._parts).replace(b"<script", f'<script nonce="{self.nonce}"'.encode())
             MutableHeaders(scope=self._page)["Content-Length"] = str(len(body))
             await self.send(self._page)
@@ -289,7 +289,7 @@ def _declared(headers: Headers) -> int:
 
 def _too_large(most: int) -> Response:
     return JSONResponse(
-        {"detail": f"This is larger than the {most} bytes that are taken."}, 413, {"Connection": "close"}
+        {"detail": f"This is larger than the limit of {most} bytes."}, 413, {"Connection": "close"}
     )
 
 
@@ -318,18 +318,18 @@ _STYLE = (
 LOCKED = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
     "<meta name='viewport' content='width=device-width'>"
-    f"{_STYLE}<h1>Who is there?</h1><p>Open the studio with the address that its terminal shows, or run "
+    f"{_STYLE}<h1>Sign in</h1><p>Open the studio with the address that its terminal shows, or run "
     "<code>kernelweave studio</code> again: it prints a new one. Each address works once.</p>"
     f"<form method='post' action='{LOGIN}'><label for='token'>Or paste a token</label>"
     "<input id='token' name='token' type='password' autocomplete='off' required><button>Open</button></form></html>"
 )
 LOST = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>There is no such page</h1>"
-    "<p>The address may be misspelt, or of another version. <a href='/'>Go to the studio</a></p></html>"
+    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>Page not found</h1>"
+    "<p>The address may be misspelt, or belong to another version. <a href='/'>Go to the studio</a></p></html>"
 )
-#: A redirect would still count as coming from the site that may have opened it, and a strict cookie stays at home.
+#: A redirect would still count as a request of the site that opened the page, and a strict cookie is not sent with it.
 WELCOME = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta http-equiv='refresh' content='0;url=/'>{_STYLE}<p>Opening the studio. <a href='/'>Go on</a></p></html>"
+    f"<meta http-equiv='refresh' content='0;url=/'>{_STYLE}<p>Opening the studio. <a href='/'>Continue</a></p></html>"
 )

@@ -1,4 +1,4 @@
-"""Start the studio: one server for a data folder, on this machine alone."""
+"""Start the studio: one server for a data folder, on this computer only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from typing import Any
 from kernelweave._errors import InputError
 from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
 
-#: Seconds that open connections get when the server stops.
+#: Seconds that open connections have when the server stops.
 FAREWELL = 2
-#: Seconds after which packages are imported that pages will need.
+#: Seconds after which packages are imported that pages need later.
 WARM_AFTER = 1.5
 
 
@@ -34,7 +34,7 @@ def serve(
     upload: int = 0,
     at_once: int = 1,
 ) -> None:
-    """Serve until Ctrl-C; where a server runs for this folder already, open that one.
+    """Serve until Ctrl-C; if a server runs for this folder already, open it.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def serve(
     browser : bool, default=True
         Open the browser.
     exposed : bool, default=False
-        Whether the user said that others may reach the host.
+        Whether the user allows access from other computers.
     upload : int, default=0
         Largest upload in bytes, 0 for the usual limit.
     at_once : int, default=1
@@ -99,7 +99,7 @@ def serve(
             timeout_graceful_shutdown=FAREWELL,
             ws_max_size=studio.limits.body,
         )
-        # what the first table needs takes seconds to import: after the first page, before the first click
+        # imports for the first table take seconds: done after the first page, before the first click
         warming = threading.Timer(WARM_AFTER, _warm_up)
         warming.daemon = True
         warming.start()
@@ -137,7 +137,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _own_names(host: str) -> frozenset[str]:
-    """Names by which others may call a host that listens beyond this machine."""
+    """Names by which other computers may address this host."""
     names = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
     if host in ("0.0.0.0", "::"):
         with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def _only_server(path: Path) -> Iterator[Any]:
 def _try_lock(file: Any) -> bool:
     try:
         import fcntl
-    except ImportError:  # not on Windows, where a second server is the user's own affair
+    except ImportError:  # not on Windows, where a second server is not detected
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,7 +186,7 @@ def _open_when_ready(host: str, port: int, address: str) -> None:
     for _ in range(100):
         try:
             urllib.request.urlopen(f"http://{host}:{port}{LOGIN}", timeout=1.0)
-        except urllib.error.HTTPError:  # an answer, if only that there was no token
+        except urllib.error.HTTPError:  # an answer, even if it only says that there was no token
             break
         except OSError:
             time.sleep(0.1)

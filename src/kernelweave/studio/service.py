@@ -1,4 +1,4 @@
-"""What the studio can do: the functions behind both the API and the pages."""
+"""The functions behind both the API and the pages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
 
 DRAFT = "current"
-#: Rows that kernels are tried on before a run.
+#: Number of rows on which kernels are tried before a run.
 TRIED = 20
 
 
@@ -73,7 +73,7 @@ class Studio:
     at_once : int, default=1
         Runs at the same time.
     grace : float, default=20.0
-        Seconds that a run gets to stop by itself.
+        Seconds that a run has to stop by itself.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Studio:
     # ---- tables -----------------------------------------------------------------------------------
 
     def tables(self) -> list[TableRef]:
-        """All tables that can be picked."""
+        """All tables to choose from."""
         return [entry.ref for entry in self.catalogue.entries().values()]
 
     async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
-        """Take a table in as a stream of bytes: counted, checked by content, then kept in the data folder."""
+        """Receive a table as a stream of bytes: checked in size and content, then moved to the data folder."""
         from starlette.concurrency import run_in_threadpool
 
         name = safe_name(name)
@@ -115,9 +115,7 @@ class Studio:
                 async for chunk in stream:
                     count += len(chunk)
                     if count > self.limits.upload:
-                        raise InputError(
-                            f"{name} is larger than the {self.limits.upload} bytes that are taken."
-                        )
+                        raise InputError(f"{name} is larger than the limit of {self.limits.upload} bytes.")
                     await run_in_threadpool(file.write, chunk)
             if not count:
                 raise InputError(f"{name} is empty.")
@@ -127,7 +125,7 @@ class Studio:
 
     def _take_in(self, part: Path, name: str) -> TableRef:
         check_table_file(part, name, self.limits)
-        # read under its own suffix, so that what cannot be parsed is refused before it is kept
+        # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
         trial = part.with_name(f"{part.stem}-{name}")
         part.rename(trial)
         try:
@@ -166,7 +164,7 @@ class Studio:
         return profiles.take_rows(table, start, number, names)
 
     def join(self, data: Data) -> Joining:
-        """What comes out when tables are joined."""
+        """The result of joining tables."""
         paths = self.catalogue.paths(data)
         tables = {name: self.catalogue.read_file(Path(p), Path(p).name) for name, p in paths.items()}
         ids = dict(zip(paths, dict.fromkeys(data.tables), strict=True))
@@ -190,13 +188,13 @@ class Studio:
         )
 
     def target(self, data: Data, name: str, task: str) -> Target:
-        """What a target column is taken for."""
+        """The task that a target column implies."""
         return profiles.describe_target(self.catalogue.join(data).table, name, task)
 
     # ---- kernels and settings ---------------------------------------------------------------------
 
     def views(self, data: Data, text: str, form: str) -> Views:
-        """Views from the text of a file, without columns that the tables have not."""
+        """Views from the text of a file, without columns that the tables do not have."""
         named = parse_views(text, "The file", gmt=form == "gmt")
         columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
         known = set(columns)
@@ -209,7 +207,7 @@ class Studio:
         return Views(views=views, n_unknown=len(unknown))
 
     def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
-        """Tables split into what a fit needs; nothing in the settings may name a file."""
+        """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
         joined = self.catalogue.join(data)
         return spec, joined, prepare(joined, spec)
@@ -224,14 +222,14 @@ class Studio:
         return spec.model_copy(update={"key": data.key if len(data.tables) > 1 else spec.key})
 
     def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
-        """Look at the kernels of a run before it."""
+        """Describe the kernels of a run before it starts."""
         from kernelweave.studio.previews import preview_kernels
 
         spec, _, prepared = self.prepared(data, spec)
         return preview_kernels(spec, prepared, most)
 
     def check(self, data: Data, spec: FitSpec) -> Checked:
-        """Would a run work? Raises `InputError` if not."""
+        """Check that a run would work; raises `InputError` if not."""
         import numpy as np
 
         from kernelweave import learners
@@ -282,7 +280,7 @@ class Studio:
         return self.run(self.queue.add(self._free_name(name), record))
 
     def _free_name(self, name: str) -> str:
-        """A name that no other run has: with a number where there is one of that name."""
+        """A name that no other run has; a number is added if necessary."""
         taken = {row["name"] for row in self.store.runs()}
         found, number = name[:200], 2
         while found in taken:
@@ -322,7 +320,7 @@ class Studio:
         )
 
     def points(self, run_id: str, after: int) -> PathPoints:
-        """Points of the path that came after a number."""
+        """Points of the path after a given number."""
         method = self.run(run_id).request.spec.method
         names = self.places.run(run_id) / KERNELS
         return PathPoints(
@@ -342,7 +340,7 @@ class Studio:
         )
 
     def log(self, run_id: str) -> Log:
-        """What a run wrote."""
+        """Events and output of a run."""
         self.store.run(run_id)
         return Log(
             events=[Event(time=row["time"], text=row["text"]) for row in self.store.events(run_id)],
@@ -355,7 +353,7 @@ class Studio:
         return self.run(run_id)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its files."""
+        """Delete a run and its files."""
         self.queue.delete(run_id)
 
     def results(self, run_id: str) -> Results:
@@ -363,7 +361,7 @@ class Studio:
         path = self.places.run(run_id) / RESULTS
         row = self.store.run(run_id)
         if row["state"] not in FINAL or not path.exists():
-            raise InputError("This run has no results (yet).")
+            raise InputError("This run has no results yet.")
         try:
             return Results.model_validate_json(path.read_bytes(), extra="ignore")
         except ValidationError:
@@ -378,7 +376,7 @@ class Studio:
         return [Artifact(**dict(row)) for row in self.store.artifacts(run_id)]
 
     def artifact(self, run_id: str, name: str) -> Path:
-        """One file of a run: only those it is known to have made."""
+        """One file of a run, of those that it recorded."""
         if name not in {a.name for a in self.artifacts(run_id)}:
             raise InputError(f"Run {run_id} has no file {name!r:.60}.")
         return self.places.run(run_id) / name
@@ -412,7 +410,7 @@ class Studio:
     # ---- the draft --------------------------------------------------------------------------------
 
     def draft(self) -> Draft:
-        """What is being put together."""
+        """The draft."""
         kept = self.store.draft(DRAFT)
         try:
             return Draft.model_validate(kept) if kept else Draft()
@@ -420,18 +418,18 @@ class Studio:
             return Draft()
 
     def set_draft(self, draft: Draft) -> Draft:
-        """Keep what is being put together."""
+        """Store the draft."""
         self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
         return draft
 
     def change_draft(self, change: Callable[[Draft], Draft]) -> Draft:
-        """Make another draft of the one that is kept, while nobody else does."""
+        """Change the stored draft, in one transaction."""
         with self._drafting:
             return self.set_draft(change(self.draft()))
 
 
 def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
-    """Ask for the first fold, inner and outer: a splitter that cannot divide the rows says so."""
+    """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
     groups = None if prepared.groups is None else prepared.groups[train]
@@ -439,7 +437,7 @@ def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
         if number:
             splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # rare classes are for the run to mention
+                warnings.simplefilter("ignore")  # the run itself warns of rare classes
                 try:
                     next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
                 except ValueError as error:
@@ -447,7 +445,7 @@ def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
 
 
 def _read_summary(text: str | None) -> Summary | None:
-    """A summary, or None where another version of this package wrote something else."""
+    """A summary, or None if another version of this package wrote it."""
     try:
         return Summary.model_validate_json(text, extra="ignore") if text else None
     except ValidationError:

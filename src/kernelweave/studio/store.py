@@ -1,4 +1,4 @@
-"""What the studio remembers, in one SQLite file that server and runs write at the same time (WAL)."""
+"""The database of the studio: one SQLite file to which server and runs write at the same time (WAL)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
 CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 """
 
-#: States of a run that will not change any more.
+#: Final states of a run.
 FINAL = ("done", "cancelled", "failed")
-#: Why a run has no pages whose files are there.
+#: Reason for a run with files and without pages.
 KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
 #: States of a run that has a process, or is about to have one.
 ACTIVE = ("starting", "running")
 
 
 class Store:
-    """The studio's memory; safe to use from several threads and processes.
+    """The studio's database; safe to use from several threads and processes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Store:
                 db.executescript(_TABLES)
         except sqlite3.Error as error:
             raise InputError(
-                f"{path} cannot be used as the studio's memory: {error}. Choose another --data-dir."
+                f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
             ) from None
 
     @contextmanager
@@ -68,7 +68,7 @@ class Store:
             db = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA journal_mode=WAL")
-            # in WAL mode a crash of the machine may lose the last moments, never the file
+            # in WAL mode a crash of the computer may lose the last writes, never the file
             db.execute("PRAGMA synchronous=NORMAL")
             self._local.db = db
         yield db
@@ -114,7 +114,7 @@ class Store:
         return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *states)
 
     def move(self, run_id: str, old: Iterable[str], new: str, **values: Any) -> bool:
-        """Change the state of a run if it is one of the old ones; the answer says whether."""
+        """Change the state of a run if it is one of the old ones; returns whether it was."""
         old = tuple(old)
         columns = {"state": new, **values}
         names = ", ".join(f"{name} = ?" for name in columns)
@@ -130,7 +130,7 @@ class Store:
         return self.move(run_id, ("queued", *ACTIVE), state, **values)
 
     def progress(self, run_id: str, done: int, total: int | None, step: str) -> bool:
-        """Note how far a run is; the answer says whether somebody wants it to stop."""
+        """Record the progress of a run; returns whether it was asked to stop."""
         self._change("UPDATE run SET done = ?, total = ?, step = ? WHERE id = ?", done, total, step, run_id)
         return self.is_cancelled(run_id)
 
@@ -139,7 +139,7 @@ class Store:
         self._change("UPDATE run SET cancelled = coalesce(cancelled, ?) WHERE id = ?", time.time(), run_id)
 
     def wait_for(self, run_id: str) -> None:
-        """A run that is stopping writes down what it has: the time that it gets for that begins now."""
+        """A run that is stopping writes what it has; the time allowed for that begins now."""
         self._change(
             "UPDATE run SET cancelled = ? WHERE id = ? AND cancelled IS NOT NULL", time.time(), run_id
         )
@@ -154,7 +154,7 @@ class Store:
         self._change("UPDATE run SET name = ? WHERE id = ?", name, run_id)
 
     def delete_run(self, run_id: str) -> None:
-        """Forget a run."""
+        """Delete a run."""
         with self._db() as db:
             db.execute("BEGIN IMMEDIATE")
             for table in ("event", "point", "metric", "artifact"):
@@ -165,11 +165,11 @@ class Store:
     # ---- what runs leave --------------------------------------------------------------------------
 
     def add_event(self, run_id: str, text: str) -> None:
-        """Note what happened."""
+        """Record an event."""
         self._change("INSERT INTO event (run, time, text) VALUES (?, ?, ?)", run_id, time.time(), text)
 
     def events(self, run_id: str) -> list[sqlite3.Row]:
-        """What happened, oldest first."""
+        """Events, oldest first."""
         return self._rows("SELECT number, time, text FROM event WHERE run = ? ORDER BY number", run_id)
 
     def add_points(self, run_id: str, points: Iterable[tuple[str, float, float | None, int, str]]) -> None:
@@ -183,21 +183,21 @@ class Store:
             db.execute("COMMIT")
 
     def points(self, run_id: str, after: int = 0, most: int = 2000) -> list[sqlite3.Row]:
-        """Points of a path that came after a number."""
+        """Points of a path after a given number."""
         return self._rows(
             "SELECT * FROM point WHERE run = ? AND number > ? ORDER BY number LIMIT ?", run_id, after, most
         )
 
     def add_metric(self, run_id: str, name: str, value: float, spread: float | None = None) -> None:
-        """Keep a score."""
+        """Store a score."""
         self._change("INSERT OR REPLACE INTO metric VALUES (?, ?, ?, ?)", run_id, name, value, spread)
 
     def metrics(self, run_id: str) -> list[sqlite3.Row]:
-        """Scores of a run in the order they came."""
+        """Scores of a run in the order in which they were stored."""
         return self._rows("SELECT name, value, spread FROM metric WHERE run = ? ORDER BY rowid", run_id)
 
     def add_artifact(self, run_id: str, name: str, kind: str, size: int) -> None:
-        """Note a file that a run made."""
+        """Record a file that a run made."""
         self._change("INSERT OR REPLACE INTO artifact VALUES (?, ?, ?, ?)", run_id, name, kind, size)
 
     def artifacts(self, run_id: str) -> list[sqlite3.Row]:
@@ -207,12 +207,12 @@ class Store:
     # ---- access and drafts ------------------------------------------------------------------------
 
     def add_secret(self, table: str, digest: str) -> None:
-        """Keep the hash of a token or a session."""
+        """Store the hash of a token or a session."""
         assert table in ("token", "session")
         self._change(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", digest, time.time())
 
     def take_token(self, digest: str, age: float) -> bool:
-        """Use up a token that is not too old."""
+        """Consume a token that has not expired."""
         return (
             self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
         )
@@ -228,5 +228,5 @@ class Store:
         return json.loads(found[0]["value"]) if found else None
 
     def set_draft(self, name: str, value: Any) -> None:
-        """Keep a draft."""
+        """Store a draft."""
         self._change("INSERT OR REPLACE INTO draft VALUES (?, ?)", name, json.dumps(value))

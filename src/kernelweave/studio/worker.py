@@ -1,6 +1,7 @@
-"""One run, in a process of its own: ``python -m kernelweave.studio.worker DATA_FOLDER RUN_ID``.
+"""One run, in a separate process: ``python -m kernelweave.studio.worker DATA_FOLDER RUN_ID``.
 
-It reads its request from the store and writes there what it does, so that neither the page nor the server need to live.
+It reads its request from the store and writes its progress there, so that neither the page nor the server need to stay
+open.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from kernelweave.studio.store import KEPT, Store
 
 #: File in a run's folder with everything that the pages show.
 RESULTS = "results.json"
-#: Kernel names, known before the first weights are.
+#: Kernel names, written before the first weights.
 KERNELS = "kernels.json"
-#: Classes beyond which only the first ones get a path of their own.
+#: With more classes than this, only the first ones have their own path.
 MOST_PATHS = 10
 
 
 def main(folder: str, run_id: str) -> int:
-    """Do a run and note how it ended."""
+    """Execute a run and record how it ended."""
     faulthandler.enable()
     places = Places(Path(folder))
     store = Store(places.database)
     pid = os.getpid()
     started = {"pid": pid, "pid_started": psutil.Process(pid).create_time(), "started": time.time()}
     if not store.move(run_id, ("starting",), "running", **started):
-        print(f"Run {run_id} is not waiting for a process.", flush=True)
+        print(f"Run {run_id} is not in the queue.", flush=True)
         return 1
     signal.signal(signal.SIGTERM, _interrupt)
     store.add_event(run_id, f"Started as process {pid}.")
@@ -53,9 +54,7 @@ def main(folder: str, run_id: str) -> int:
         store.finish(run_id, "failed", str(error))
     except MemoryError:
         traceback.print_exc()
-        store.finish(
-            run_id, "failed", "The memory is exhausted. Use fewer rows or kernels, or a smaller max_memory."
-        )
+        store.finish(run_id, "failed", "Out of memory. Use fewer rows or kernels, or a smaller max_memory.")
     except BaseException as error:
         traceback.print_exc()
         store.finish(run_id, "failed", f"{type(error).__name__}: {str(error) or 'no reason given'}")
@@ -114,7 +113,7 @@ class _Run:
         self.store.wait_for(self.run_id)
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)
-        # the files first: nothing that is shown about a model is worth losing it
+        # the files first, so that an error in what is shown cannot lose the model
         portable = self._portable(spec, paths)
         write_run(self.folder, model, portable, data, prepared, paths, held)
         self._list_files()
@@ -198,7 +197,7 @@ class _Run:
             except KeyboardInterrupt:
                 break
             except Exception as error:
-                # a path is a view of the model, whose loss is no reason to lose the model
+                # the model is kept even if its path cannot be computed
                 traceback.print_exc()
                 self.remarks.append(f"There is no path: {error}")
                 break
@@ -242,7 +241,7 @@ class _Run:
         (self.folder / "figures").mkdir(exist_ok=True)
         for picture in pictures:
             (self.folder / "figures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf8")
-            # the places of axes and labels are found: finding them again is a third of the time
+            # the layout of axes and labels is known: computing it again is a third of the time
             picture.figure.set_layout_engine("none")
             picture.figure.savefig(
                 self.folder / "figures" / f"{picture.name}.pdf", metadata={"CreationDate": None}

@@ -1,4 +1,4 @@
-"""The pages, on NiceGUI: views of what the service knows."""
+"""The pages, on NiceGUI, on top of the service."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
         title="kernelweave studio",
         favicon=FAVICON,
         dark=None,
-        # our own style sheet does what is needed, and nothing is compiled in the browser
+        # our own style sheet is enough, so that no styles are compiled in the browser
         tailwind=False,
         gzip_middleware_factory=None,
         show_welcome_message=False,

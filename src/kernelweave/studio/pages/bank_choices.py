@@ -1,4 +1,4 @@
-"""Banks and kernels among which the page of kernels lets people choose."""
+"""Banks and kernels to choose from on the page of kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHAPES = {
 
 
 def banks_for(n_columns: int) -> dict[str, str]:
-    """Banks and what they hold; the default one has less on single columns the more there are.
+    """Banks and their contents; the default bank has fewer kernels on single columns if there are many columns.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def banks_for(n_columns: int) -> dict[str, str]:
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:
-    """Columns by the first or the last word of their names, whichever more of them share.
+    """Groups of columns by the first or the last word of their names, whichever is shared by more of them.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def group_by_name(names: list[str]) -> dict[str, list[str]]:
     Returns
     -------
     dict of str to list of str
-        Groups of at least two; columns that stand alone are together in "other".
+        Groups of at least two columns; all other columns are in "other".
     """
     ends = {}
     for name in names:
         words = [w for w in re.split(r"[\s._\-:/]+|(?<=[a-z])(?=\d)", name) if w]
-        # a number says which, not what
+        # a number only counts columns, it does not name their kind
         ends[name] = tuple(w for w in (words[0], words[-1]) if not w.isdigit()) if len(words) > 1 else ()
     counts = Counter(word for pair in ends.values() for word in dict.fromkeys(pair))
     groups: dict[str, list[str]] = {}

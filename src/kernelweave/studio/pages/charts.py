@@ -1,6 +1,7 @@
 """Charts: options of ECharts, made from results; names of users appear as text, never as keys or markup.
 
-NiceGUI evaluates entries whose key begins with a colon. These are constants here, and let charts follow light and dark.
+NiceGUI evaluates entries whose key begins with a colon. Here they are constants, with which charts adapt to light
+and dark.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_LINES = 8
 
 
 def figure(options: dict[str, Any], label: str, caption: str = "", height: str = "") -> Any:
-    """A chart with a description for those who do not see it.
+    """A chart with a description for screen readers.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def figure(options: dict[str, Any], label: str, caption: str = "", height: str =
     caption : str
         Text below.
     height : str
-        CSS; default as the style sheet says.
+        CSS; by default that of the style sheet.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def figure(options: dict[str, Any], label: str, caption: str = "", height: str =
 
 
 def base(**parts: Any) -> dict[str, Any]:
-    """What all charts share."""
+    """Options of all charts."""
     options: dict[str, Any] = {
         "animation": False,
         ":color": f"[{', '.join(colour(k) for k in range(N_COLOURS))}]",
@@ -58,7 +59,7 @@ def base(**parts: Any) -> dict[str, Any]:
         "grid": {"left": 8, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
         "tooltip": {
             "trigger": "item",
-            # rich text is drawn, not interpreted: names may hold anything
+            # rich text is drawn, not interpreted, as names may contain anything
             "renderMode": "richText",
             "confine": True,
             ":backgroundColor": "kw('surface')",
@@ -99,7 +100,7 @@ def axis(
 
 
 def legend(names: Sequence[str], **more: Any) -> dict[str, Any]:
-    """A legend that can be turned over."""
+    """A legend with pages."""
     return {
         "data": list(names),
         "type": "scroll",
@@ -115,7 +116,7 @@ def legend(names: Sequence[str], **more: Any) -> dict[str, Any]:
 
 
 def colour(rank: int) -> str:
-    """What gives the colour of a rank in the browser."""
+    """Expression for the colour of a rank in the browser."""
     return f"kw('c{rank % N_COLOURS + 1}')"
 
 
@@ -189,7 +190,7 @@ def parameter_axis(parameter: str, **more: Any) -> dict[str, Any]:
 def live_chart(
     kernels: Sequence[str], points: Sequence[Any], alphas: Sequence[float], parameter: str = "alpha"
 ) -> dict[str, Any]:
-    """The path of one stage as it grows, over the range of all values that have been seen so far."""
+    """The path of one stage while it is computed, over the range of all values so far."""
     largest: dict[int, float] = {}
     for point in points:
         for m, weight in point.weights.items():
@@ -286,7 +287,7 @@ def bars_chart(
 
 
 def contributions_chart(kernels: Sequence[str], values: Sequence[float], intercept: float) -> dict[str, Any]:
-    """What every kernel adds to one decision value, and their sum."""
+    """The contribution of each kernel to one decision value, and their sum."""
     names = ["intercept", *kernels, "sum"]
     numbers = [intercept, *values, intercept + sum(values)]
     labels = axis("", category=names[::-1])
@@ -409,7 +410,7 @@ def heat_chart(
 def dots_chart(
     names: Sequence[str], values: Sequence[tuple[float | None, float | None]], unit: str
 ) -> dict[str, Any]:
-    """Scores as dots with a line of one spread to each side."""
+    """Scores as dots with error bars of one spread to each side."""
     labels = axis("", category=list(names)[::-1])
     labels["axisLabel"] |= {"width": 200, "overflow": "truncate", "interval": 0}
     points, lines = [], []

@@ -1,4 +1,4 @@
-"""The page that puts runs side by side."""
+"""The page that compares runs side by side."""
 
 from __future__ import annotations
 
@@ -157,4 +157,4 @@ class _ComparePage:
                 rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
                 simple_table(["setting", *names], rows, label="Settings that differ")
             else:
-                text("None: these runs were asked for the same.").classes("kw-hint")
+                text("None: these runs have the same settings.").classes("kw-hint")

@@ -19,7 +19,7 @@ MOST_COLUMNS = 24
 
 
 class ContributionsCard:
-    """What kernels add to the decision value of one row.
+    """Contributions of kernels to the decision value of one row.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class ContributionsCard:
         )
 
     def describe(self) -> str:
-        """What was predicted for the row, and what is true."""
+        """The prediction for the row, and its true value."""
         held = self.results.held
         if held is None or not self.found.held or self.row >= len(held.rows):
             return ""

@@ -1,4 +1,4 @@
-"""The page of tables: choose, upload, join, look, and say what is to be predicted."""
+"""The page of tables: choose, upload, join and view them, and choose the target."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _DataPage:
         self.turn = Turn()
 
     async def build(self) -> None:
-        lead = "Choose the tables to learn from, and the column to predict. Files stay on this machine."
+        lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
         with page(self.studio, "/", "Data", lead):
             with stack("kw-wide"):
                 with stack():
@@ -71,7 +71,7 @@ class _DataPage:
                 with self.below:
                     await self.about()
                 return
-            # large tables take a while to read, and the page is there first
+            # large tables take a while to read, so the page is shown first
             with self.below:
                 ui.spinner(size="2rem").props('aria-label="Reading the tables"')
             ui.timer(0.05, self.first_look, once=True)
@@ -83,7 +83,7 @@ class _DataPage:
             await self.about()
 
     def renew(self) -> None:
-        """Show what has changed."""
+        """Show changes."""
         self.desk = Desk(self.studio)
         self.chosen.refresh()
         self.about.refresh()
@@ -154,7 +154,7 @@ class _DataPage:
             target = self.desk.spec.target
             now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
             ui.notify(
-                f"Set anew, because the tables lack it: {'; '.join(lost)}.{now if target else ''}",
+                f"Reset, because the tables do not have it: {'; '.join(lost)}.{now if target else ''}",
                 type="warning",
                 multi_line=True,
                 timeout=8000,
@@ -199,7 +199,7 @@ class _DataPage:
     async def _uploaded(self, table_id: str) -> None:
         await self._add(table_id)
 
-    # ---- what is in them --------------------------------------------------------------------------
+    # ---- contents --------------------------------------------------------------------------------
 
     @ui.refreshable_method
     async def about(self) -> None:
@@ -208,9 +208,7 @@ class _DataPage:
         if data is None:
             with (
                 card(),
-                empty(
-                    "table_view", "No table is chosen yet. To try things out, take a set that ships along:"
-                ),
+                empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
                 ui.element("div").classes("kw-row").style("justify-content: center"),
             ):
                 for table_id, name in EXAMPLES.items():
@@ -306,11 +304,14 @@ class _DataPage:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
         options = [c for c in joined.columns if c not in (key, spec.target)]
-        with card("Other roles", "Columns that are not learnt from."), ui.element("div").classes("kw-fields"):
+        with (
+            card("Other roles", "Columns that are not used as features."),
+            ui.element("div").classes("kw-fields"),
+        ):
             for name, label, hint in (
                 ("group", "Groups", "Rows of a group stay together in folds"),
                 ("holdout", "Held-out rows", "A column that says test, yes or 1"),
-                ("weights", "Weights", "How much each row counts"),
+                ("weights", "Weights", "Weight of each row"),
             ):
                 pick_column(
                     options,

@@ -1,4 +1,4 @@
-"""What a visitor is putting together: tables, target, settings; kept in the store after every change."""
+"""The draft of a user: tables, target and settings, stored after every change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelweave.studio.schema import Data, Draft, Joining
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
 
-#: Settings that name columns or views, and lose their meaning with other tables; what they are called.
+#: Settings that name columns or views, and are lost with other tables; and their labels.
 OF_A_TABLE = {
     "target": "target",
     "task": "task",
@@ -54,7 +54,7 @@ class Desk:
         return self.draft.data
 
     def keep(self) -> None:
-        """Write down what has changed here; the rest of the draft may have changed in another window."""
+        """Store what has changed here; the rest of the draft may have changed in another window."""
         before, now = self._kept, self.draft
 
         def change(stored: Draft) -> Draft:
@@ -81,7 +81,7 @@ class Desk:
         self.keep()
 
     def set_param(self, name: str, value: Any) -> None:
-        """Change a parameter of the learner; None makes it as usual. What the learner does not take changes nothing."""
+        """Change a parameter of the learner; None restores the default. Invalid values change nothing."""
         params = {key: given for key, given in self.spec.learner_params.items() if key != name}
         if value is not None:
             settled(self.spec.method, {name: value})
@@ -125,7 +125,7 @@ class Desk:
         self.draft.spec = self.draft.spec.model_copy(update=values)
 
     def _carry_over(self, old: Data, new: Data) -> list[str]:
-        """Keep the settings whose columns are in the new tables too, by their names there; say which are not."""
+        """Keep the settings whose columns are in the new tables too, by their names there; return the lost ones."""
         spec, lost = self.draft.spec, []
         columns = self._origins(new)
         came = {origin: name for name, origin in columns.items()}
@@ -159,7 +159,7 @@ class Desk:
     def _carry_views(
         self, old: Data, columns: Mapping[str, Origin], now: Mapping[str, str]
     ) -> dict[str, list[str]]:
-        """Views that were made here, and one more for every table that has come."""
+        """Views that were made here, and one more for each new table."""
         spec = self.spec
         assert isinstance(spec.views, dict)
         views = {view: [now[c] for c in names if now.get(c)] for view, names in spec.views.items()}
@@ -225,7 +225,7 @@ class Desk:
 
 
 def kernels_for(kernels: str | dict[str, str], views: list[str]) -> str | dict[str, str]:
-    """What of a choice of kernels can be kept.
+    """The part of a choice of kernels that can be kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Finished runs: which there are, what they are called, and the choice of one."""
+"""Finished runs: the list, their names, and the choice of one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def when(run: Run) -> str:
 
 
 def titles(runs: list[Run]) -> dict[str, str]:
-    """Names of runs by which they can be told apart: of those with the same one, with a number."""
+    """Distinct names of runs: equal names get a number."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for run in sorted(runs, key=lambda run: run.created):
@@ -36,7 +36,7 @@ def titles(runs: list[Run]) -> dict[str, str]:
 
 
 def dated(runs: list[Run]) -> dict[str, str]:
-    """Choices of a select: what runs are called, and when they were started."""
+    """Choices of a select: names of runs, and when they were started."""
     named = titles(runs)
     return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
 
@@ -53,11 +53,11 @@ def choose_run(runs: list[Run], chosen: str, path: str) -> None:
 
 
 def short(name: str) -> str:
-    """A kernel's name where there is little room."""
+    """A short name of a kernel."""
     name = re.sub(r"RBF\(gamma=([^()]*)\)", r"RBF \1", name)
     return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
 
 
 def round_off(value: Any) -> Any:
-    """A cell with the digits that people read."""
+    """A cell with a readable number of digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""The page of views and kernels: group columns, choose shapes of similarity, look at them before learning."""
+"""The page of views and kernels: group columns, choose kernels, and view them before learning."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _KernelsPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.chosen: set[str] = set()
-        #: what is searched for among the columns of a view, or of none
+        #: text searched for among the columns of a view, or of none
         self.search: dict[str, str] = {}
         #: views whose columns are shown
         self.opened: set[str] = set()
@@ -67,12 +67,12 @@ class _KernelsPage:
         self.pictures = Pictures(studio, self.desk)
 
     async def build(self) -> None:
-        lead = "Views are groups of columns that belong together. Each gets its kernels, and learning weighs them."
+        lead = "Views are groups of columns that belong together. Each has its own kernels, and learning weights them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
             if self.desk.data is None or not self.desk.spec.target:
                 self.nothing_yet()
                 return
-            # large tables take a while to read, and the page is there first
+            # large tables take a while to read, so the page is shown first
             self.place = stack()
             with self.place:
                 ui.spinner(size="2rem").props('aria-label="Reading the tables"')
@@ -80,7 +80,7 @@ class _KernelsPage:
 
     @staticmethod
     def nothing_yet() -> None:
-        """There is no table, or no target."""
+        """Without a table or a target."""
         with card(), empty("grid_view", "Choose a table and a target first."):
             ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props("outline")
 
@@ -99,7 +99,7 @@ class _KernelsPage:
                     ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
                         "flat dense"
                     )
-                # what can be chosen is there first
+                # the choices are shown first
                 self.frame = stack()
                 with self.frame:
                     ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
@@ -178,7 +178,7 @@ class _KernelsPage:
                     self.view_card(name, views[name])
             if len(views) > MOST_CARDS:
                 hidden = plural(len(views) - MOST_CARDS, "more view is", "more views are")
-                text(f"{hidden} not shown, and learnt from all the same.").classes("kw-hint")
+                text(f"{hidden} not shown, but used all the same.").classes("kw-hint")
             used = {c for columns in views.values() for c in columns}
             self.shelf([c for c in names if c not in used], bool(views))
 
@@ -192,7 +192,7 @@ class _KernelsPage:
                 text("Columns in no view" if some else "Columns", "h3")
                 tag(plural(len(names), "column"))
                 if some:
-                    text("These are not learnt from.").classes("kw-hint")
+                    text("These are not used as features.").classes("kw-hint")
             if names:
                 self.chips(names, "")
 
@@ -237,7 +237,7 @@ class _KernelsPage:
             if view:
                 ui.button("Take out", icon="remove", on_click=guarded(self.take_out)).props(
                     "flat dense"
-                ).tooltip("The selected columns are in no view then, and not learnt from")
+                ).tooltip("The selected columns are then in no view, and not used as features")
             else:
                 ui.button("New view of the selection", icon="add", on_click=self.new_view).props("flat dense")
         shown()
@@ -256,7 +256,7 @@ class _KernelsPage:
             button.update()
 
         def drag() -> None:
-            # one that is not selected is dragged alone
+            # a column that is not selected is dragged alone
             self.chosen = self.chosen if name in self.chosen else {name}
 
         button.on("click", press)
@@ -372,7 +372,7 @@ class _KernelsPage:
         self.change_views(left)
 
     def remove(self, view: str) -> None:
-        """Take a view apart."""
+        """Remove a view."""
         self.change_views({name: columns for name, columns in self.groups().items() if name != view})
 
     def new_view(self) -> None:

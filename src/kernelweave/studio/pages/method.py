@@ -40,7 +40,7 @@ ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted wi
 
 
 def a_number(value: float | None, *, whole: bool = False) -> float | int:
-    """What stands in a field for numbers, or what is wrong with it."""
+    """The number in a field, or an error."""
     if value is None:
         raise InputError("A number is needed, this is empty.")
     if whole and value != int(value):
@@ -74,7 +74,7 @@ class _MethodPage:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
         self.turn = Turn()
-        #: What fields show that no run could use, by setting.
+        #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
 
     async def build(self) -> None:
@@ -96,7 +96,7 @@ class _MethodPage:
             await self.start()
 
     def set(self, **values: Any) -> bool:
-        """Keep settings; wrong ones are told."""
+        """Store settings; wrong ones are reported."""
         try:
             self.desk.set(**values)
         except InputError as error:
@@ -108,7 +108,7 @@ class _MethodPage:
     def take(
         self, name: str, read: Callable[[], Any], keep: Callable[[Any], object] | None = None
     ) -> str | None:
-        """Keep what a field shows; if no run could use it, say so there and let nothing start."""
+        """Store the value of a field; if no run could use it, report it there and disable the start."""
         keep = keep or (lambda value: self.desk.set(**{name: value}))
         try:
             value = read()
@@ -165,7 +165,7 @@ class _MethodPage:
         option.on("click", choose)
 
     def explain(self, method: Method) -> None:
-        """What a learner does, its parameters, and those that can be set here."""
+        """Description of a learner, its parameters, and the fields for them."""
         with stack():
             text(method.title, "h3").style("font-size: 1.1rem")
             text(f"{method.summary}.", "p")
@@ -187,7 +187,7 @@ class _MethodPage:
                 text(method.reference).classes("kw-hint")
 
     def learner_field(self, setting: Setting) -> Any:
-        """A field for a parameter of the learner; what is as usual is not kept."""
+        """A field for a parameter of the learner; defaults are not stored."""
         given = self.desk.spec.learner_params.get(setting.name, setting.default)
         if setting.kind == "choice" and written(given) not in setting.choices:
             given = setting.default
@@ -206,7 +206,7 @@ class _MethodPage:
         return self.draw(setting, value, lambda value: self.desk.set(**{setting.name: value}))
 
     def draw(self, setting: Setting, value: Any, keep: Callable[[Any], object]) -> Any:
-        """A field, made from what a setting may be."""
+        """A field for the admissible values of a setting."""
         name = setting.name
         label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
 
@@ -291,7 +291,7 @@ class _MethodPage:
                     return f"{low:g}:{high:g}:{a_number(fields[2].value, whole=True)}"
 
                 def check(_: Any) -> str | None:
-                    # the three are one setting: what is wrong is told where it was changed last
+                    # the three are one setting: an error is shown where it was changed last
                     found = self.take(name, join)
                     for field in fields:
                         field.error = None
@@ -300,7 +300,7 @@ class _MethodPage:
                 for label, value in zip((*ends, "How many"), parts, strict=True):
                     field = ui.number(label, value=float(value), validation=check)
                     fields.append(field.props("outlined dense hide-bottom-space debounce=500 step=any"))
-                text("So many between the two, each the same multiple of the next.").classes("kw-hint")
+                text("Equally spaced on a logarithmic scale between the two.").classes("kw-hint")
             else:
                 with explained(values, ABOUT_LIST):
                     ui.input(
@@ -370,7 +370,7 @@ class _MethodPage:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
     def target(self) -> tuple[str, int]:
-        """What the target is taken for, and how many classes it has."""
+        """The task, and the number of classes."""
         try:
             assert self.desk.data is not None
             found = self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task)
@@ -379,7 +379,7 @@ class _MethodPage:
         return found.task, len(found.classes)
 
     def computing(self) -> None:
-        """Settings that few will need, those included that no page knows by name."""
+        """Settings that are rarely needed, including those without a field elsewhere."""
         rest = [s for s in self.known.values() if s.group in ("Computing", "More")]
         with (
             card(),
@@ -407,12 +407,12 @@ class _MethodPage:
         with card("Ready?"):
             if self.wrong:
                 fields = ", ".join(called(name) for name in self.wrong)
-                note(f"Correct what is marked above first: {fields}.", "bad")
+                note(f"First correct the fields marked above: {fields}.", "bad")
             elif found is None:
                 note(problem, "bad")
             else:
                 with stack("kw-stats"):
-                    stat(str(found.n_training), "rows to learn from")
+                    stat(str(found.n_training), "training rows")
                     stat(str(found.n_held), "rows held out")
                     stat(str(found.n_columns), "columns")
                     if found.n_steps:

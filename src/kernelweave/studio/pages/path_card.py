@@ -39,7 +39,7 @@ class PathCard:
         #: "df", or the learner's own parameter.
         self.by: str = results.paths[0].parameter
         self.cursor = results.paths[0].chosen
-        #: None where there is one regularisation parameter alone.
+        #: None if there is only one regularisation parameter.
         self.chart: Any = None
 
     @property
@@ -90,7 +90,7 @@ class PathCard:
         return f"{self.path.parameter} {self.path.parameter_values[self.cursor]:.3g}"
 
     def label(self) -> str:
-        """What the chart shows, for those who do not see it."""
+        """Description of the chart for screen readers."""
         return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} regularisation parameters"
 
     def options(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class PathCard:
         )
 
     def turn(self, **values: Any) -> None:
-        """Show another path, or against another quantity."""
+        """Show another path, or another horizontal axis."""
         for name, value in values.items():
             setattr(self, name, value)
         if "which" in values and self.chart is None:
@@ -114,21 +114,21 @@ class PathCard:
         self.draw()
 
     def move(self, cursor: int) -> None:
-        """Put the cursor somewhere else."""
+        """Move the cursor."""
         if cursor != self.cursor:
             self.cursor = cursor
             self.slider.props["label-value"] = self.at_cursor_text()
             self.draw()
 
     def clicked(self, event: Any) -> None:
-        """Put the cursor to the point that was clicked."""
+        """Move the cursor to the point that was clicked."""
         data = event.args.get("data") if isinstance(event.args, dict) else None
         if isinstance(data, list) and data:
             x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.parameter_values
             self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
 
     def draw(self) -> None:
-        """Draw the chart and the list anew."""
+        """Redraw the chart and the list."""
         if self.chart is not None:
             self.chart.options.clear()
             self.chart.options.update(self.options())

@@ -15,7 +15,7 @@ THUMBNAILS = 24
 
 
 class Pictures:
-    """The Gram matrices of the kernels that are chosen at a desk.
+    """The Gram matrices of the kernels that are chosen in a draft.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ class Pictures:
         with stack("kw-stats"):
             stat(str(found.n_kernels), "kernels")
             stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
-            stat(str(found.n_rows), "rows to learn from")
+            stat(str(found.n_rows), "training rows")
         if found.memory > found.budget:
             note(
-                "More than the memory that kernels may take: they are recomputed by tiles, which is slower.",
+                "More than the memory for kernels: they are recomputed by tiles, which is slower.",
                 "warn",
             )
         text(
@@ -68,7 +68,7 @@ class Pictures:
                         text(f"alignment {kernel.alignment:.3f}{rank}", "span")
         if found.n_looked < found.n_kernels:
             text(
-                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels that were looked at, spread evenly over "
+                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
                 f"all {found.n_kernels}."
             ).classes("kw-hint")
         elif found.n_kernels > THUMBNAILS:

@@ -1,4 +1,4 @@
-"""The page of runs: the queue, and the path of a run as it grows."""
+"""The page of runs: the queue, and the path of a run while it is computed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kernelweave.studio.pages.shell import (
 from kernelweave.studio.schema import PathPoint, Run
 from kernelweave.studio.service import Studio
 
-#: Seconds between two looks at the store.
+#: Seconds between two queries of the store.
 EVERY = 0.4
-#: Points from which on a stage is drawn.
+#: Number of points from which a stage is drawn.
 FEWEST = 5
 STATES = {
     "queued": ("waiting", "", "schedule"),
@@ -55,13 +55,13 @@ def add(studio: Studio) -> None:
 
 
 def state_tag(run: Run) -> Any:
-    """The state of a run in a word."""
+    """The state of a run in one word."""
     word, kind, icon = STATES[run.state]
     return tag("stopping" if run.cancelling else word, kind, icon)
 
 
 def progress_line(run: Run) -> str:
-    """How far a run is, in words."""
+    """The progress of a run in words."""
     if run.state == "running" and run.total:
         left = (
             f", about {duration(run.seconds_left)} left" if run.seconds_left is not None and run.done else ""
@@ -82,7 +82,7 @@ class _RunsPage:
         self.detail: dict[str, Any] = {}
 
     def build(self) -> None:
-        lead = "Runs are processes of their own: close the page, or the studio, and they go on."
+        lead = "Runs are separate processes: they continue when the page or the studio is closed."
         runs = self.studio.runs()
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
@@ -96,15 +96,15 @@ class _RunsPage:
         self.seen = self.print_of(runs)
         ui.timer(EVERY, self.look)
 
-    # ---- looking ----------------------------------------------------------------------------------
+    # ---- updating ---------------------------------------------------------------------------------
 
     @staticmethod
     def print_of(runs: list[Run]) -> Any:
-        """What the list shows, to be compared with later."""
+        """What the list shows, for later comparison."""
         return [(r.id, r.state, r.cancelling, r.name, len(r.metrics)) for r in runs]
 
     def look(self) -> None:
-        """Show what has changed since."""
+        """Show changes since the last update."""
         runs = self.studio.runs()
         now = self.print_of(runs)
         if now != self.seen:
@@ -127,7 +127,7 @@ class _RunsPage:
             self.update(chosen)
 
     def update(self, run: Run) -> None:
-        """Bring the shown run up to date, without building it anew."""
+        """Update the run that is shown, without rebuilding it."""
         parts = self.detail
         if "progress" not in parts:
             return
@@ -144,11 +144,11 @@ class _RunsPage:
             self.draw()
 
     def draw(self) -> None:
-        """Draw the stage that grows."""
+        """Draw the stage that is being computed."""
         stages = list(dict.fromkeys(point.stage for point in self.points))
         here = [point for point in self.points if point.stage == stages[-1]]
         if len(here) < FEWEST and len(stages) > 1:
-            # a fold that has just begun says less than the one before it
+            # a fold that has just begun has fewer points than the one before it
             here = [point for point in self.points if point.stage == stages[-2]]
         stage = here[-1].stage
         alphas = [point.alpha for point in self.points]
@@ -236,9 +236,7 @@ class _RunsPage:
             self.points, self.kernels, self.parameter = found.points, found.kernels, found.parameter
             if run.state not in FINAL or (self.points and not run.summary):
                 self.detail["stage"] = text("Kernel weights", "h3")
-                self.detail["chart"] = figure(
-                    live_chart([], [], []), "Kernel weights along the path as it grows"
-                )
+                self.detail["chart"] = figure(live_chart([], [], []), "Kernel weights along the path so far")
                 self.detail["empty"] = empty("show_chart", "The path appears with its first points.")
                 self.detail["chart"].set_visibility(False)
                 if self.points:
@@ -272,7 +270,7 @@ class _RunsPage:
             button.set_enabled(not run.cancelling)
 
     def ended(self, run: Run) -> None:
-        """What came out, or why nothing did."""
+        """The result, or why there is none."""
         if run.reason:
             note(run.reason, "bad" if run.state == "failed" else "warn")
         if run.metrics:
@@ -323,7 +321,7 @@ class _RunsPage:
         dialog.open()
 
     def log(self, run: Run) -> None:
-        """What the run wrote."""
+        """Events and output of the run."""
         found = self.studio.log(run.id)
         opened = run.state == "failed"
         with ui.expansion("Log", value=opened).props("dense"):

@@ -1,4 +1,4 @@
-"""The frame of every page, and the pieces that pages are made of."""
+"""The frame of all pages, and their components."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LOOKS = {
 
 @contextmanager
 def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
-    """A page with navigation and a heading; gives the place beside the heading."""
+    """A page with navigation and a heading; yields the element beside the heading."""
     look = studio.store.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
     ui.page_title(f"{title} · kernelweave studio")
-    # the page of NiceGUI is a main element around everything, ours is the content alone
+    # NiceGUI makes the whole page a main element; here it is only the content
     around = ui.context.client.content.parent_slot
     if around is not None:
         around.parent.props("role=presentation")
@@ -97,7 +97,7 @@ def text(content: Any, tag: str = "div") -> Any:
 
 @contextmanager
 def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
-    """A section with a heading; gives the place beside the heading."""
+    """A section with a heading; yields the element beside the heading."""
     section = ui.element("section").classes("kw-card")
     if title:
         section.props["aria-label"] = title
@@ -147,7 +147,7 @@ def note(content: str, kind: str = "", icon: str = "") -> Any:
 
 
 def empty(icon: str, content: str) -> Any:
-    """What stands where nothing is yet."""
+    """A placeholder where there is nothing yet."""
     with ui.element("div").classes("kw-empty") as found:
         ui.icon(icon).props("aria-hidden=true")
         text(content)
@@ -188,7 +188,7 @@ def simple_table(
 def big_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], *, label: str, page_size: int = 10
 ) -> Any:
-    """A table that can be sorted and turned over; cells are text or numbers."""
+    """A table that can be sorted, with pages; cells are text or numbers."""
     numbers = [all(_is_number(row[j]) for row in rows) for j in range(len(headers))]
     columns = [
         {
@@ -197,12 +197,12 @@ def big_table(
             "field": f"c{j}",
             "sortable": True,
             "align": "right" if numbers[j] else "left",
-            # numbers that come as text are numbers still, and empty cells the smallest of them
+            # numbers given as text are sorted as numbers, and empty cells before them
             **({":sort": NUMERICALLY} if numbers[j] else {}),
         }
         for j, name in enumerate(headers)
     ]
-    # names of columns come from users, names of fields do not: NiceGUI gives some characters a meaning
+    # names of columns come from users, names of fields do not: NiceGUI interprets some characters
     values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
     found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
     found.props("flat dense").style("width: 100%")
@@ -228,7 +228,7 @@ def pick_button(label: str) -> str:
 
 @contextmanager
 def explained(label: str, about: str) -> Iterator[None]:
-    """A field, and beside it a button that says what it is for: no pointer is needed to read it."""
+    """A field with a button that explains it, which can be read without a pointer."""
     with ui.element("div").classes("kw-explained"):
         yield
         button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
@@ -238,7 +238,7 @@ def explained(label: str, about: str) -> Iterator[None]:
 
 
 def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False) -> None:
-    """Upload tables straight to the API, which counts and checks while the bytes arrive.
+    """Upload tables to the API, which checks size and content while the bytes arrive.
 
     Parameters
     ----------
@@ -272,11 +272,11 @@ def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False)
 
 
 def said(error: Exception) -> None:
-    """Tell what went wrong, next to everything else."""
+    """Show an error as a notification."""
     ui.notify(str(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
 
 
-#: Columns that a list offers at once; of more, those that match what is typed.
+#: Columns that a list shows at once; of longer lists, those that match the typed text.
 MOST_OPTIONS = 200
 
 
@@ -370,23 +370,23 @@ def find_columns(names: Sequence[str], text: str, most: int = MOST_OPTIONS) -> l
 
 
 class Turn:
-    """Of several answers that are on their way, only the newest is shown.
+    """Of several pending responses, only the newest is shown.
 
-    Parts of a page that wait for an answer before they are drawn could otherwise be drawn twice.
+    Parts of a page that wait for a response before they are drawn could otherwise be drawn twice.
     """
 
     def __init__(self) -> None:
         self._now = 0
 
     def take(self) -> Callable[[], bool]:
-        """Begin; the answer tells later whether nobody has begun since."""
+        """Begin; returns a function that tells whether this is still the newest."""
         self._now += 1
         mine = self._now
         return lambda: mine == self._now
 
 
 def guarded(action: Callable[[], Any]) -> Callable[[], None]:
-    """An action whose input errors are told to the user."""
+    """An action whose input errors are shown to the user."""
 
     def do() -> None:
         try:
@@ -398,7 +398,7 @@ def guarded(action: Callable[[], Any]) -> Callable[[], None]:
 
 
 def choices(found: Mapping[str, str]) -> dict[str, str]:
-    """Choices of a select: values and what they are called."""
+    """Choices of a select: values and their labels."""
     return dict(found)
 
 
@@ -412,7 +412,7 @@ def head() -> None:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number for people."""
+    """A number as text."""
     if value is None:
         return "–"
     if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
@@ -428,7 +428,7 @@ def score(value: float | None, spread: float | None = None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes for people."""
+    """Bytes as text."""
     if value is None:
         return ""
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -439,7 +439,7 @@ def size(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time span for people."""
+    """A duration as text."""
     if seconds is None:
         return ""
     if seconds < 10:

@@ -1,18 +1,18 @@
-"""How the studio looks: colours, type and space, for light and dark."""
+"""Appearance of the studio: colours, type and space, for light and dark."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 #: Colours of charts, --c1, --c2, ... in the style sheet: Okabe and Ito's palette, which colour-blind readers can tell
-#: apart, without yellow and black, which vanish on one of the grounds; a violet and a grey fill the row.
+#: apart, without yellow and black, which are invisible on one of the backgrounds; with a violet and a grey.
 N_COLOURS = 8
-#: The second sign beside colour: dashes of lines.
+#: Dashes, which distinguish lines in addition to colour.
 DASHES: tuple[str | list[int], ...] = ("solid", [6, 3], [2, 2], [8, 3, 2, 3])
 
 _HERE = Path(__file__).parent
 CSS = (_HERE / "studio.css").read_text(encoding="utf8")
-#: What charts ask for their colours, so that they follow light and dark.
+#: Script with which charts read their colours, so that they adapt to light and dark.
 SCRIPT = (_HERE / "studio.js").read_text(encoding="utf8")
 
 LOGO = """<svg width="30" height="30" viewBox="0 0 30 30" fill="none" aria-hidden="true">

@@ -53,7 +53,7 @@ class _UnderstandPage:
         runs = finished(self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
-        lead = "What was learnt, how sure it is, and where it goes wrong."
+        lead = "What was learnt, how certain it is, and where it is wrong."
         with page(self.studio, "/understand", "Understand", lead) as aside:
             if not runs:
                 with card(), empty("insights", "No run has finished yet."):
@@ -90,7 +90,7 @@ class _UnderstandPage:
             self.certificate(results)
 
     def summary(self, run: Run, results: Results) -> None:
-        """The numbers that count."""
+        """The main numbers."""
         assert run.summary is not None
         with card(run.name) as aside:
             with aside:
@@ -195,12 +195,12 @@ class _UnderstandPage:
                     height=f"{13 + 2.2 * len(layer.outputs)}rem",
                 )
                 if len(shown) < len(layer.names):
-                    text(f"The {len(shown)} heaviest of {len(layer.names)} kernels.").classes("kw-hint")
+                    text(f"The {len(shown)} largest of {len(layer.names)} kernels.").classes("kw-hint")
 
     # ---- held-out rows ----------------------------------------------------------------------------
 
     def held(self, results: Results) -> None:
-        """What happened on rows that were held out."""
+        """Results on held-out rows."""
         held = results.held
         assert held is not None
         if results.task == "classification":
@@ -258,7 +258,7 @@ class _UnderstandPage:
             big_table(columns, rows, label="Predictions of held-out rows")
 
     def none_held(self, results: Results) -> None:
-        """Why there is nothing about held-out rows."""
+        """Explanation if no rows were held out."""
         lacks = (
             "no confusion matrix, no ranking and no predictions"
             if results.task == "classification"
@@ -272,7 +272,7 @@ class _UnderstandPage:
             ).classes("kw-hint")
 
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
-        """The confusion matrix as a table that can be read aloud."""
+        """The confusion matrix as a table for screen readers."""
         most = max((v for row in counts for v in row), default=1) or 1
         with (
             ui.element("div").classes("kw-scroll").props("tabindex=0"),
@@ -290,13 +290,13 @@ class _UnderstandPage:
                         text(classes[i], "th").props("scope=row").style("text-align: right")
                         for j, value in enumerate(row):
                             colour = "var(--accent)" if i == j else "var(--bad)"
-                            # no deeper than the numbers can be read on, in light and dark
+                            # light enough for the numbers to be readable, in light and dark
                             share = 6 + 30 * value / most if value else 0
                             text(value, "td").style(
                                 f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
-        text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} went wrong.").classes("kw-hint")
+        text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} are misclassified.").classes("kw-hint")
 
     def nested(self, results: Results) -> None:
         """Scores of outer folds."""
@@ -315,7 +315,7 @@ class _UnderstandPage:
     # ---- certificate ------------------------------------------------------------------------------
 
     def certificate(self, results: Results) -> None:
-        """How far the objective may be from its optimum, and how it got there."""
+        """The certificate, and the convergence of the solver."""
         found = results.certificate
         with stack("kw-two"):
             with card("Certificate"):
@@ -330,8 +330,8 @@ class _UnderstandPage:
                 if found.stationarity:
                     worst = max(v for v in found.stationarity if v is not None)
                     text(
-                        f"A local solution: a step could still gain {worst:.1e} of the criterion, and the gap is that "
-                        "of the machine."
+                        f"A local solution: one step could still gain {worst:.1e} of the criterion, and the gap is "
+                        "that of the machine."
                     ).classes("kw-hint")
                 text(f"Kernels were held as: {found.held_as}.").classes("kw-hint")
                 if found.citation:

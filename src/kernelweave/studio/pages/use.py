@@ -1,4 +1,4 @@
-"""The page for what comes after: predict new rows, and take model, report, figures and script along."""
+"""The page for predictions of new rows, and for downloads of model, report, figures and script."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def add(studio: Studio) -> None:
 
 
 def address(run_id: str, name: str, *, show: bool = False) -> str:
-    """Where a file of a run is."""
+    """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
 
 
@@ -68,7 +68,7 @@ class _UsePage:
         runs = finished(self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
-        lead = "Predict new rows, and take everything along: model, report, figures, settings, script."
+        lead = "Predict new rows, and download model, report, figures, settings and script."
         with page(self.studio, "/use", "Use", lead) as aside:
             if not runs:
                 with card():
@@ -89,7 +89,7 @@ class _UsePage:
     def predict(self, run: Run) -> None:
         """Choose a table and predict its rows."""
         need = len(run.request.data.tables)
-        with card("Predict", "Choose a table with the columns that were learnt from."):
+        with card("Predict", "Choose a table with the columns of the model."):
             options = {
                 ref.id: ref.name
                 for ref in sorted(
@@ -142,11 +142,11 @@ class _UsePage:
                 for name, value in found.scores.items():
                     stat(score(value), name)
             for old, new in found.stands_for.items():
-                text(f"{new} is taken for {old}.").classes("kw-hint")
+                text(f"{new} is used for {old}.").classes("kw-hint")
             if found.n_missing:
                 note(
                     f"{plural(found.n_missing, 'row')} with missing values have no prediction; rows like these were "
-                    "left out of the training too.",
+                    "left out of training too.",
                     "warn",
                 )
             if not found.scores:
@@ -173,7 +173,7 @@ class _UsePage:
                     self.file(run, name, "Predictions", f"{name}, {size(file.size)}")
 
     def file(self, run: Run, name: str, title: str, about: str) -> None:
-        """A file to look at or to take along."""
+        """A file to view or to download."""
         with ui.element("div").classes("kw-file"):
             with ui.element("div"):
                 text(title, "b").style("font-weight: 500")

@@ -79,7 +79,7 @@ def ask_for_file(
             views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
             dialog.close()
             if found.n_unknown:
-                ui.notify(f"{found.n_unknown} names are no columns of these tables.", type="warning")
+                ui.notify(f"{found.n_unknown} names are not columns of these tables.", type="warning")
             then(views)
 
         most = studio.limits.views

@@ -1,4 +1,4 @@
-"""What goes over the wire: the types of the API."""
+"""The types of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all types of the API share: names, numbers, and no other fields than their own."""
+"""What all types of the API share: names, numbers, and no undeclared fields."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ Real = Annotated[float | None, BeforeValidator(_finite)]
 
 
 class Record(BaseModel):
-    """A type of the API, which refuses fields that it does not have."""
+    """A type of the API, which rejects undeclared fields."""
 
     model_config = ConfigDict(extra="forbid")

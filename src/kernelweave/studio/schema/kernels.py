@@ -23,11 +23,11 @@ class Views(Record):
     """Views that were read."""
 
     views: dict[str, list[str]]
-    n_unknown: int = Field(description="Columns that were named, and that the tables have not.")
+    n_unknown: int = Field(description="Named columns that the tables do not have.")
 
 
 class KernelQuestion(Record):
-    """A question: which kernels would it be."""
+    """A question: the kernels that some settings give."""
 
     data: Data
     spec: FitSpec
@@ -48,9 +48,7 @@ class KernelPreviews(Record):
     """Kernels before learning, best aligned first."""
 
     n_kernels: int
-    n_looked: int = Field(
-        description="Kernels that alignments were computed of, spread evenly over all of them."
-    )
+    n_looked: int = Field(description="Number of kernels with an alignment, spread evenly over all of them.")
     memory: int = Field(description="Bytes for the training kernels.")
     budget: int = Field(description="Bytes that they may take before they are recomputed by tiles.")
     n_rows: int = Field(description="Rows to learn from.")

@@ -27,7 +27,7 @@ class Setting(Record):
     about: str
     kind: Literal["text", "number", "whole number", "yes/no", "choice", "table"]
     unit: str = ""
-    default: Any = Field(description="Null where nobody needs to say anything.")
+    default: Any = Field(description="Null if there is nothing to set.")
     choices: list[str] = []
     least: float | None = None
     most: float | None = None
@@ -44,5 +44,5 @@ class Method(Record):
     regression: bool
     parameters: list[Parameter]
     settings: list[str] = Field(description="Names in `learner_params` that this learner reads.")
-    fields: list[Setting] = Field(description="The same with what this learner takes for each.")
+    fields: list[Setting] = Field(description="The same, with the values that this learner accepts.")
     reference: str

@@ -106,7 +106,7 @@ class Convergence(Record):
 
 
 class Certificate(Record):
-    """How far the objective may be from the optimum."""
+    """A bound on the distance of the objective from its optimum."""
 
     objective: Real
     gap: Real
@@ -159,7 +159,7 @@ class Comparison(Record):
 
 
 class Draft(Record):
-    """What is being put together in the browser, kept so that nothing is lost on the way."""
+    """Table, target and settings that are being edited in the browser; stored after every change."""
 
     data: Data | None = None
     spec: FitSpec = FitSpec()

@@ -42,7 +42,7 @@ class Metric(Record):
 
 
 class Summary(Record):
-    """What a finished run found, in short."""
+    """Summary of a finished run."""
 
     task: str
     method: str
@@ -80,7 +80,7 @@ class Run(Record):
 
 
 AlphaOrC = Annotated[
-    Literal["alpha", "C"], Field(description="The learner's own parameter of regularisation: C is 1 / alpha.")
+    Literal["alpha", "C"], Field(description="The learner's own regularisation parameter: C is 1 / alpha.")
 ]
 
 
@@ -90,7 +90,7 @@ def in_parameter(alphas: Iterable[float], parameter: str) -> list[float]:
 
 
 class PathPoint(Record):
-    """A point of a path while it grows."""
+    """A point of a path that is being computed."""
 
     number: int
     stage: str
@@ -109,14 +109,14 @@ class PathPoints(Record):
 
 
 class Event(Record):
-    """Something that happened to a run."""
+    """An event of a run."""
 
     time: float
     text: str
 
 
 class Log(Record):
-    """What a run wrote."""
+    """Events and output of a run."""
 
     events: list[Event]
     text: str
@@ -145,6 +145,6 @@ class Predicted(Record):
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     scores: dict[str, float] = Field(description="Where the table has the target.")
     stands_for: dict[str, str] = Field(
-        default={}, description="For each of several tables of the run, the new one that was taken for it."
+        default={}, description="For each of several tables of the run, the new table that replaces it."
     )
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")

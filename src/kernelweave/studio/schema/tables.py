@@ -12,7 +12,7 @@ MOST_TABLES = 20
 
 
 class TableRef(Record):
-    """A table that can be picked."""
+    """A table to choose."""
 
     id: TableId
     name: str
@@ -76,12 +76,12 @@ class Side(Record):
     id: TableId
     name: str
     n_rows: int
-    n_missing: int = Field(description="Rows that other tables have, and this one has not.")
+    n_missing: int = Field(description="Rows of other tables that this one does not have.")
     examples: list[str] = Field(description="Some of their keys.")
 
 
 class Joining(Record):
-    """What comes out when tables are joined."""
+    """The result of joining tables."""
 
     n_rows: int
     columns: list[str]
@@ -93,7 +93,7 @@ class Joining(Record):
 
 
 class TargetQuestion(Record):
-    """A question: which task would it be."""
+    """A question: the task that a target implies."""
 
     data: Data
     target: Name
@@ -101,7 +101,7 @@ class TargetQuestion(Record):
 
 
 class Target(Record):
-    """What a target column is taken for."""
+    """The task that a target column implies."""
 
     task: Literal["regression", "classification"]
     reason: str
