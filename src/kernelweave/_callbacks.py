@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["ReportingMixin", "with_callbacks"]
+__all__ = ["CallbackContext", "ReportingMixin", "with_callbacks"]
+
+
+class CallbackContext(Protocol):
+    """What callbacks may ask of the task that begins or ends."""
+
+    task_name: str
+    max_subtasks: int | None
+    parent: CallbackContext | None
+
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,6 +18,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from kernelweave._callbacks import CallbackContext
+    from kernelweave.estimators.base import BaseMKL
 
 
 def make_console() -> Console:
@@ -98,21 +102,21 @@ class FitProgress:
     def __init__(self, label: str) -> None:
         self.label = label
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Start."""
         self._steps = Steps(self.label, context.max_subtasks)
 
-    def teardown(self, estimator: Any, context: Any) -> None:
+    def teardown(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Stop the bar."""
         self._steps.close()
 
-    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None:
+    def on_fit_task_begin(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> None:
         """Nothing to show yet."""
 
-    def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
+    def on_fit_task_end(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> bool:
         """Show one finished step."""
         return context.parent is not None and self._steps.advance()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FitProgress:
+    def __deepcopy__(self, memo: dict[int, object]) -> FitProgress:
         # scikit-learn copies callbacks with the estimator; a bar belongs to one terminal
         return self

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._types import DataFrame
 from kernelweave.cli.console import FitProgress, make_console
 from kernelweave.cli.runs import summarize
 from kernelweave.runs.fitting import default_views
@@ -17,7 +18,7 @@ from kernelweave.runs.scoring import predictions, scores
 VIEWS = ("mean", "error", "worst")
 
 
-def baselines(bank: list[Any], X: Any, y: Any, cv: Any) -> dict[str, Any]:
+def baselines(bank: list[Any], X: DataFrame, y: Any, cv: Any) -> dict[str, Any]:
     """Fit the baselines; every setting is chosen by cross-validation on these rows."""
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.model_selection import GridSearchCV
@@ -38,7 +39,7 @@ def baselines(bank: list[Any], X: Any, y: Any, cv: Any) -> dict[str, Any]:
     }
 
 
-def average_kernel(bank: list[Any], X: Any) -> Any:
+def average_kernel(bank: list[Any], X: DataFrame) -> Any:
     """The sum of all kernels, each divided by its mean diagonal on standardised training rows."""
     standard = (X - X.mean()) / X.std(ddof=0)
     total = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._types import Console
 from kernelweave.cli.console import Steps, make_console, print_table
 from kernelweave.runs.folders import write_text, writing
 
@@ -110,7 +111,7 @@ def _shown(options: Any) -> str:
     return "; ".join(f"{f.name} {text(getattr(options, f.name))}" for f in dataclasses.fields(options))
 
 
-def _write(console: Any, experiment: Any, options: Any, rows: Any, folder: Path) -> None:
+def _write(console: Console, experiment: Any, options: Any, rows: Any, folder: Path) -> None:
     """Tables as CSV (and Parquet where pyarrow is installed), figures as SVG."""
     import io
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._types import Console, DataFrame, Series
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.fitting import (
     calibrate_model,
@@ -28,8 +29,11 @@ from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.views.groups import names_in
 
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
 
-def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:
+
+def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:
     """Print what was found first."""
     console.print(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():
@@ -48,7 +52,7 @@ def say_found(console: Any, data: Joined, prepared: Prepared, name: str, spec: F
         console.print(f"Not used by {spec.method}: {', '.join(unused)}.")
 
 
-def summarize(console: Any, model: Any) -> None:
+def summarize(console: Console, model: BaseMKL) -> None:
     """Print weights, regularisation parameter and certificate."""
     from rich.table import Table
 
@@ -80,7 +84,7 @@ def summarize(console: Any, model: Any) -> None:
         console.print(learner.certificate)
 
 
-def regularization(model: Any) -> str:
+def regularization(model: BaseMKL) -> str:
     """The regularisation parameter of a fitted model, as alpha or C."""
     if hasattr(model, "C_"):
         return f"C {model.C_:.4g}"
@@ -136,7 +140,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console.print(f"Wrote {out}: path.csv and {'a picture for each class' if n_outputs > 1 else 'path.svg'}")
 
 
-def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
+def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
     """Solve the paths of all outputs and write them; return how many there are."""
     import pandas as pd
 
@@ -148,7 +152,7 @@ def _write_path(console: Any, spec: FitSpec, prepared: Prepared, folder: Path) -
     from kernelweave.reports import close, svg
 
     options: dict[str, Any] = {
-        "normalize": make_normalizer(spec, prepared, ()),
+        "normalize": make_normalizer(spec, prepared, np.arange(0)),
         "standardize": spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
@@ -223,7 +227,7 @@ def _plain(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[:60]
 
 
-def load_model(name: str) -> Any:
+def load_model(name: str) -> BaseMKL:
     """Read the model of a run folder or a file."""
     from kernelweave.persistence import load
 
@@ -235,7 +239,9 @@ def load_model(name: str) -> Any:
     return load(source)
 
 
-def read_new(console: Any, model_path: str, model: Any, path: str, join: str, key: str) -> tuple[Any, Any]:
+def read_new(
+    console: Console, model_path: str, model: BaseMKL, path: str, join: str, key: str
+) -> tuple[DataFrame, Series | None]:
     """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
     source = Path(model_path)
     layout = read_layout(source if source.is_dir() else source.parent)

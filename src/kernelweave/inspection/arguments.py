@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import InstanceOf, Text, Whole
 from kernelweave.estimators import MKLClassifier, MKLRegressor
+from kernelweave.estimators.base import BaseMKL
 
 #: What is looked into.
 Model = Annotated[
@@ -23,7 +24,7 @@ Model = Annotated[
 Output = Annotated[str | int | None, Text() | Whole() | None]
 
 
-def outputs_of(estimator: Any) -> tuple[str, ...]:
+def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:
     """Names of the classes or outputs that have weights of their own; one empty name where there is one."""
     if estimator.model_.weights.ndim == 1:
         return ("",)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
+from kernelweave._types import Features
 from kernelweave.fitting.task import set_up
 from kernelweave.inspection.arguments import Model, Output, which_output
 
@@ -67,7 +68,7 @@ class TwoLayers:
 
 
 @checked
-def two_layers(estimator: Model, X: Any, *, output: Output = None) -> TwoLayers:
+def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLayers:
     """The two layers of a fitted model, after the representer theorem of P1 (Theorems 1 and 2).
 
     Parameters

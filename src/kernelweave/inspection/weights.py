@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
+from kernelweave._types import Features
 from kernelweave.inspection.arguments import Model, outputs_of
 
 Array = NDArray[np.float64]
@@ -144,7 +145,7 @@ def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> li
 
 
 @checked
-def contribution_sizes(estimator: Model, X: Any) -> KernelWeights:
+def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     """Standard deviation over rows of what each kernel adds to the decision values, largest first.
 
     Of deep kernels what the kernels of the last layer add, whose sum is the decision value.

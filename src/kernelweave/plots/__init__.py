@@ -1,6 +1,7 @@
 """Pictures of fitted estimators: Display classes in scikit-learn's manner; matplotlib is imported when drawing."""
 
-from kernelweave.plots.layers import DescentDisplay, KernelMatricesDisplay, LayerSpectraDisplay
+from kernelweave.plots.descent import DescentDisplay
+from kernelweave.plots.layers import KernelMatricesDisplay, LayerSpectraDisplay
 from kernelweave.plots.path import CVCurveDisplay, RegularizationPathDisplay, SelectionCriteriaDisplay
 from kernelweave.plots.weights import KernelContributionsDisplay, KernelWeightsDisplay, LayerWeightsDisplay
 

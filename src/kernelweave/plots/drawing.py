@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, Reals
 from kernelweave._parameters import LARGEST_NUMBER, Each, Rule, Text, Texts, Unfit, Whole, checked
+from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
 
 Array = NDArray[np.float64]
 
@@ -88,11 +89,11 @@ class Display(ABC):
     """Numbers that can be drawn."""
 
     @abstractmethod
-    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         """Draw, with what is asked of the artists."""
 
     @checked
-    def plot(self, ax: Any = None, *, name: Title = None, **style: Any) -> Self:
+    def plot(self, ax: Axes | None = None, *, name: Title = None, **style: Any) -> Self:
         """Draw.
 
         Parameters
@@ -116,11 +117,11 @@ class ListDisplay(ABC):
     """Kernels that can be drawn, the largest of them."""
 
     @abstractmethod
-    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         """Draw so many, with what is asked of the artists."""
 
     @checked
-    def plot(self, ax: Any = None, *, most: Most = 20, name: Title = None, **style: Any) -> Self:
+    def plot(self, ax: Axes | None = None, *, most: Most = 20, name: Title = None, **style: Any) -> Self:
         """Draw.
 
         Parameters
@@ -148,12 +149,12 @@ class ListDisplay(ABC):
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000")
 STYLES = ("-", "--", ":", "-.")
 #: Lines that stand behind those with a label.
-GREY = {"color": "0.8", "linewidth": 0.8, "zorder": 1}
+GREY: Style = {"color": "0.8", "linewidth": 0.8, "zorder": 1}
 #: The line of what was chosen.
-CHOSEN = {"color": "0.3", "linestyle": ":", "label": "chosen"}
+CHOSEN: Style = {"color": "0.3", "linestyle": ":", "label": "chosen"}
 
 
-def axes(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+def axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure | SubFigure, Axes]:
     """Figure and axes: those given, or new ones."""
     try:
         import matplotlib.pyplot as plt
@@ -164,7 +165,7 @@ def axes(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     return ax.figure, ax
 
 
-def grid(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+def grid(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure | SubFigure, SubplotSpec]:
     """The place of some axes, for several panels, in a new figure or instead of those given."""
     figure, frame = axes(ax, size)
     place = frame.get_subplotspec()
@@ -178,17 +179,17 @@ def grid(ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
     return figure, place
 
 
-def plain(ax: Any) -> None:
+def plain(ax: Axes) -> None:
     """Axes without a box."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def titled(ax: Any, name: str, **options: Any) -> None:
+def titled(ax: Axes, name: str, **options: Any) -> None:
     """Axes with their title on the left."""
     ax.set_title(name, loc="left", fontsize="medium", **options)
 
 
-def line_style(rank: int) -> dict[str, Any]:
+def line_style(rank: int) -> Style:
     """A colour and, when colours are used up, another kind of line."""
     return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
 
@@ -198,7 +199,7 @@ def parameter_values(alphas: Array, parameter: str) -> Array:
     return 1.0 / alphas if parameter == "C" else alphas
 
 
-def parameter_axis(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
+def parameter_axis(ax: Axes, alphas: Array, parameter: str = "alpha") -> None:
     """An axis of regularisation parameters with most of it on the left; infinity has no place on it."""
     if np.isfinite(alphas).any():
         ax.set_xscale("log")
@@ -206,7 +207,7 @@ def parameter_axis(ax: Any, alphas: Array, parameter: str = "alpha") -> None:
         ax.invert_xaxis()
 
 
-def legend(ax: Any, **options: Any) -> None:
+def legend(ax: Axes, **options: Any) -> None:
     """A legend of what has a label; none where nothing was drawn."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, **options)

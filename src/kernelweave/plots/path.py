@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
+from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
     CHOSEN,
@@ -116,7 +117,7 @@ class RegularizationPathDisplay(_AgainstParameter):
     @checked
     def plot(
         self,
-        ax: Any = None,
+        ax: Axes | None = None,
         *,
         x: Annotated[str | None, OneOf("alpha", "C", "df", None)] = None,
         most: Most = 8,
@@ -175,7 +176,7 @@ class RegularizationPathDisplay(_AgainstParameter):
         alphas: ArrayLike | None = None,
         Cs: ArrayLike | None = None,
         output: Output = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> RegularizationPathDisplay:
         """Solve the path again on the training rows and draw it.
@@ -257,7 +258,7 @@ class CVCurveDisplay(_AgainstParameter, Display):
         same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
         check_place(chosen, "chosen", len(self.alphas))
 
-    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
         where = parameter_values(self.alphas, self.parameter)
         own = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
@@ -280,7 +281,9 @@ class CVCurveDisplay(_AgainstParameter, Display):
 
     @classmethod
     @checked
-    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> CVCurveDisplay:
+    def from_estimator(
+        cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
+    ) -> CVCurveDisplay:
         """Draw the curve of a fitted MKLRegressorCV or MKLClassifierCV, or of ``alpha="auto"``.
 
         Parameters
@@ -360,7 +363,7 @@ class SelectionCriteriaDisplay(Display):
             )
         check_place(chosen, "chosen", len(self.alphas))
 
-    def _draw(self, ax: Any, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, place = grid(ax, (8.0, 5.0))
         cells = place.subgridspec(2, 2)
         self.axes_, self.lines_, self.best_ = {}, {}, {}
@@ -394,7 +397,7 @@ class SelectionCriteriaDisplay(Display):
         *,
         alphas: ArrayLike | None = None,
         output: Output = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> SelectionCriteriaDisplay:
         """Solve the path again on the training rows and draw its criteria.

@@ -9,6 +9,7 @@ import numpy as np
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
+from kernelweave._types import Axes, Features, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
     COLORS,
@@ -51,7 +52,7 @@ class _Bars(ListDisplay):
         same_length({"names": self.names, "values": self.values})
         _check_outputs(self.outputs, self.values)
 
-    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         values = self.values.reshape(len(self.values), len(self.outputs))
         values = np.where(np.isinf(values), np.nan, values)
         shown = min(most, len(values))
@@ -103,7 +104,9 @@ class KernelWeightsDisplay(_Bars):
 
     @classmethod
     @checked
-    def from_estimator(cls, estimator: Model, *, ax: Any = None, **plot_kwargs: Any) -> KernelWeightsDisplay:
+    def from_estimator(
+        cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
+    ) -> KernelWeightsDisplay:
         """Draw the weights of a fitted estimator.
 
         Parameters
@@ -154,7 +157,7 @@ class KernelContributionsDisplay(_Bars):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, X: Any, *, ax: Any = None, **plot_kwargs: Any
+        cls, estimator: Model, X: Features, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelContributionsDisplay:
         """Draw the contributions on some rows.
 
@@ -229,7 +232,7 @@ class LayerWeightsDisplay(ListDisplay):
             shares[own, depth] = columns / np.where(total > 0, total, 1.0)
         return [name for name, _ in keys], values, shares
 
-    def _draw(self, ax: Any, most: int, name: str, style: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         labels, values, shares = self._table()
         n_layers, n_outputs = values.shape[1:]
         shown = np.arange(len(labels))
@@ -262,7 +265,7 @@ class LayerWeightsDisplay(ListDisplay):
                 self.ax_.text(left + 0.5 * n_layers, -0.62, output, ha="center", va="bottom")
         self.ax_.set_xlim(-0.5, width - 0.5)
         self.ax_.set_ylim(len(shown) - 0.5, -0.5)
-        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if n_outputs > 1 else {}
+        turned: Style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if n_outputs > 1 else {}
         self.ax_.set_xticks(ticks, [layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
         self.ax_.set_yticks(range(len(shown)), [short(labels[m], 34) for m in shown])
         self.ax_.tick_params(length=0)
@@ -302,7 +305,7 @@ class LayerWeightsDisplay(ListDisplay):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, output: Output = None, ax: Any = None, **plot_kwargs: Any
+        cls, estimator: Model, *, output: Output = None, ax: Axes | None = None, **plot_kwargs: Any
     ) -> LayerWeightsDisplay:
         """Draw the weights of a fitted estimator.
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import io
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike
+
+    from kernelweave._types import DataFrame, Figure, Labels, SubFigure
+    from kernelweave.estimators.base import BaseMKL
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
@@ -21,8 +30,8 @@ class Held:
     """Held-out rows: scores, true targets, and the table of predictions."""
 
     scores: dict[str, float]
-    truth: Any
-    predictions: Any
+    truth: Labels
+    predictions: DataFrame
 
 
 @dataclass
@@ -31,21 +40,37 @@ class Picture:
 
     name: str
     title: str
-    figure: Any
+    figure: Figure | SubFigure
 
     @cached_property
     def svg(self) -> str:
         """The figure as an SVG file."""
         return svg(self.figure)
 
+    def write_pdf(self, path: Path) -> None:
+        """Write the figure, once it is an SVG file, as a PDF file too."""
+        figure = _whole(self.figure)
+        # the places of axes and labels are found: finding them again is a third of the time
+        figure.set_layout_engine("none")
+        figure.savefig(path, metadata={"CreationDate": None})
 
-def svg(figure: Any) -> str:
+
+def _whole(figure: Figure | SubFigure) -> Figure:
+    from matplotlib.figure import Figure
+
+    assert isinstance(figure, Figure)  # parts of figures are no files
+    return figure
+
+
+def svg(figure: Figure | SubFigure) -> str:
     """A matplotlib figure as an SVG element."""
     import matplotlib as mpl
 
     text = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelweave"}):
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        _whole(figure).savefig(
+            text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     return text.getvalue()
 
 
@@ -54,15 +79,15 @@ def _inline(text: str) -> str:
     return text[text.index("<svg") :]
 
 
-def close(figure: Any) -> None:
+def close(figure: Figure | SubFigure) -> None:
     """Forget a figure."""
     import matplotlib.pyplot as plt
 
-    plt.close(figure)
+    plt.close(_whole(figure))
 
 
 def draw_pictures(
-    model: Any, held: Held | None = None, X: Any = None, path: Any = None, *, with_path: bool = True
+    model: BaseMKL, held: Held | None = None, X: DataFrame = None, path: Any = None, *, with_path: bool = True
 ) -> list[Picture]:
     """Draw everything that a report shows.
 
@@ -117,8 +142,8 @@ def draw_pictures(
             )
             drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
         if path.criteria:
-            shown = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
-            drawn.append(Picture("criteria", "Selection criteria along the path" + which, shown.figure_))
+            criteria = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
+            drawn.append(Picture("criteria", "Selection criteria along the path" + which, criteria.figure_))
     if X is not None:
         figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
@@ -131,16 +156,16 @@ def draw_pictures(
                 ("roc", "Receiver operating characteristic"),
                 ("precision", "Precision and recall"),
             ):
-                figure = _ranking_figure(model, held, name)
-                if figure is not None:
-                    drawn.append(Picture(name, title, figure))
+                ranking = _ranking_figure(model, held, name)
+                if ranking is not None:
+                    drawn.append(Picture(name, title, ranking))
     histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
     if histories:
         drawn.append(Picture("convergence", "Convergence", _convergence_figure(model, histories)))
     return drawn
 
 
-def _residual_figure(held: Held) -> Any:
+def _residual_figure(held: Held) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
@@ -153,7 +178,7 @@ def _residual_figure(held: Held) -> Any:
     return figure
 
 
-def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
+def _ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
     """Curves of held-out rows for every class that has some of them and lacks others; None without any."""
     import matplotlib.pyplot as plt
     from sklearn import metrics
@@ -188,7 +213,7 @@ def _ranking_figure(model: Any, held: Held, kind: str) -> Any:
     return figure
 
 
-def _convergence_figure(model: Any, histories: list[Any]) -> Any:
+def _convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
     import matplotlib.pyplot as plt
 
     from kernelweave.plots.drawing import COLORS
@@ -209,7 +234,7 @@ def _convergence_figure(model: Any, histories: list[Any]) -> Any:
     return figure
 
 
-def _held_figure(model: Any, held: Held) -> Any:
+def _held_figure(model: BaseMKL, held: Held) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
@@ -254,13 +279,13 @@ def _environment() -> dict[str, str]:
 
 
 def make_report(
-    model: Any,
+    model: BaseMKL,
     *,
     title: str,
     data: list[str],
-    settings: dict[str, Any],
+    settings: Mapping[str, object],
     held: Held | None = None,
-    X: Any = None,
+    X: DataFrame = None,
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
 ) -> str:

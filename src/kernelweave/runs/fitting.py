@@ -7,18 +7,27 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelweave import banks, kernels, normalizers
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
+from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
 from kernelweave.runs.spec import FitSpec
 from kernelweave.views.groups import names_in
+
+if TYPE_CHECKING:
+    from kernelweave._types import BaseCrossValidator, Labels
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.kernels import Kernel
+    from kernelweave.learners import Learner
+    from kernelweave.normalizers import Normalizer
+    from kernelweave.runs.preparing import Array, Rows
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can look at further rows.
@@ -29,7 +38,7 @@ MOST_ALPHAS = 1000
 MOST_FOLDS = 200
 
 
-def parse_kernels(text: str) -> list[Any]:
+def parse_kernels(text: str) -> list[Kernel]:
     """Kernels separated by semicolons."""
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
@@ -37,7 +46,7 @@ def parse_kernels(text: str) -> list[Any]:
     return [kernels.parse(part) for part in parts]
 
 
-def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Any] | None:
+def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Kernel] | None:
     """The kernels of a spec; None stands for the default bank."""
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
@@ -82,7 +91,7 @@ def _is_kernel(name: str) -> bool:
     return True
 
 
-def default_views(views: dict[str, list[str]]) -> list[Any]:
+def default_views(views: dict[str, list[str]]) -> list[Kernel]:
     """For each view a linear kernel, a quadratic one, and Gaussians whose width suits its number of columns."""
     bank: list[Any] = []
     for name, columns in views.items():
@@ -97,14 +106,14 @@ def path_setting(method: str) -> str:
     return "Cs" if learner_of(method).regularization_parameter == "C" else "alphas"
 
 
-def parse_path(spec: FitSpec) -> tuple[dict[str, Any], int]:
+def parse_path(spec: FitSpec) -> tuple[dict[str, Array | None], int]:
     """Regularisation parameters of a spec for CV estimators and paths (None: automatic), and their number."""
     name = path_setting(spec.method)
     values, number = parse_values(name, getattr(spec, name))
     return {name: values}, number
 
 
-def parse_values(name: str, text: str) -> tuple[Any, int]:
+def parse_values(name: str, text: str) -> tuple[Array | None, int]:
     """Values of the setting `alphas` or `Cs`, strong to weak, or None, and their number or that of automatic ones."""
     values, number = _read_values(name, text.strip())
     if values is None:
@@ -114,7 +123,7 @@ def parse_values(name: str, text: str) -> tuple[Any, int]:
     return np.unique(check_value(Costs(), name, values)), number
 
 
-def _read_values(name: str, text: str) -> tuple[Any, int]:
+def _read_values(name: str, text: str) -> tuple[Array | None, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")
@@ -139,7 +148,7 @@ def _count(name: str, number: str | int) -> int:
     return count
 
 
-def make_learner(spec: FitSpec) -> Any:
+def make_learner(spec: FitSpec) -> Learner:
     """The learner of a spec."""
     learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
     learner.check()
@@ -155,7 +164,7 @@ def unused_settings(spec: FitSpec) -> list[str]:
     return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
-def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
+def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, object]]:
     """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter."""
     if spec.repeats > 1 and spec.group:
         raise InputError(
@@ -179,7 +188,7 @@ def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, Any]]:
     return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
 
 
-def make_cv(spec: FitSpec, task: str) -> Any:
+def make_cv(spec: FitSpec, task: str) -> BaseCrossValidator:
     """The splitter for choosing the regularisation parameter."""
     from sklearn import model_selection
 
@@ -187,7 +196,7 @@ def make_cv(spec: FitSpec, task: str) -> Any:
     return getattr(model_selection, name)(**arguments)
 
 
-def make_normalizer(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
+def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
     """The normaliser of a spec: a name, or with `transductive` a rule that knows the inputs of held-out rows."""
     name = None if spec.normalize.lower() == "none" else spec.normalize
     if not spec.transductive:
@@ -203,7 +212,7 @@ def make_normalizer(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
     return type(rule)(**{**rule.get_params(), "extra": prepared.X.iloc[held]})
 
 
-def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
+def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
     """The estimator of a spec, not yet fitted.
 
     Parameters
@@ -240,7 +249,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Any) -> Any:
     return MKLRegressorCV(bank, learner, **options)
 
 
-def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
+def class_weight(spec: FitSpec, prepared: Prepared) -> dict[object, float] | str | None:
     """Weights of classes in scikit-learn's form: "balanced", a dict, or None."""
     if not spec.class_weights.strip():
         return "balanced" if spec.balanced else None
@@ -262,13 +271,13 @@ def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
     return out
 
 
-def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, Any]]:
+def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, object]]:
     """Name and arguments of the splitter on whose folds probabilities are learnt."""
     once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
     return describe_cv(once, "classification")
 
 
-def stopped_at(model: Any, spec: FitSpec) -> float | None:
+def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
     """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
     results = getattr(model, "cv_results_", None)
     if results is None:
@@ -279,7 +288,7 @@ def stopped_at(model: Any, spec: FitSpec) -> float | None:
     return float(model.alpha_)
 
 
-def calibrate_model(model: Any, spec: FitSpec, prepared: Prepared, rows: Any) -> None:
+def calibrate_model(model: BaseMKL, spec: FitSpec, prepared: Prepared, rows: Rows) -> None:
     """Learn probabilities on the training rows, where the spec asks for them and the fit was not stopped."""
     if spec.probabilities == "none" or stopped_at(model, spec) is not None:
         return
@@ -292,7 +301,7 @@ def calibrate_model(model: Any, spec: FitSpec, prepared: Prepared, rows: Any) ->
     model.calibrate(spec.probabilities, cv=getattr(model_selection, name)(**arguments), groups=groups)
 
 
-def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
+def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
     from sklearn.metrics import get_scorer_names
 
@@ -323,11 +332,13 @@ def check_scoring(model: Any, prepared: Prepared, rows: Any) -> None:
             _try_score(model.scoring, y[test], classes, lacks, attempt)
 
 
-def _count_of(classes: Any) -> str:
+def _count_of(classes: Labels | None) -> str:
     return "numbers" if classes is None else f"{len(classes)} classes"
 
 
-def _try_score(scoring: str, y: Any, classes: Any, where: str, attempt: Callable[..., float]) -> None:
+def _try_score(
+    scoring: str, y: Labels, classes: Labels | None, where: str, attempt: Callable[..., float]
+) -> None:
     reason = "it is not defined there"
     try:
         with warnings.catch_warnings():
@@ -337,14 +348,14 @@ def _try_score(scoring: str, y: Any, classes: Any, where: str, attempt: Callable
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
         # what stands for the model on a fold is nobody's business
-        reason = re.sub(r"_\w+Fold", "the model", reason)
+        reason = re.sub(r"Known(Classes|Targets)", "the model", reason)
     usual = "r2" if classes is None else "accuracy or balanced_accuracy"
     raise InputError(
         f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
     )
 
 
-def fit_model(model: Any, prepared: Prepared, rows: Any, progress: Any) -> Any:
+def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) -> BaseMKL:
     """Fit on some rows with a progress display."""
     check_scoring(model, prepared, rows)
     if progress is not None:

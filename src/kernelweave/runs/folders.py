@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
-def csv_text(frame: Any) -> str:
+def csv_text(frame: DataFrame) -> str:
     """A data frame as CSV in which no cell is a formula to a spreadsheet: an apostrophe goes before it."""
     import pandas as pd
 
@@ -146,7 +146,7 @@ def csv_text(frame: Any) -> str:
     return safe.to_csv(index=False)
 
 
-def harmless(cell: Any) -> Any:
+def harmless(cell: object) -> object:
     """A cell that a spreadsheet takes for text, unless it is a number."""
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return cell

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
 
 #: File of a run that says how its tables were joined.
@@ -72,12 +73,12 @@ def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
     return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
 
 
-def alone(tables: Mapping[str, Any]) -> Joined:
+def alone(tables: Mapping[str, DataFrame]) -> Joined:
     """One table, which needs no joining."""
     return Joined(next(iter(tables.values())), {}, {}, {})
 
 
-def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
+def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
     """Match the rows of several tables.
 
     Parameters
@@ -124,7 +125,7 @@ def join_tables(tables: Mapping[str, Any], key: str) -> Joined:
     return Joined(table, views, renamed, missing)
 
 
-def rename_shared(tables: Mapping[str, Any], key: str) -> dict[str, dict[str, str]]:
+def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
     """New names of columns that several tables have: with the name of the table before them."""
     counts = Counter(c for table in tables.values() for c in table.columns if c != key)
     return {
@@ -174,7 +175,7 @@ def read_layout(folder: Path) -> Layout | None:
 
 
 def join_new(
-    tables: Mapping[str, Any], layout: Layout | None, needed: list[str], key: str
+    tables: Mapping[str, DataFrame], layout: Layout | None, needed: list[str], key: str
 ) -> tuple[Joined, dict[str, str]]:
     """Join new tables as those that a model was learnt from.
 
@@ -212,7 +213,7 @@ def join_new(
     return join_tables(parts, key), stands_for
 
 
-def match_tables(tables: Mapping[str, Any], layout: Layout, needed: list[str]) -> dict[str, str]:
+def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[str]) -> dict[str, str]:
     """Which new table stands for which of a run: by their names, else by their order, else by their columns.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.scoring import scores
 from kernelweave.runs.spec import FitSpec
 
+if TYPE_CHECKING:
+    from kernelweave.runs.preparing import Rows
+
 
 def nested_scores(
     spec: FitSpec,
     prepared: Prepared,
-    rows: Any,
-    progress: Any = None,
+    rows: Rows,
+    progress: object = None,
     report: Callable[[str], bool] = lambda _: False,
 ) -> list[dict[str, float]]:
     """Fit and choose again on each outer fold's training rows, and score the others.

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import LARGEST_NUMBER
+from kernelweave._types import DataFrame, Series
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
 from kernelweave.views.groups import expand_views, names_in, read_views
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 #: What a column of held-out rows says about them.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
@@ -107,7 +112,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
     )
 
 
-def _check_cells(table: Any, columns: list[str]) -> None:
+def _check_cells(table: DataFrame, columns: list[str]) -> None:
     """Raise if a row, held out or not, has cells that nothing can be learnt from or predicted with."""
     missing = table[columns].isna()
     rows = int(missing.any(axis=1).sum())
@@ -121,7 +126,7 @@ def _check_cells(table: Any, columns: list[str]) -> None:
     _check_infinite(table, columns, "Features must be finite")
 
 
-def _check_infinite(table: Any, columns: list[str], what: str) -> None:
+def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:
     values = table[columns].select_dtypes(include=["floating"])
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
     large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST_NUMBER)
@@ -140,7 +145,7 @@ def _check_infinite(table: Any, columns: list[str], what: str) -> None:
         )
 
 
-def _read_weights(column: Any) -> Any:
+def _read_weights(column: Series) -> Array:
     """Weights of rows as numbers, checked."""
     name = f"Column {column.name!r} for the weights"
     try:
@@ -176,7 +181,7 @@ def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[st
     return {name: found for name, found in views.items() if found}
 
 
-def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
+def split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
     """Row numbers for training and for the held-out score."""
     train, test = _split(prepared, spec)
     counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
@@ -192,7 +197,7 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
     return train, test
 
 
-def _split(prepared: Prepared, spec: FitSpec) -> tuple[Any, Any]:
+def _split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
     rows = np.arange(len(prepared.y))

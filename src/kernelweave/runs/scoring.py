@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.runs.tables import check_cells, need_column
 
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
 
-def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
+
+def scores(model: BaseMKL, X: DataFrame, y: Labels, task: str) -> dict[str, float]:
     """Scores on rows with a known target."""
     from sklearn import metrics
 
@@ -38,7 +42,9 @@ def scores(model: Any, X: Any, y: Any, task: str) -> dict[str, float]:
     return out
 
 
-def predictions(model: Any, X: Any, task: str, *, std: bool = False, keys: Any = None) -> Any:
+def predictions(
+    model: BaseMKL, X: DataFrame, task: str, *, std: bool = False, keys: Series = None
+) -> DataFrame:
     """A table of predictions, decision values and standard deviations; `keys`, a series, names the rows."""
     import pandas as pd
 
@@ -67,7 +73,7 @@ def predictions(model: Any, X: Any, task: str, *, std: bool = False, keys: Any =
     return table
 
 
-def features_of(model: Any, table: Any) -> Any:
+def features_of(model: BaseMKL, table: DataFrame) -> DataFrame:
     """The columns that a model was fitted on, in their order."""
     names = [str(n) for n in getattr(model, "feature_names_in_", [])]
     if not names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kernelweave.kernels import Kernel
 from kernelweave.normalizers import resolve
@@ -155,7 +154,7 @@ def script(
     return "\n".join([*lines, *body]) + "\n"
 
 
-def _arguments(values: Mapping[str, Any]) -> str:
+def _arguments(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
@@ -172,7 +171,7 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
     return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
 
 
-def _read_lines(variable: str, path: str, options: Mapping[str, Any]) -> list[str]:
+def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:
     if ".parquet" in path or ".pq" in path:
         return [f"{variable} = pd.read_parquet({path!r})"]
     if path.endswith(".npz"):
@@ -203,7 +202,7 @@ def _learner(spec: FitSpec, alpha: float | None) -> str:
     return f"{type(learner).__name__}({values})"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """A parameter as Python text; kernels are read from theirs."""
     if isinstance(value, Kernel):
         return f"kw.kernels.parse({repr(value)!r})"

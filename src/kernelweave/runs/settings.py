@@ -64,7 +64,7 @@ class LearnerSetting:
         text = " ".join(f"{', '.join(learners)}: {text}" for text, learners in words.items())
         return f"{text} {next(iter(limits))}".strip() if len(limits) == 1 else text
 
-    def written(self, value: Any) -> Any:
+    def written(self, value: object) -> Any:
         """The value in a file of settings, which knows no null; raises `InputError` for what no learner takes."""
         if value is None:
             return said(None) if any(takes(one, said(None)) for one in self.of.values()) else ""
@@ -72,7 +72,7 @@ class LearnerSetting:
             next(iter(self.of.values())).settle(value)
         return value
 
-    def is_usual(self, value: Any, method: str) -> bool:
+    def is_usual(self, value: object, method: str) -> bool:
         """Whether a value is what a learner takes anyway: the one of that name, or any if it has no such parameter."""
         asked = [self.of[method]] if method in self.of else self.of.values()
         for one in asked:
@@ -115,7 +115,7 @@ def learner_of(method: str) -> type[Learner]:
     return LEARNERS[check_known(method, LEARNERS, "method")]
 
 
-def settled(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def settled(method: str, params: Mapping[str, object]) -> dict[str, object]:
     """Arguments of a learner's constructor, from settings of which it may not have all."""
     out = {}
     for name, one in learner_of(method).settings().items():
@@ -124,13 +124,13 @@ def settled(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def effective(method: str, params: Mapping[str, Any]) -> dict[str, str]:
+def effective(method: str, params: Mapping[str, object]) -> dict[str, str]:
     """Every setting of a learner as people write it, whether asked for or usual."""
     known = LEARNERS[method].settings() if method in LEARNERS else {}
     return {name: said(params.get(name, one.default)) for name, one in known.items()}
 
 
-def kept(params: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+def kept(params: Mapping[str, object], old: str, new: str) -> dict[str, object]:
     """Those of some settings that another learner can take over: not what it understands in another way."""
     before = LEARNERS[old].settings() if old in LEARNERS else {}
     return {
@@ -146,7 +146,7 @@ def alike(one: Declared, other: Declared) -> bool:
     return one.rule is not None and other.rule is not None and one.rule.words() == other.rule.words()
 
 
-def takes(one: Declared, value: Any) -> bool:
+def takes(one: Declared, value: object) -> bool:
     """Whether a parameter may be this."""
     try:
         one.settle(value)

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from kernelweave._errors import InputError, check_known
+from kernelweave._types import Tree
 
 #: Longest text of a setting, and the most names in a list.
 LONGEST = 20_000
@@ -41,7 +42,7 @@ def setting(
 class _OfLearners:
     """Describes the parameters of all learners in the schema, whichever there are when it is made."""
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Tree:
         from kernelweave.runs.settings import learner_settings
 
         kinds = {"number": "number", "whole number": "integer", "yes/no": "boolean"}
@@ -338,7 +339,7 @@ class FitSpec(BaseModel):
 
     @field_validator("learner_params")
     @classmethod
-    def _check_params(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _check_params(cls, given: Tree) -> Tree:
         if given:
             from kernelweave.runs.settings import learner_settings, renamed
 
@@ -381,7 +382,7 @@ def inverted(text: str) -> str:
     return ",".join(numbers) if len(numbers) > 1 else f"{float(numbers[0])!r}" if numbers else text
 
 
-def read_spec(path: Path) -> dict[str, Any]:
+def read_spec(path: Path) -> Tree:
     """Read the settings of a TOML file; unknown names and wrong types are one-line errors."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf8"))
@@ -393,7 +394,7 @@ def read_spec(path: Path) -> dict[str, Any]:
     return check_spec(content).model_dump(exclude_unset=True)
 
 
-def check_spec(values: dict[str, Any]) -> FitSpec:
+def check_spec(values: Tree) -> FitSpec:
     """Build a `FitSpec`, turning pydantic's errors into one line."""
     try:
         return FitSpec(**values)

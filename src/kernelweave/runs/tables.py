@@ -12,11 +12,13 @@ import re
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame, Labels, Series
 
 CLASSES_AT_MOST = 10
 #: What may stand between the fields of a text table, the usual one first.
@@ -33,7 +35,7 @@ _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
 _EITHER = r"\s*[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?\s*"
 
 
-def read_table(path: str | Path) -> Any:
+def read_table(path: str | Path) -> DataFrame:
     """Read a table as a pandas DataFrame; every failure is an `InputError` of one line."""
     source = Path(path)
     if not source.exists():
@@ -69,7 +71,7 @@ def read_table(path: str | Path) -> Any:
     return table
 
 
-def check_cells(table: Any, names: list[str]) -> None:
+def check_cells(table: DataFrame, names: list[str]) -> None:
     """Raise if cells of some columns are neither numbers nor text, such as the lists of a Parquet file."""
     for name in names:
         if table[name].dtype == object and not _are(table[name], str | numbers.Real):
@@ -80,7 +82,7 @@ def check_cells(table: Any, names: list[str]) -> None:
             )
 
 
-def _are(column: Any, kinds: Any) -> bool:
+def _are(column: Series, kinds: Any) -> bool:
     import pandas as pd
 
     known = (cell for cell in column if not (pd.api.types.is_scalar(cell) and pd.isna(cell)))
@@ -117,7 +119,7 @@ def check_text(path: Path) -> None:
             place += len(chunk)
 
 
-def read_parquet(path: Path) -> Any:
+def read_parquet(path: Path) -> DataFrame:
     """A Parquet file whose checksums and statistics, where it has some, agree with its numbers."""
     import pandas as pd
 
@@ -131,7 +133,7 @@ def read_parquet(path: Path) -> Any:
     return table
 
 
-def _check_ranges(path: Path, table: Any, about: Any) -> None:
+def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
     """Raise if numbers lie outside the range that was noted when they were written."""
     ranges: dict[str, list[Any]] = {}
     for g in range(about.num_row_groups):
@@ -157,7 +159,7 @@ def _check_ranges(path: Path, table: Any, about: Any) -> None:
             )
 
 
-def read_text(path: Path) -> Any:
+def read_text(path: Path) -> DataFrame:
     """A table of text whose separator is found in its first lines."""
     import pandas as pd
 
@@ -184,7 +186,7 @@ def read_text(path: Path) -> Any:
     return table
 
 
-def look_at_text(path: Path) -> tuple[dict[str, Any], list[str], list[str]]:
+def look_at_text(path: Path) -> tuple[dict[str, object], list[str], list[str]]:
     """How a table of text is written.
 
     Parameters
@@ -259,12 +261,12 @@ def _outside_quotes(line: str) -> str:
     return re.sub(r'"[^"]*"', "", line)
 
 
-def _has_decimal_commas(records: Any, first: list[str]) -> bool:
+def _has_decimal_commas(records: Iterable[list[str]], first: list[str]) -> bool:
     fields = [field for record in (first, *records) for field in record]
     return any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields))
 
 
-def _check_decimals(path: Path, table: Any) -> None:
+def _check_decimals(path: Path, table: DataFrame) -> None:
     """Numbers that were left as text because commas and points are mixed would become categories."""
     for name, kind in zip(table.columns, table.dtypes, strict=True):
         if getattr(kind, "kind", "O") in "fiub":
@@ -277,7 +279,7 @@ def _check_decimals(path: Path, table: Any) -> None:
             )
 
 
-def read_arrays(path: Path) -> Any:
+def read_arrays(path: Path) -> DataFrame:
     """Arrays of one length as a table: one column for a vector, ``name.0``, ``name.1``, ... for a matrix."""
     import numpy as np
     import pandas as pd
@@ -307,7 +309,7 @@ def read_arrays(path: Path) -> Any:
     return pd.DataFrame(columns)
 
 
-def need_column(table: Any, name: str, what: str) -> Any:
+def need_column(table: DataFrame, name: str, what: str) -> Series:
     """Return a column by name; unknown names get the closest ones."""
     if name in table.columns:
         return table[name]
@@ -317,7 +319,7 @@ def need_column(table: Any, name: str, what: str) -> Any:
     raise InputError(f"There is no column {name!r} for {what}.{hint} Columns: {listing}.")
 
 
-def detect_task(target: Any, task: str) -> tuple[str, str]:
+def detect_task(target: Series, task: str) -> tuple[str, str]:
     """Return the task and the reason for it."""
     import pandas as pd
 
@@ -337,7 +339,7 @@ def detect_task(target: Any, task: str) -> tuple[str, str]:
     return "regression", f"the target is numeric with {distinct} distinct values"
 
 
-def check_target(target: Any, task: str) -> Any:
+def check_target(target: Series, task: str) -> Labels:
     """Return the target as an array after checking for missing values."""
     import numpy as np
     import pandas as pd
@@ -359,7 +361,7 @@ def check_target(target: Any, task: str) -> Any:
     return target.to_numpy(dtype=object if not pd.api.types.is_numeric_dtype(target) else None)
 
 
-def describe(table: Any) -> str:
+def describe(table: DataFrame) -> str:
     """One line about rows, columns and types."""
     import pandas as pd
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from kernelweave._types import Tree
 from kernelweave.runs.fitting import stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
@@ -15,12 +16,17 @@ from kernelweave.runs.scripts import script
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
 
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.reports import Held, Picture
+    from kernelweave.runs.preparing import Rows
+
 #: What `write_run` and `write_report` make, the model first; predictions only where rows are held out, tables only
 #: where a key names them.
 FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT)
 
 
-def score_held(model: Any, prepared: Prepared, test: Any) -> Any:
+def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
     """Scores and predictions of the held-out rows, None without any."""
     from kernelweave.reports import Held
 
@@ -33,12 +39,12 @@ def score_held(model: Any, prepared: Prepared, test: Any) -> Any:
 
 def write_run(
     folder: Path,
-    model: Any,
+    model: BaseMKL,
     spec: FitSpec,
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
-    held: Any,
+    held: Held | None,
 ) -> None:
     """Write what a run leaves behind, the model first; only the report is left to `write_report`.
 
@@ -76,16 +82,16 @@ def write_run(
 
 def write_report(
     folder: Path,
-    model: Any,
+    model: BaseMKL,
     spec: FitSpec,
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
-    rows: tuple[Any, Any],
-    held: Any,
+    rows: tuple[Rows, Rows],
+    held: Held | None,
     nested: str = "",
     title: str = "",
-    pictures: Any = None,
+    pictures: list[Picture] | None = None,
 ) -> None:
     """Write the report of a run.
 
@@ -135,5 +141,5 @@ def _first(paths: Mapping[str, str]) -> str:
     return Path(next(iter(paths.values()))).name
 
 
-def _settings(spec: FitSpec, paths: Mapping[str, str]) -> dict[str, Any]:
+def _settings(spec: FitSpec, paths: Mapping[str, str]) -> Tree:
     return {"table": _first(paths), **spec.model_dump()}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.runs.folders import write_text
 from kernelweave.runs.joining import Joined, alone, join_tables, name_tables
 from kernelweave.runs.tables import read_table
@@ -101,12 +102,12 @@ class Catalogue:
 
     # ---- reading ----------------------------------------------------------------------------------
 
-    def read(self, table_id: str) -> Any:
+    def read(self, table_id: str) -> DataFrame:
         """A table as a data frame, which must not be changed."""
         entry = self.entry(table_id)
         return self.read_file(entry.path(), entry.ref.name)
 
-    def read_file(self, path: Path, name: str) -> Any:
+    def read_file(self, path: Path, name: str) -> DataFrame:
         """Check and read a file, or take it from memory if it has not changed."""
         about = path.stat()
         key = (path, about.st_mtime_ns, about.st_size)
@@ -130,7 +131,7 @@ class Catalogue:
         """Names and files of the tables to learn from."""
         return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])
 
-    def tables(self, data: Data) -> dict[str, Any]:
+    def tables(self, data: Data) -> dict[str, DataFrame]:
         """The tables to learn from, by name."""
         tables = {
             name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
@@ -150,7 +151,7 @@ def file_id(name: str) -> str:
     return f"file-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
-def load_set(name: str) -> Any:
+def load_set(name: str) -> DataFrame:
     """A built-in set as a data frame whose last column is the target."""
     import numpy as np
 

@@ -8,9 +8,10 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol
 
 from kernelweave._errors import InputError
+from kernelweave._types import Series
 from kernelweave.runs.tables import SEPARATORS
 from kernelweave.studio.limits import Limits
 
@@ -75,7 +76,15 @@ def promised_kind(name: str) -> str:
 # ---- text -----------------------------------------------------------------------------------------
 
 
-def _chunks(file: Any) -> Iterator[bytes]:
+class SupportsRead(Protocol):
+    """A file of bytes, compressed or not."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes at most."""
+        ...
+
+
+def _chunks(file: SupportsRead) -> Iterator[bytes]:
     while chunk := file.read(CHUNK):
         yield chunk
 
@@ -152,7 +161,7 @@ def _check_parquet(path: Path, name: str, limits: Limits) -> None:
         raise InputError(f"{name} cannot be read as Parquet: {str(error).splitlines()[0]:.200}.") from None
 
 
-def _expanded(column: Any) -> int:
+def _expanded(column: Series) -> int:
     """Bytes of a column of text if each cell were written out."""
     import pyarrow.compute as pc
 

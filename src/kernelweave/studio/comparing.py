@@ -67,7 +67,7 @@ def _differences(runs: list[Run], names: Mapping[str, str]) -> list[Difference]:
     return found
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, dict):
         parts = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in value.items())
         text = "; ".join(parts)

@@ -6,6 +6,8 @@ from typing import Any
 
 from jinja2 import Environment
 
+from kernelweave._types import Tree
+
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>kernelweave studio: API</title>
@@ -43,7 +45,7 @@ token in <code>KERNELWEAVE_STUDIO_TOKEN</code>. The machine-readable description
 """
 
 
-def describe_api(schema: dict[str, Any]) -> str:
+def describe_api(schema: Tree) -> str:
     """Return the page.
 
     Parameters
@@ -83,7 +85,7 @@ def describe_api(schema: dict[str, Any]) -> str:
     return Environment(autoescape=True).from_string(_PAGE).render(tags=tags, types=types)
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _kind(schema: Tree) -> str:
     """A type in words."""
     if "$ref" in schema:
         return schema["$ref"].rpartition("/")[2]

@@ -12,13 +12,16 @@ import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import psutil
 
 from kernelweave._errors import InputError
 from kernelweave.studio.places import Places
 from kernelweave.studio.store import ACTIVE, FINAL, KEPT, Store
+
+if TYPE_CHECKING:
+    import sqlite3
 
 #: Seconds between two checks of the processes.
 EVERY = 0.2
@@ -80,7 +83,7 @@ class Queue:
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add(self, name: str, request: Mapping[str, Any]) -> str:
+    def add(self, name: str, request: Mapping[str, object]) -> str:
         """Put a run into the queue and return its id."""
         run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
         self.places.run(run_id).mkdir(mode=0o700)
@@ -121,7 +124,7 @@ class Queue:
         for row in self.store.runs(("queued",))[: max(0, self.at_once - active)]:
             self._launch(row["id"])
 
-    def _attend(self, row: Any) -> bool:
+    def _attend(self, row: sqlite3.Row) -> bool:
         """Whether a run that should be alive is; if not, note why."""
         run_id = row["id"]
         if run_id in self._children or is_alive(row["pid"], row["pid_started"]):
@@ -141,7 +144,7 @@ class Queue:
             self.store.finish(run_id, "failed", _last_words(self.places.run(run_id) / LOG))
         return False
 
-    def _press(self, row: Any) -> None:
+    def _press(self, row: sqlite3.Row) -> None:
         """Send SIGTERM to a run that does not stop by itself, then SIGKILL."""
         waited = time.time() - row["cancelled"]
         if waited < self.grace or row["pid"] is None:

@@ -9,6 +9,7 @@ from kernelweave._declarations import Declared, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave._parameters import Form, said
+from kernelweave._types import Tree
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave.runs.fitting import make_learner
 from kernelweave.runs.settings import learner_settings
@@ -79,7 +80,7 @@ def _field(name: str, one: Declared) -> Setting:
     return _of_form(name, one.label, one.help, one.form, one.shown.unit, default)
 
 
-def _of_form(name: str, label: str, about: str, form: Form, unit: str, default: Any) -> Setting:
+def _of_form(name: str, label: str, about: str, form: Form, unit: str, default: object) -> Setting:
     return Setting(
         name=name,
         label=label,
@@ -112,7 +113,7 @@ def called(name: str) -> str:
     return known[name].label if name in known else name.replace("_", " ").capitalize()
 
 
-def _setting(name: str, schema: dict[str, Any]) -> Setting:
+def _setting(name: str, schema: Tree) -> Setting:
     choices = schema.get("x-choices") or [str(c) for c in schema.get("enum", [])]
     kinds = {"boolean": "yes/no", "integer": "whole number", "number": "number", "string": "text"}
     kind = "choice" if choices else kinds.get(schema.get("type", ""), "table")

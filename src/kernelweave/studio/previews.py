@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import banks
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
@@ -18,6 +19,11 @@ from kernelweave.runs.fitting import make_kernels
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
+
+if TYPE_CHECKING:
+    from kernelweave._types import Labels
+    from kernelweave.runs.preparing import Rows
+    from kernelweave.views import Table
 
 #: Rows for thumbnails and alignments.
 SAMPLE = 300
@@ -99,7 +105,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     )
 
 
-def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
+def _sample(train: Rows, prepared: Prepared, seed: int) -> Rows:
     if len(train) <= SAMPLE:
         return train
     rng = np.random.default_rng(seed)
@@ -115,7 +121,7 @@ def _sample(train: Any, prepared: Prepared, seed: int) -> Any:
     return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
 
 
-def _encoded(frame: Any) -> Any:
+def _encoded(frame: DataFrame) -> Table:
     """The table of a frame. A frame of finite numbers is not read column by column."""
     from kernelweave.views import Table, as_table
 
@@ -126,7 +132,7 @@ def _encoded(frame: Any) -> Any:
     return as_table(frame)
 
 
-def _standardized(table: Any) -> Any:
+def _standardized(table: Table) -> Table:
     from kernelweave.views import Table
 
     values = table.values.copy()
@@ -137,7 +143,7 @@ def _standardized(table: Any) -> Any:
     return Table(values, table.names, table.levels)
 
 
-def _target(y: Any, task: str) -> tuple[Array, Any]:
+def _target(y: Labels, task: str) -> tuple[Array, Rows]:
     """Centred target columns, and the order of rows by class or target."""
     if task == "regression":
         values = np.asarray(y, dtype=np.float64)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame, Series
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.tables import check_target, detect_task, need_column
 from kernelweave.studio.schema import Column, Rows, Side, Table, Target
@@ -17,7 +16,7 @@ MOST_COLUMNS = 500
 LONGEST_CELL = 80
 
 
-def describe_table(table: Any, table_id: str, name: str) -> Table:
+def describe_table(table: DataFrame, table_id: str, name: str) -> Table:
     """Size, types and missing values of a table."""
     missing = table.isna()
     return Table(
@@ -32,7 +31,7 @@ def describe_table(table: Any, table_id: str, name: str) -> Table:
     )
 
 
-def memory_of(table: Any) -> int:
+def memory_of(table: DataFrame) -> int:
     """Bytes of a table; columns of numbers are counted together, which is quick for many of them."""
     kinds = list(table.dtypes)
     others = [j for j, kind in enumerate(kinds) if not isinstance(kind, np.dtype)]
@@ -40,7 +39,7 @@ def memory_of(table: Any) -> int:
     return numbers * len(table) + int(table.iloc[:, others].memory_usage(index=False).sum())
 
 
-def numeric_columns(table: Any) -> list[str]:
+def numeric_columns(table: DataFrame) -> list[str]:
     """Columns of numbers; yes and no are not numbers."""
     import pandas as pd
 
@@ -48,12 +47,12 @@ def numeric_columns(table: Any) -> list[str]:
     return [c for c, kind in table.dtypes.items() if is_number(kind) and not is_bool(kind)]
 
 
-def describe_columns(table: Any, names: list[str]) -> list[Column]:
+def describe_columns(table: DataFrame, names: list[str]) -> list[Column]:
     """Type, range and missing values of some columns."""
     return [_describe(table[name], name) for name in names[:MOST_COLUMNS]]
 
 
-def _describe(column: Any, name: str) -> Column:
+def _describe(column: Series, name: str) -> Column:
     import pandas as pd
 
     n_missing = int(column.isna().sum())
@@ -83,7 +82,7 @@ def _describe(column: Any, name: str) -> Column:
     )
 
 
-def cell(value: Any) -> str | None:
+def cell(value: object) -> str | None:
     """A cell as short text; None where it is missing."""
     import pandas as pd
 
@@ -93,7 +92,7 @@ def cell(value: Any) -> str | None:
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
-def take_rows(table: Any, start: int, number: int, names: list[str]) -> Rows:
+def take_rows(table: DataFrame, start: int, number: int, names: list[str]) -> Rows:
     """Some rows of some columns as text."""
     part = table[names].iloc[start : start + number]
     return Rows(
@@ -103,7 +102,7 @@ def take_rows(table: Any, start: int, number: int, names: list[str]) -> Rows:
     )
 
 
-def describe_sides(joined: Joined, tables: dict[str, Any], ids: dict[str, str]) -> list[Side]:
+def describe_sides(joined: Joined, tables: dict[str, DataFrame], ids: dict[str, str]) -> list[Side]:
     """For each of several tables, which rows of the others it lacks."""
     return [
         Side(
@@ -117,7 +116,7 @@ def describe_sides(joined: Joined, tables: dict[str, Any], ids: dict[str, str]) 
     ]
 
 
-def describe_target(table: Any, name: str, task: str) -> Target:
+def describe_target(table: DataFrame, name: str, task: str) -> Target:
     """The task that a target column implies, and what is wrong with it."""
     column = need_column(table, name, "the target")
     found, reason = detect_task(column, task)

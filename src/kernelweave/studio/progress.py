@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelweave.fitting.task import PathStep
 from kernelweave.studio.store import Store
+
+if TYPE_CHECKING:
+    from kernelweave._callbacks import CallbackContext
+    from kernelweave.estimators.base import BaseMKL
 
 #: Seconds between two writes; pages show a change within a second.
 EVERY = 0.15
@@ -64,21 +68,21 @@ class Progress:
 
     # ---- as a callback of scikit-learn --------------------------------------------------------------
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Start; the estimator gives the number of steps."""
 
-    def teardown(self, estimator: Any, context: Any) -> None:
+    def teardown(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Write the last steps."""
         self.flush("")
 
-    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None:
+    def on_fit_task_begin(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> None:
         """Nothing to record at the beginning of a step."""
 
-    def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
+    def on_fit_task_end(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> bool:
         """Record a finished step."""
         return context.parent is not None and self.report(context.task_name)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Progress:
+    def __deepcopy__(self, memo: dict[int, object]) -> Progress:
         # scikit-learn copies callbacks with the estimator; there is one store
         return self
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from kernelweave import learners
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
-from kernelweave.runs.preparing import Prepared
+from kernelweave.reports import Held
+from kernelweave.runs.preparing import Prepared, Rows
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import (
     AlphaOrC,
@@ -24,6 +26,11 @@ from kernelweave.studio.schema import (
     Weights,
 )
 
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
+
+Array = NDArray[np.float64]
+
 #: Kernels with a line of their own on a path, rows and kernels of contributions, rows of the predictions table.
 MOST_LINES = 40
 MOST_ROWS = 200
@@ -33,11 +40,11 @@ MOST_POINTS = 200
 
 
 def describe_model(
-    model: Any,
+    model: BaseMKL,
     spec: FitSpec,
     prepared: Prepared,
-    rows: tuple[Any, Any],
-    held: Any,
+    rows: tuple[Rows, Rows],
+    held: Held | None,
     paths: list[Path],
     nested: list[dict[str, float]],
     remarks: list[str],
@@ -87,11 +94,11 @@ def describe_model(
     )
 
 
-def _floats(values: Any) -> list[float | None]:
+def _floats(values: ArrayLike) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float).ravel()]
 
 
-def output_names(model: Any, number: int) -> list[str]:
+def output_names(model: BaseMKL, number: int) -> list[str]:
     """Names of the outputs: the classes if there are as many, the second class for two."""
     classes = [str(c) for c in getattr(model, "classes_", [])]
     if len(classes) == number:
@@ -101,16 +108,16 @@ def output_names(model: Any, number: int) -> list[str]:
     return [f"output {k + 1}" for k in range(number)]
 
 
-def _problem_names(model: Any) -> list[str]:
+def _problem_names(model: BaseMKL) -> list[str]:
     return output_names(model, len(model.history_))
 
 
-def is_deep(model: Any) -> bool:
+def is_deep(model: BaseMKL) -> bool:
     """Whether the learner stacks layers of kernels."""
     return hasattr(learners.resolve(model.learner), "n_layers")
 
 
-def describe_weights(model: Any) -> Weights:
+def describe_weights(model: BaseMKL) -> Weights:
     """Weights of kernels, by view, and by layer for deep models."""
     found = kernel_weights(model)
     values = found.weights.reshape(len(found.weights), -1)
@@ -123,7 +130,7 @@ def describe_weights(model: Any) -> Weights:
     )
 
 
-def _layers(model: Any) -> list[Layer]:
+def _layers(model: BaseMKL) -> list[Layer]:
     found = layer_weights(model)
     return [
         Layer(
@@ -135,7 +142,7 @@ def _layers(model: Any) -> list[Layer]:
     ]
 
 
-def describe_curve(model: Any, rule: str) -> Curve | None:
+def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
     """Scores over folds along the path."""
     results = getattr(model, "cv_results_", None)
     if results is None:
@@ -172,7 +179,9 @@ def describe_path(path: Path) -> PathResult:
     )
 
 
-def describe_contributions(model: Any, prepared: Prepared, rows: Any, *, held: bool) -> Contributions | None:
+def describe_contributions(
+    model: BaseMKL, prepared: Prepared, rows: Rows, *, held: bool
+) -> Contributions | None:
     """Contributions to the decision values of single rows: those of the largest kernels, and the sum of the others."""
     X = prepared.X.iloc[rows]
     parts = np.asarray(model.kernel_contributions(X), dtype=float)
@@ -201,12 +210,12 @@ def describe_contributions(model: Any, prepared: Prepared, rows: Any, *, held: b
     )
 
 
-def describe_held(model: Any, prepared: Prepared, test: Any, held: Any) -> HeldOut:
+def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held) -> HeldOut:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     frame = held.predictions.assign(truth=held.truth)
     columns = ["row", "truth", *(c for c in frame.columns if c not in ("row", "truth"))]
     out = HeldOut(
-        scores=held.scores,
+        scores={**held.scores},
         columns=columns,
         rows=[
             [plain(value) for value in row]
@@ -231,7 +240,7 @@ def describe_held(model: Any, prepared: Prepared, test: Any, held: Any) -> HeldO
     return out
 
 
-def plain(value: Any) -> str | float | int | None:
+def plain(value: object) -> str | float | int | None:
     """A cell that JSON can represent."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -240,7 +249,7 @@ def plain(value: Any) -> str | float | int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _receiver(name: str, truth: Any, score: Any) -> Receiver | None:
+def _receiver(name: str, truth: NDArray[np.bool_], score: Array) -> Receiver | None:
     from sklearn import metrics
 
     if truth.all() or not truth.any():
@@ -259,15 +268,15 @@ def _receiver(name: str, truth: Any, score: Any) -> Receiver | None:
     )
 
 
-def _thin(number: int) -> Any:
+def _thin(number: int) -> Rows:
     return np.unique(np.linspace(0, number - 1, min(number, MOST_POINTS)).round().astype(int))
 
 
-def _parameter(model: Any) -> AlphaOrC:
+def _parameter(model: BaseMKL) -> AlphaOrC:
     return "C" if hasattr(model, "C_") else "alpha"
 
 
-def describe_certificate(model: Any) -> Certificate:
+def describe_certificate(model: BaseMKL) -> Certificate:
     """How the fit ended, and how far it may be from the optimum."""
     named = _parameter(model)
     return Certificate(

@@ -13,7 +13,7 @@ import urllib.request
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kernelweave._errors import InputError
 from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
@@ -146,7 +146,7 @@ def _own_names(host: str) -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def _only_server(path: Path) -> Iterator[Any]:
+def _only_server(path: Path) -> Iterator[TextIO | None]:
     """The lock file, open for writing; None where another server holds it. It ends with its process."""
     with path.open("a+", encoding="utf8") as file:
         if not _try_lock(file):
@@ -158,7 +158,7 @@ def _only_server(path: Path) -> Iterator[Any]:
         yield file
 
 
-def _try_lock(file: Any) -> bool:
+def _try_lock(file: TextIO) -> bool:
     try:
         import fcntl
     except ImportError:  # not on Windows, where a second server is not detected

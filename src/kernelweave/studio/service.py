@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -56,6 +56,12 @@ from kernelweave.studio.schema import (
 from kernelweave.studio.store import FINAL, Store
 from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 DRAFT = "current"
 #: Number of rows on which kernels are tried before a run.
@@ -295,7 +301,7 @@ class Studio:
         """All runs, newest first."""
         return [self._describe(row) for row in reversed(self.store.runs())]
 
-    def _describe(self, row: Any) -> Run:
+    def _describe(self, row: sqlite3.Row) -> Run:
         request = json.loads(row["request"])
         request.pop("paths", None)
         left = None
@@ -428,7 +434,7 @@ class Studio:
             return self.set_draft(change(self.draft()))
 
 
-def _try_splits(spec: FitSpec, prepared: Prepared, train: Any) -> None:
+def _try_splits(spec: FitSpec, prepared: Prepared, train: NDArray[np.intp]) -> None:
     """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")

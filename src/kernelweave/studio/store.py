@@ -90,7 +90,7 @@ class Store:
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add_run(self, run_id: str, name: str, request: Mapping[str, Any]) -> None:
+    def add_run(self, run_id: str, name: str, request: Mapping[str, object]) -> None:
         """Put a run into the queue."""
         self._change(
             "INSERT INTO run (id, name, state, request, created) VALUES (?, ?, 'queued', ?, ?)",

@@ -15,13 +15,21 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.studio.places import Places
 from kernelweave.studio.store import KEPT, Store
+
+if TYPE_CHECKING:
+    from kernelweave import inspection
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.reports import Held, Picture
+    from kernelweave.runs.preparing import Prepared
+    from kernelweave.runs.spec import FitSpec
 
 #: File in a run's folder with everything that the pages show.
 RESULTS = "results.json"
@@ -161,12 +169,12 @@ class _Run:
         print(text, flush=True)
         self.store.add_event(self.run_id, text)
 
-    def _remark(self, caught: list[Any]) -> None:
+    def _remark(self, caught: list[warnings.WarningMessage]) -> None:
         for text in dict.fromkeys(str(w.message) for w in caught):
             self.remarks.append(text)
             self._tell(text)
 
-    def _note_kernels(self, model: Any, X: Any) -> None:
+    def _note_kernels(self, model: BaseMKL, X: DataFrame) -> None:
         from kernelweave import banks
 
         bank = banks.default(X) if model.kernels is None else model.kernels
@@ -175,13 +183,13 @@ class _Run:
         self._tell(f"{len(bank)} kernels.")
 
     @staticmethod
-    def _count_outputs(prepared: Any) -> int:
+    def _count_outputs(prepared: Prepared) -> int:
         if prepared.task == "regression":
             return 1
         number = len(set(prepared.y.tolist()))
         return number if number > 2 else 1
 
-    def _paths(self, model: Any, progress: Any) -> list[Any]:
+    def _paths(self, model: BaseMKL, progress: Any) -> list[inspection.Path]:
         """The path on all training rows, for every output that has one of its own."""
         from kernelweave.inspection import regularization_path
         from kernelweave.studio.results import is_deep
@@ -189,7 +197,7 @@ class _Run:
         outputs: list[str | None] = [None]
         if model.weights_.ndim == 2 and hasattr(model, "classes_") and not is_deep(model):
             outputs = [*(str(c) for c in model.classes_[:MOST_PATHS])]
-        found: list[Any] = []
+        found: list[inspection.Path] = []
         for output in outputs:
             progress.stage = f"class {output}" if output is not None else ""
             try:
@@ -206,7 +214,7 @@ class _Run:
         progress.stage = ""
         return found
 
-    def _keep_scores(self, model: Any, held: Any) -> None:
+    def _keep_scores(self, model: BaseMKL, held: Held | None) -> None:
         results = getattr(model, "cv_results_", None)
         if results is not None:
             best = model.best_index_
@@ -229,7 +237,9 @@ class _Run:
             spread = float(values.std(ddof=1)) if len(values) > 1 else None
             self.store.add_metric(self.run_id, f"{name}, nested", float(values.mean()), spread)
 
-    def _pictures(self, model: Any, held: Any, X: Any, found: list[Any]) -> list[Any]:
+    def _pictures(
+        self, model: BaseMKL, held: Held | None, X: DataFrame, found: list[inspection.Path]
+    ) -> list[Picture]:
         from kernelweave.reports import draw_pictures
 
         try:
@@ -241,15 +251,11 @@ class _Run:
         (self.folder / "figures").mkdir(exist_ok=True)
         for picture in pictures:
             (self.folder / "figures" / f"{picture.name}.svg").write_text(picture.svg, encoding="utf8")
-            # the layout of axes and labels is known: computing it again is a third of the time
-            picture.figure.set_layout_engine("none")
-            picture.figure.savefig(
-                self.folder / "figures" / f"{picture.name}.pdf", metadata={"CreationDate": None}
-            )
+            picture.write_pdf(self.folder / "figures" / f"{picture.name}.pdf")
         return pictures
 
     @staticmethod
-    def _portable(spec: Any, paths: dict[str, str]) -> Any:
+    def _portable(spec: FitSpec, paths: dict[str, str]) -> FitSpec:
         """Settings for a command line: with the files of further tables."""
         return spec.model_copy(update={"join": ",".join(list(paths.values())[1:])})
 
@@ -270,7 +276,7 @@ class _Run:
             self.store.add_artifact(self.run_id, f"figures/{path.name}", "figure", path.stat().st_size)
 
 
-def count_steps(spec: Any, n_outputs: int) -> int:
+def count_steps(spec: FitSpec, n_outputs: int) -> int:
     """Steps of a whole run: each regularisation parameter on each fold, on all rows, again for the path, and nested."""
     from kernelweave.runs.fitting import parse_path
 

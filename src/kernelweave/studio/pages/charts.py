@@ -7,7 +7,7 @@ and dark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nicegui import ui
@@ -16,11 +16,15 @@ from kernelweave.studio.pages.shell import text
 from kernelweave.studio.pages.theme import DASHES, N_COLOURS
 from kernelweave.studio.schema import in_parameter
 
+if TYPE_CHECKING:
+    from kernelweave._types import Tree
+    from kernelweave.studio.schema import Curve, PathPoint, Receiver
+
 #: Lines with a colour of their own; the others are thin and grey.
 MOST_LINES = 8
 
 
-def figure(options: dict[str, Any], label: str, caption: str = "", height: str = "") -> Any:
+def figure(options: Tree, label: str, caption: str = "", height: str = "") -> ui.echart:
     """A chart with a description for screen readers.
 
     Parameters
@@ -50,7 +54,7 @@ def figure(options: dict[str, Any], label: str, caption: str = "", height: str =
     return chart
 
 
-def base(**parts: Any) -> dict[str, Any]:
+def base(**parts: Any) -> Tree:
     """Options of all charts."""
     options: dict[str, Any] = {
         "animation": False,
@@ -72,9 +76,7 @@ def base(**parts: Any) -> dict[str, Any]:
     return options
 
 
-def axis(
-    name: str, *, log: bool = False, category: Sequence[str] | None = None, **more: Any
-) -> dict[str, Any]:
+def axis(name: str, *, log: bool = False, category: Sequence[str] | None = None, **more: Any) -> Tree:
     """An axis."""
     found: dict[str, Any] = {
         "type": "category" if category is not None else ("log" if log else "value"),
@@ -99,7 +101,7 @@ def axis(
     return found
 
 
-def legend(names: Sequence[str], **more: Any) -> dict[str, Any]:
+def legend(names: Sequence[str], **more: Any) -> Tree:
     """A legend with pages."""
     return {
         "data": list(names),
@@ -120,12 +122,12 @@ def colour(rank: int) -> str:
     return f"kw('c{rank % N_COLOURS + 1}')"
 
 
-def line_style(rank: int) -> dict[str, Any]:
+def line_style(rank: int) -> Tree:
     """Colour and dashes of a line by its rank."""
     return {":color": colour(rank), "type": DASHES[(rank // N_COLOURS) % len(DASHES)], "width": 2}
 
 
-def marker(value: float, label: str) -> dict[str, Any]:
+def marker(value: float, label: str) -> Tree:
     """A vertical line."""
     return {
         "silent": True,
@@ -144,7 +146,7 @@ def path_chart(
     by: str,
     cursor: int,
     chosen: int,
-) -> dict[str, Any]:
+) -> Tree:
     """Weights along a path, with a cursor."""
     values = np.asarray(weights, dtype=float)
     shown = [j for j in range(len(names)) if values[:, j].max() > 0]
@@ -182,14 +184,14 @@ def path_chart(
     return options
 
 
-def parameter_axis(parameter: str, **more: Any) -> dict[str, Any]:
+def parameter_axis(parameter: str, **more: Any) -> Tree:
     """An axis of regularisation parameters on which the strongest regularisation is on the left."""
     return axis(f"{parameter}: strong to weak", log=True, inverse=parameter != "C", **more)
 
 
 def live_chart(
-    kernels: Sequence[str], points: Sequence[Any], alphas: Sequence[float], parameter: str = "alpha"
-) -> dict[str, Any]:
+    kernels: Sequence[str], points: Sequence[PathPoint], alphas: Sequence[float], parameter: str = "alpha"
+) -> Tree:
     """The path of one stage while it is computed, over the range of all values so far."""
     largest: dict[int, float] = {}
     for point in points:
@@ -220,7 +222,7 @@ def live_chart(
     )
 
 
-def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, Any]:
+def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
     """Mean scores over folds with a band of one standard error."""
     series: list[dict[str, Any]] = []
     # learners with an alpha and with a C have one axis in common
@@ -268,7 +270,7 @@ def curve_chart(curves: Sequence[tuple[str, Any]], *, score: str) -> dict[str, A
 
 def bars_chart(
     names: Sequence[str], values: Sequence[Sequence[float]], outputs: Sequence[str], unit: str
-) -> dict[str, Any]:
+) -> Tree:
     """Horizontal bars, one colour for each output."""
     series = [
         {
@@ -286,7 +288,7 @@ def bars_chart(
     return options
 
 
-def contributions_chart(kernels: Sequence[str], values: Sequence[float], intercept: float) -> dict[str, Any]:
+def contributions_chart(kernels: Sequence[str], values: Sequence[float], intercept: float) -> Tree:
     """The contribution of each kernel to one decision value, and their sum."""
     names = ["intercept", *kernels, "sum"]
     numbers = [intercept, *values, intercept + sum(values)]
@@ -304,7 +306,7 @@ def contributions_chart(kernels: Sequence[str], values: Sequence[float], interce
     return options
 
 
-def receiver_chart(receivers: Sequence[Any], *, precision: bool) -> dict[str, Any]:
+def receiver_chart(receivers: Sequence[Receiver], *, precision: bool) -> Tree:
     """Receiver operating characteristic, or precision and recall."""
     series = []
     for rank, receiver in enumerate(receivers[:MOST_LINES]):
@@ -334,7 +336,7 @@ def receiver_chart(receivers: Sequence[Any], *, precision: bool) -> dict[str, An
     )
 
 
-def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residuals: bool) -> dict[str, Any]:
+def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residuals: bool) -> Tree:
     """Truth against prediction, or residuals."""
     if residuals:
         points = [[p, t - p] for t, p in zip(truth, predicted, strict=True)]
@@ -361,7 +363,7 @@ def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residu
 
 def convergence_chart(
     histories: Sequence[tuple[str, Mapping[str, Sequence[float | None]]]], key: str
-) -> dict[str, Any]:
+) -> Tree:
     """A quantity at every iteration."""
     series = []
     positive = True
@@ -384,9 +386,7 @@ def convergence_chart(
     return options
 
 
-def heat_chart(
-    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
-) -> dict[str, Any]:
+def heat_chart(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Tree:
     """A heat map, such as weights by layer and kernel."""
     data = [[j, i, round(v, 5)] for i, row in enumerate(values) for j, v in enumerate(row)]
     most = max((v for row in values for v in row), default=1.0)
@@ -407,9 +407,7 @@ def heat_chart(
     return options
 
 
-def dots_chart(
-    names: Sequence[str], values: Sequence[tuple[float | None, float | None]], unit: str
-) -> dict[str, Any]:
+def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float | None]], unit: str) -> Tree:
     """Scores as dots with error bars of one spread to each side."""
     labels = axis("", category=list(names)[::-1])
     labels["axisLabel"] |= {"width": 200, "overflow": "truncate", "interval": 0}

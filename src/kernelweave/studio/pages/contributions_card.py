@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
@@ -13,6 +13,9 @@ from kernelweave.studio.pages.shell import (
     text,
 )
 from kernelweave.studio.schema import Results
+
+if TYPE_CHECKING:
+    from kernelweave._types import Tree
 
 #: Kernels of one layer that are shown.
 MOST_COLUMNS = 24
@@ -78,7 +81,7 @@ class ContributionsCard:
             chart.update()
         self.said.set_text(self.describe())
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Tree:
         """One row as bars."""
         found = self.found
         return charts.contributions_chart(
@@ -93,7 +96,7 @@ class ContributionsCard:
         row = dict(zip(held.columns, held.rows[self.row], strict=True))
         return f"Predicted {row['prediction']}, true {row['truth']}."
 
-    def heat(self) -> dict[str, Any]:
+    def heat(self) -> Tree:
         """All rows as a heat map."""
         found = self.found
         values = found.values[self.output]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -32,6 +32,9 @@ from kernelweave.studio.pages.shell import (
 from kernelweave.studio.schema import Columns, Data, Joining, Rows, Table, Target
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
+
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
 
 #: Columns and rows that are shown at once.
 SHOWN_COLUMNS = 400
@@ -122,7 +125,7 @@ class _DataPage:
             remove = ui.button(icon="close", on_click=lambda: self._drop(table_id))
             remove.props("flat round dense").props["aria-label"] = f"Leave out {name}"
 
-    async def _pick(self, event: Any) -> None:
+    async def _pick(self, event: ValueChangeEventArguments) -> None:
         if event.value:
             await self._add(event.value)
 
@@ -166,7 +169,7 @@ class _DataPage:
         data = self.desk.data
         assert data is not None
 
-        async def change(event: Any) -> None:
+        async def change(event: ValueChangeEventArguments) -> None:
             await self._choose(self.desk.found()[0], event.value or "")
 
         options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
@@ -297,7 +300,7 @@ class _DataPage:
             said(error)
         self.about.refresh()
 
-    def _set_role(self, name: str, event: Any) -> None:
+    def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
         self._set(**{name: event.value or ""})
 
     def _roles(self, joined: Joining) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
 from nicegui import ui
 
@@ -58,6 +57,6 @@ def short(name: str) -> str:
     return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
 
 
-def round_off(value: Any) -> Any:
+def round_off(value: object) -> object:
     """A cell with a readable number of digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value

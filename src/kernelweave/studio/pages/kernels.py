@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -28,6 +28,9 @@ from kernelweave.studio.pages.shell import (
 from kernelweave.studio.pages.view_dialogs import ask_for_file, ask_for_name
 from kernelweave.studio.schema import Joining
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
 
 #: Columns that are shown as chips at once.
 MOST_CHIPS = 250
@@ -197,7 +200,7 @@ class _KernelsPage:
                 self.chips(names, "")
 
     @staticmethod
-    def receive(zone: Any, action: Callable[[], None]) -> None:
+    def receive(zone: ui.element, action: Callable[[], None]) -> None:
         """Let columns be dropped on an element."""
         zone.on("dragover.prevent", lambda: zone.classes("over"), throttle=0.3)
         zone.on("dragleave", lambda: zone.classes(remove="over"))
@@ -210,7 +213,7 @@ class _KernelsPage:
             part = self.search.get(view, "").lower()
             return [c for c in names if part in c.lower()]
 
-        def look(event: Any) -> None:
+        def look(event: ValueChangeEventArguments) -> None:
             self.search[view] = event.value or ""
             shown.refresh()
 
@@ -322,7 +325,7 @@ class _KernelsPage:
             asked = dict(kernels) if isinstance(kernels, dict) else {}
             self.change(kernels={**asked, view: new})
 
-        def pick(event: Any) -> None:
+        def pick(event: ValueChangeEventArguments) -> None:
             own.set_visibility(event.value == OWN)
             if event.value != OWN:
                 keep(event.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -31,6 +31,9 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
 
 ABOUT_NUMBER = (
     "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
@@ -210,7 +213,7 @@ class _MethodPage:
         name = setting.name
         label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
 
-        def choose(event: Any) -> None:
+        def choose(event: ValueChangeEventArguments) -> None:
             self.take(name, lambda: event.value, keep)
 
         with explained(label, setting.about):
@@ -266,7 +269,7 @@ class _MethodPage:
             ends = ("Smallest C", "Largest C") if name == "Cs" else ("Weakest", "Strongest")
             values = "Values of C" if name == "Cs" else "Values of alpha"
 
-            def turn(event: Any) -> None:
+            def turn(event: ValueChangeEventArguments) -> None:
                 if self.set(**{name: defaults[event.value]}):
                     self.path.refresh()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
@@ -20,6 +20,9 @@ from kernelweave.studio.pages.shell import (
     text,
 )
 from kernelweave.studio.schema import PathResult, Results
+
+if TYPE_CHECKING:
+    from kernelweave._types import Tree
 
 #: Kernels listed at the cursor.
 AT_CURSOR = 8
@@ -93,7 +96,7 @@ class PathCard:
         """Description of the chart for screen readers."""
         return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} regularisation parameters"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Tree:
         """The chart at the cursor."""
         path = self.path
         x: list[float | None] = [*path.df] if self.by == "df" else [*path.parameter_values]

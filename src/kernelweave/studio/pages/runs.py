@@ -54,7 +54,7 @@ def add(studio: Studio) -> None:
         _RunsPage(studio, run).build()
 
 
-def state_tag(run: Run) -> Any:
+def state_tag(run: Run) -> ui.element:
     """The state of a run in one word."""
     word, kind, icon = STATES[run.state]
     return tag("stopping" if run.cancelling else word, kind, icon)

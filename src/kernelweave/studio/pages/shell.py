@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -12,6 +12,9 @@ from nicegui.elements.mixins.text_element import TextElement
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import GenericEventArguments
 
 PAGES = (
     ("", "/", "Data", "table_view"),
@@ -37,7 +40,7 @@ LOOKS = {
 
 
 @contextmanager
-def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
+def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.element]:
     """A page with navigation and a heading; yields the element beside the heading."""
     look = studio.store.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
@@ -90,7 +93,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[Any]:
     )
 
 
-def text(content: Any, tag: str = "div") -> Any:
+def text(content: object, tag: str = "div") -> TextElement:
     """Text in an element; never markup."""
     return ui.label(str(content)) if tag == "div" else TextElement(tag=tag, text=str(content))
 
@@ -112,7 +115,7 @@ def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
         yield aside
 
 
-def stack(kind: str = "kw-stack") -> Any:
+def stack(kind: str = "kw-stack") -> ui.element:
     """A plain container."""
     return ui.element("div").classes(kind)
 
@@ -127,7 +130,7 @@ def stat(value: str, label: str, note: str = "") -> None:
         text(label, "span")
 
 
-def tag(content: str, kind: str = "", icon: str = "") -> Any:
+def tag(content: str, kind: str = "", icon: str = "") -> ui.element:
     """A short state."""
     with ui.element("span").classes(f"kw-tag {kind}") as found:
         if icon:
@@ -136,7 +139,7 @@ def tag(content: str, kind: str = "", icon: str = "") -> Any:
     return found
 
 
-def note(content: str, kind: str = "", icon: str = "") -> Any:
+def note(content: str, kind: str = "", icon: str = "") -> ui.element:
     """A remark, a warning or an error."""
     icons = {"": "info", "warn": "warning_amber", "bad": "error_outline", "good": "check_circle"}
     role = "alert" if kind == "bad" else "note"
@@ -146,7 +149,7 @@ def note(content: str, kind: str = "", icon: str = "") -> Any:
     return found
 
 
-def empty(icon: str, content: str) -> Any:
+def empty(icon: str, content: str) -> ui.element:
     """A placeholder where there is nothing yet."""
     with ui.element("div").classes("kw-empty") as found:
         ui.icon(icon).props("aria-hidden=true")
@@ -165,7 +168,7 @@ def bar(label: str, share: float, value: str, colour: str = "") -> None:
 
 
 def simple_table(
-    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = (), label: str = ""
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
 ) -> None:
     """A small table of text."""
     with ui.element("div").classes("kw-scroll").props("tabindex=0"):
@@ -186,8 +189,8 @@ def simple_table(
 
 
 def big_table(
-    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, label: str, page_size: int = 10
-) -> Any:
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, label: str, page_size: int = 10
+) -> ui.table:
     """A table that can be sorted, with pages; cells are text or numbers."""
     numbers = [all(_is_number(row[j]) for row in rows) for j in range(len(headers))]
     columns = [
@@ -210,9 +213,11 @@ def big_table(
     return found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     try:
-        return value is None or value == "" or float(value) == float(value)
+        if value is None or value == "":
+            return True
+        return isinstance(value, str | SupportsFloat) and float(value) == float(value)
     except (TypeError, ValueError):
         return False
 
@@ -237,7 +242,7 @@ def explained(label: str, about: str) -> Iterator[None]:
             text(about, "p").classes("kw-about")
 
 
-def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False) -> None:
+def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = False) -> None:
     """Upload tables to the API, which checks size and content while the bytes arrive.
 
     Parameters
@@ -254,7 +259,7 @@ def drop_zone(label: str, done: Callable[[str], Any], *, multiple: bool = False)
         "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
     )
 
-    async def arrived(event: Any) -> None:
+    async def arrived(event: GenericEventArguments) -> None:
         answer = done(event.args if isinstance(event.args, str) else event.args[0])
         if isinstance(answer, Awaitable):
             await answer
@@ -385,7 +390,7 @@ class Turn:
         return lambda: mine == self._now
 
 
-def guarded(action: Callable[[], Any]) -> Callable[[], None]:
+def guarded(action: Callable[[], object]) -> Callable[[], None]:
     """An action whose input errors are shown to the user."""
 
     def do() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -12,6 +12,9 @@ from kernelweave._errors import InputError
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import pick_button, plural, said, size, text
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import UploadEventArguments
 
 
 def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Callable[[str], None]) -> None:
@@ -66,7 +69,7 @@ def ask_for_file(
             "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
         ).classes("kw-hint")
 
-        async def take(event: Any) -> None:
+        async def take(event: UploadEventArguments) -> None:
             content = (await event.file.read()).decode("utf8", "replace")
             form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
             try:
