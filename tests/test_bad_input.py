@@ -86,7 +86,7 @@ FITS = {
     "short target": (reg(), X, Y[:5], {}, kw.InputError, r"inconsistent.*\[20, 5\]"),
     "short labels": (cls(), X, SIGNS[:5], {}, kw.InputError, r"inconsistent.*\[20, 5\]"),
     "deep target": (reg(), X, np.zeros((20, 1, 1)), {}, ValueError, "dim 3.*<= 2"),
-    "two columns of labels": (cls(), X, np.c_[SIGNS, SIGNS], {}, ValueError, "1d array.*(20, 2)"),
+    "two columns of labels": (cls(), X, np.c_[SIGNS, 3 * SIGNS], {}, ValueError, "0 and 1 in each.*1d array"),
     # names
     "unknown column": (reg(kernels=[RBF(gamma=1.0).on(["agee"])]), FRAME, Y, {}, kw.InputError,
         "Unknown column 'agee'.*Did you mean 'age'.*Known.*'bmi'"),

@@ -119,6 +119,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         *,
         flat: bool = True,
         class_weight: Array | None = None,
+        multilabel: bool = False,
     ) -> None:
         """Fit every problem on the rows with a positive weight; `labels` are what splitters see."""
         learner = self._resolved_learner()
@@ -151,6 +152,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             classification=isinstance(self, ClassifierMixin),
             flat=flat,
             class_weight=class_weight,
+            multilabel=multilabel,
         )
         setups = set_up(task)
         report = self._reporter(self._n_steps(learner, len(targets), folds), X, y)

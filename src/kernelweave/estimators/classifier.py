@@ -9,16 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import InputError, as_floats, check_finite, check_size
+from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Flag, Number, OneOf, checked, shown
 from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
+from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["MKLClassifier"]
 
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 class MKLClassifier(ClassifierMixin, BaseMKL):
-    """Classification with learnt kernel weights; several classes by one-vs-rest.
+    """Classification with learnt kernel weights; several classes by one-vs-rest, several labels one by one.
 
     With ``learner="rls2"`` every binary problem is a regression on targets -1 and 1 (P1): see `MKLRegressor` for
     the objective. The class is the one with the largest decision value.
@@ -56,8 +57,12 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,), or list of n_labels arrays
+        Of several labels 0 and 1 for each.
+    label_names_ : array of str, shape (n_labels,)
+        Only with several labels.
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
+        Of several labels (n_labels, n_kernels), and so with what follows.
         Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN where a layer has
         fewer kernels than another; see `MKLRegressor`.
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
@@ -109,6 +114,14 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.rank_tol = rank_tol
         self.views = views
 
+    classes_: Classes
+    label_names_: NDArray[Any]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLClassifier:
         """Learn weights and coefficients.
@@ -117,8 +130,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         ----------
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
             Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
-        y : array-like of shape (n_samples,)
-            Labels of any type.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels of any type; or several labels that a row has (1) or has not (0), as an array, a sparse matrix or a
+            data frame, whose columns name them.
         sample_weight : array-like of shape (n_samples,), optional
             A weight equals a repetition of the row; rows of weight 0 are dropped.
 
@@ -136,13 +150,17 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             )
         rows, encoder = self._read_training(X)
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
-        y = _read_labels(y)
+        indicator = read_indicator(y)
+        y = read_labels(y) if indicator is None else indicator.values
         if len(y) != n_rows:
             raise InputError(
                 f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` "
                 "must have equally many rows."
             )
         weights = self._check_sample_weight(sample_weight, n_rows)
+        if indicator is not None:
+            self._fit_indicator(X, indicator, rows, encoder, weights, params)
+            return
         present = y if weights is None else y[weights > 0]
         self.classes_, codes = np.unique(present, return_inverse=True)
         if len(self.classes_) < 2:
@@ -163,6 +181,27 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             targets = [np.where(codes == k, 1.0, -1.0)[:, None] for k in range(len(self.classes_))]
         labels = codes.astype(np.float64)
         self._fit_task(X, y, rows, encoder, targets, labels, weights, params, class_weight=per_class)
+
+    def _fit_indicator(
+        self,
+        X: Any,
+        y: Indicator,
+        rows: Any,
+        encoder: TableEncoder | ViewsEncoder | None,
+        weights: Array | None,
+        params: dict[str, Any],
+    ) -> None:
+        """Fit one problem for each of several labels."""
+        if self.class_weight is not None:
+            raise InputError(
+                "`class_weight` is for one label of several classes, got several labels. Use sample_weight, or fit one "
+                "model for each label."
+            )
+        y.check_present(np.ones(len(y.values), dtype=bool) if weights is None else weights > 0)
+        self.classes_, self.label_names_ = y.classes, y.names
+        labels = y.values.astype(np.float64)
+        targets = [np.where(column == 1, 1.0, -1.0)[:, None] for column in labels.T]
+        self._fit_task(X, y.values, rows, encoder, targets, labels, weights, params, multilabel=True)
 
     def _with_class_weight(self, y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Weights of rows times those of their classes, and the latter for each class."""
@@ -191,7 +230,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return kept * factor, per_class
 
     def decision_function(self, X: Any) -> Array:
-        """Decision values: positive for ``classes_[1]``, or one column per class.
+        """Decision values: positive for ``classes_[1]``, or one column per class, or per label of several.
 
         Parameters
         ----------
@@ -199,13 +238,13 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Returns
         -------
-        array of shape (n_rows,) or (n_rows, n_classes)
+        array of shape (n_rows,), (n_rows, n_classes) or (n_rows, n_labels)
         """
         values = self._decide(X)
-        return values[:, 0] if len(self.classes_) == 2 else values
+        return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class.
+        """Predict the class, or with several labels which of them a row has.
 
         Parameters
         ----------
@@ -213,7 +252,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Returns
         -------
-        array of shape (n_rows,)
+        array of shape (n_rows,) or (n_rows, n_labels)
         """
         return labels_of(self._decide(X), self.classes_)
 
@@ -271,7 +310,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         check_is_fitted(self)
         model, task = self.model_, self.model_.task
         codes = task.codes
-        if isinstance(cv, int | np.integer) and cv > np.bincount(codes).min():
+        several = task.multilabel
+        if not several and isinstance(cv, int | np.integer) and cv > np.bincount(codes).min():
             raise InputError(
                 f"`cv` must be at most the number of rows of the smallest class, {np.bincount(codes).min()}, got {cv}."
             )
@@ -284,7 +324,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         weights = task.sample_weight
         if weights is not None and task.class_weight is not None:
             weights = weights / task.class_weight[codes]
-        self.calibration_ = calibrate(values, codes, weights, method)
+        self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self
 
     def _knows_probabilities(self) -> bool:
@@ -311,8 +351,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Returns
         -------
-        array of shape (n_rows, n_classes)
-            In the order of ``classes_``.
+        array of shape (n_rows, n_classes) or (n_rows, n_labels)
+            In the order of ``classes_``; with several labels the probabilities that a row has each of them.
 
         Notes
         -----
@@ -347,43 +387,14 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
         Returns
         -------
-        array of shape (n_rows, n_classes)
+        array of shape (n_rows, n_classes) or (n_rows, n_labels)
         """
         check_is_fitted(self)
         if hasattr(self, "calibration_"):
             with np.errstate(divide="ignore"):
                 return np.log(self.predict_proba(X))
-        found = log_probabilities(self.model_.learner, self._decide(X))
+        found = log_probabilities(
+            self.model_.learner, self._decide(X), multilabel=self.model_.task.multilabel
+        )
         assert found is not None
         return found
-
-
-def _read_labels(y: Any) -> NDArray[Any]:
-    """One label for every row."""
-    try:
-        y = column_or_1d(y, warn=True)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`y` must hold one label for every row: {error}") from error
-    if y.dtype.kind == "f":
-        check_finite(y, "y")
-        check_size(y, "y")
-    elif y.dtype.kind == "O":
-        missing = np.flatnonzero([label is None or label != label for label in y])
-        if len(missing):
-            raise InputError(
-                f"`y` must hold a label for every row, got {len(missing)} missing, the first in row {missing[0]}. "
-                "Drop these rows first."
-            )
-    try:
-        check_classification_targets(y)
-        np.unique(y)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`y` must hold labels of classes, all of one kind: {error}") from error
-    return y
-
-
-def labels_of(values: Array, classes: NDArray[Any]) -> NDArray[Any]:
-    """Classes of decision values (n_rows, 1) or (n_rows, n_classes)."""
-    if values.shape[1] == 1:
-        return classes[(values[:, 0] > 0).astype(np.intp)]
-    return classes[np.argmax(values, axis=1)]

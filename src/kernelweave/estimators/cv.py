@@ -360,7 +360,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         Parameters
         ----------
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict
             Metadata for the splitter, such as ``groups``.
@@ -383,6 +383,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
             fold = KnownClasses(values, named, learner)
-            return score_known(scorer, fold, named[codes[rows]], task.sample_weight, rows)
+            truth = codes[rows] if isinstance(named, list) else named[codes[rows]]
+            return score_known(scorer, fold, truth, task.sample_weight, rows)
 
         return score

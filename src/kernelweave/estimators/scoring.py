@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
-from kernelweave.estimators.classifier import labels_of
+from kernelweave.estimators.labels import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ class KnownClasses(ClassifierMixin, Known):
     def __init__(
         self,
         values: Array | None = None,
-        classes: NDArray[Any] | None = None,
+        classes: Classes | None = None,
         learner: learners.Learner | None = None,
     ) -> None:
         super().__init__(values)
@@ -59,7 +59,7 @@ class KnownClasses(ClassifierMixin, Known):
         self.learner = learner
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Classes:
         """Classes."""
         return self.classes
 
@@ -75,13 +75,15 @@ class KnownClasses(ClassifierMixin, Known):
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the loss of the learner."""
         assert self.learner is not None
-        found = log_probabilities(self.learner, self.values)
+        found = log_probabilities(self.learner, self.values, multilabel=isinstance(self.classes, list))
         assert found is not None
         return np.exp(found)
 
 
-def scored_classes(classes: NDArray[Any], scoring: Any) -> NDArray[Any]:
+def scored_classes(classes: Classes, scoring: Any) -> Classes:
     """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
+    if isinstance(classes, list):
+        return classes
     if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
         return np.arange(2)
     return classes

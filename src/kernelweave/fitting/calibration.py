@@ -28,13 +28,16 @@ class Calibration:
     curves : tuple of arrays
         For each output slope and offset of ``1 / (1 + exp(-(slope f + offset)))``, or the (2, n_steps) thresholds and
         values of a step function.
+    multilabel : bool
+        Whether outputs are labels that a row may have at the same time, so that probabilities have no sum.
     """
 
     method: str
     curves: tuple[Array, ...] = field(repr=False)
+    multilabel: bool = False
 
     def __call__(self, values: Array) -> Array:
-        """Probabilities (n_rows, n_classes) of decision values (n_rows, n_outputs)."""
+        """Probabilities (n_rows, n_classes) or (n_rows, n_labels) of decision values (n_rows, n_outputs)."""
         columns = []
         for f, curve in zip(values.T, self.curves, strict=True):
             if self.method == "platt":
@@ -42,6 +45,8 @@ class Calibration:
             else:
                 columns.append(np.interp(f, curve[0], curve[1]))
         out = np.column_stack(columns)
+        if self.multilabel:
+            return out
         if out.shape[1] == 1:
             return np.column_stack([1.0 - out, out])
         total = out.sum(axis=1, keepdims=True)
@@ -49,10 +54,11 @@ class Calibration:
         return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1.0 / out.shape[1])
 
 
-def log_probabilities(learner: Learner, values: Array) -> Array | None:
+def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = False) -> Array | None:
     """Logarithms (n_rows, n_classes) of the probabilities that the learner's loss gives; None for one that does not.
 
-    Of several classes each against the rest; the probabilities are divided by their sum.
+    Of several classes each against the rest; the probabilities are divided by their sum. Of several labels each as it
+    is, (n_rows, n_labels).
 
     Parameters
     ----------
@@ -61,8 +67,8 @@ def log_probabilities(learner: Learner, values: Array) -> Array | None:
         Decision values.
     """
     own = learner.log_probability(values)
-    if own is None:
-        return None
+    if own is None or multilabel:
+        return own
     if values.shape[1] > 1:
         return own - logsumexp(own, axis=1, keepdims=True)
     other = learner.log_probability(-values)
@@ -79,7 +85,14 @@ def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -
     return values
 
 
-def calibrate(values: Array, codes: NDArray[np.intp], weights: Array | None, method: str) -> Calibration:
+def calibrate(
+    values: Array,
+    codes: NDArray[np.intp],
+    weights: Array | None,
+    method: str,
+    *,
+    multilabel: bool = False,
+) -> Calibration:
     """Fit one curve for each output.
 
     Parameters
@@ -87,7 +100,7 @@ def calibrate(values: Array, codes: NDArray[np.intp], weights: Array | None, met
     values : array of shape (n_rows, n_outputs)
         Decision values of rows that their model has not seen; rows with NaN are left out.
     codes : array of shape (n_rows,)
-        Numbers of the classes.
+        Numbers of the classes; of several labels (n_rows, n_labels) 0 and 1.
     weights : array of shape (n_rows,) or None
     method : {"platt", "isotonic"}
 
@@ -100,10 +113,10 @@ def calibrate(values: Array, codes: NDArray[np.intp], weights: Array | None, met
     values, codes = values[kept], codes[kept]
     own = np.ones(len(codes)) if weights is None else weights[kept]
     positive = range(1, 2) if values.shape[1] == 1 else range(values.shape[1])
+    right = codes.T == 1 if multilabel else [codes == k for k in positive]
     fit = _sigmoid if method == "platt" else _steps
-    return Calibration(
-        method, tuple(fit(f, codes == k, own) for f, k in zip(values.T, positive, strict=True))
-    )
+    curves = tuple(fit(f, here, own) for f, here in zip(values.T, right, strict=True))
+    return Calibration(method, curves, multilabel)
 
 
 def _sigmoid(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:

@@ -89,6 +89,8 @@ class Task:
         The target has one dimension, and so have predictions where there is one output.
     class_weight : array of shape (n_classes,) or None
         Factors of the classes that `sample_weight` holds besides the weights of the rows.
+    multilabel : bool
+        Of classification: every problem is a label that a row may have besides others.
     """
 
     source: Source
@@ -100,6 +102,7 @@ class Task:
     classification: bool = False
     flat: bool = True
     class_weight: Array | None = None
+    multilabel: bool = False
 
     def take(self, rows: Rows) -> Task:
         """The task on some of its rows."""
@@ -122,7 +125,9 @@ class Task:
 
     @property
     def codes(self) -> Rows:
-        """Of classification: the position of the class of every row."""
+        """Of classification: the position of the class of every row; of several labels 0 and 1, a column for each."""
+        if self.multilabel:
+            return (np.concatenate(self.targets, axis=1) > 0).astype(np.intp)
         if len(self.targets) == 1:
             return (self.targets[0][:, 0] > 0).astype(np.intp)
         return np.argmax(np.concatenate(self.targets, axis=1), axis=1)

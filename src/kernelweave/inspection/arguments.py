@@ -28,10 +28,15 @@ def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:
     """Names of the classes or outputs that have weights of their own; one empty name where there is one."""
     if estimator.model_.weights.ndim == 1:
         return ("",)
-    classes = getattr(estimator, "classes_", None)
-    if classes is not None:
-        return tuple(map(str, classes))
+    classes = class_names(estimator)
+    if classes:
+        return classes
     return tuple(f"output {k}" for k in range(len(estimator.model_.weights)))
+
+
+def class_names(estimator: Any) -> tuple[str, ...]:
+    """Names of the classes, or of the labels where rows have several; none of regression."""
+    return tuple(map(str, getattr(estimator, "label_names_", getattr(estimator, "classes_", ()))))
 
 
 def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
@@ -54,4 +59,4 @@ def targets_of(estimator: Model, which: int) -> NDArray[Any]:
     if classes is None:
         targets = task.targets
         return targets[0][:, min(which, targets[0].shape[1] - 1)]
-    return classes[task.codes]
+    return task.codes[:, which] if task.multilabel else classes[task.codes]

@@ -13,7 +13,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Features
 from kernelweave.fitting.task import set_up
-from kernelweave.inspection.arguments import Model, Output, which_output
+from kernelweave.inspection.arguments import Model, Output, class_names, which_output
 
 Array = NDArray[np.float64]
 
@@ -115,9 +115,8 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
             "SimpleMKL. For deep kernels see `layer_weights`."
         )
     n_outputs = estimator.model_.dual_coef.shape[1]
-    classes = getattr(estimator, "classes_", None)
-    named = range(n_outputs) if classes is None or n_outputs == 1 else classes
-    outputs = tuple(f"output {k}" if classes is None else str(k) for k in named) if n_outputs > 1 else ("",)
+    named = class_names(estimator) or tuple(f"output {k}" for k in range(n_outputs))
+    outputs = named if n_outputs > 1 else ("",)
     which = which_output(outputs, output)
     owner = estimator.model_.owner[which]
     scale = estimator.normalizers_[owner].scale

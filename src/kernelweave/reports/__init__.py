@@ -109,10 +109,12 @@ def draw_pictures(
         Their figures stay open: see `close`.
     """
     from kernelweave import inspection, plots
+    from kernelweave.inspection.arguments import class_names
 
     deep = len(model.layer_kernel_names_) > 1
-    several = hasattr(model, "classes_") and len(model.classes_) > 2
-    which = f" ({model.classes_[0]} against the rest)" if several else ""
+    several = hasattr(model, "classes_") and model.model_.n_outputs > 1
+    rest = "" if hasattr(model, "label_names_") else " against the rest"
+    which = f" ({class_names(model)[0]}{rest})" if several else ""
     if deep:
         shown = plots.LayerWeightsDisplay.from_estimator(model).figure_
         drawn = [Picture("weights", "Weights of every layer", shown)]
@@ -216,10 +218,11 @@ def _ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
 def _convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
     import matplotlib.pyplot as plt
 
+    from kernelweave.inspection.arguments import class_names
     from kernelweave.plots.drawing import COLORS
 
     figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
-    classes = [str(c) for c in getattr(model, "classes_", [])]
+    classes = class_names(model)
     names = classes if len(classes) == len(histories) else [None] * len(histories)
     for k, (name, history) in enumerate(zip(names, histories, strict=True)):
         gaps = np.asarray(history["rel_gap"], dtype=float)

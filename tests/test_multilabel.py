@@ -1,0 +1,184 @@
+"""Several labels of a row: one problem for each, with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_multilabel_classification
+from sklearn.metrics import accuracy_score, f1_score, hamming_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.utils import estimator_checks
+
+import kernelweave as kw
+from kernelweave.kernels import RBF, Linear
+
+BANK = [Linear(), RBF(gamma="median")]
+L = 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, Y = make_multilabel_classification(n_samples=90, n_classes=L, n_labels=2, random_state=0)
+    return (X - X.mean(0)) / X.std(0), Y
+
+
+def svm(**params):
+    return kw.MKLClassifier(BANK, learner="simple", C=1.0, **params)
+
+
+@pytest.mark.parametrize("learner", [{"learner": "simple", "C": 1.0}, {"alpha": 0.5}, {"learner": "mlmkl"}])
+def test_every_label_is_a_problem_of_its_own(data, learner):
+    X, Y = data
+    model = kw.MKLClassifier(BANK, **learner).fit(X[:60], Y[:60])
+    assert model.predict(X[60:]).shape == model.decision_function(X[60:]).shape == (30, L)
+    for k in range(L):
+        alone = kw.MKLClassifier(BANK, **learner).fit(X[:60], Y[:60, k])
+        np.testing.assert_allclose(model.weights_[k], alone.weights_, atol=1e-12)
+        np.testing.assert_allclose(
+            model.decision_function(X[60:])[:, k], alone.decision_function(X[60:]), atol=1e-9
+        )
+        np.testing.assert_array_equal(model.predict(X[60:])[:, k], alone.predict(X[60:]))
+    assert [c.tolist() for c in model.classes_] == [[0, 1]] * L
+    assert model.label_names_.tolist() == ["label 0", "label 1", "label 2"]
+
+
+def test_scores_are_those_of_scikit_learn(data):
+    X, Y = data
+    model = svm().fit(X[:60], Y[:60])
+    predicted = model.predict(X[60:])
+    assert model.score(X[60:], Y[60:]) == (predicted == Y[60:]).all(axis=1).mean()
+    assert hamming_loss(Y[60:], predicted) < 0.35
+    cv = KFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(svm(), X, Y, cv=cv, scoring="f1_macro")
+    found = cross_val_predict(svm(), X, Y, cv=cv)
+    by_hand = [f1_score(Y[test], found[test], average="macro") for _, test in cv.split(X)]
+    np.testing.assert_allclose(scores, by_hand)
+
+
+@pytest.mark.parametrize("scoring", [None, "f1_micro", "roc_auc"])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_the_choice_of_c_equals_that_of_a_grid_search(data, scoring, n_labels):
+    X, Y = data[0], data[1][:, :n_labels]
+    cv = KFold(3, shuffle=True, random_state=0)
+    learner = kw.learners.SimpleMKL()
+    ours = kw.MKLClassifierCV(BANK, learner, Cs=[0.1, 1.0, 10.0], cv=cv, scoring=scoring).fit(X, Y)
+    theirs = GridSearchCV(
+        kw.MKLClassifier(BANK, learner), {"C": [10.0, 1.0, 0.1]}, cv=cv, scoring=scoring
+    ).fit(X, Y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"][::-1], theirs.cv_results_["mean_test_score"], atol=1e-3
+    )
+    assert theirs.best_params_["C"] == ours.C_
+    assert ours.predict(X).shape == (90, n_labels)
+
+
+def test_probabilities_of_labels_have_no_sum(data):
+    X, Y = data
+    logistic = kw.MKLClassifier(BANK, kw.learners.SimpleMKL(C=1.0, loss="logistic")).fit(X[:60], Y[:60])
+    p = logistic.predict_proba(X[60:])
+    np.testing.assert_allclose(p, 1.0 / (1.0 + np.exp(-logistic.decision_function(X[60:]))), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(logistic.predict_log_proba(X[60:])), p, rtol=1e-12)
+    assert roc_auc_score(Y[60:], p) > 0.7
+    model = svm().fit(X[:60], Y[:60])
+    assert not hasattr(model, "predict_proba")
+    for method in ("platt", "isotonic"):
+        curves = model.calibrate(method, cv=3).predict_proba(X[60:])
+        assert curves.shape == (30, L)
+        assert np.ptp(curves.sum(axis=1)) > 0.1
+    folds = list(KFold(3).split(X[:60]))
+    several = svm().fit(X[:60], Y[:60]).calibrate(cv=folds).predict_proba(X[60:])
+    for k in range(L):
+        alone = svm().fit(X[:60], Y[:60, k]).calibrate(cv=folds).predict_proba(X[60:])[:, 1]
+        np.testing.assert_allclose(several[:, k], alone, atol=1e-6)
+
+
+def test_frames_name_the_labels(data, tmp_path):
+    X, Y = data
+    expected = svm().fit(X, Y).decision_function(X)
+    names = ["beach", "city", "people"]
+    for y in (pd.DataFrame(Y, columns=names), pl.DataFrame(Y, schema=names)):
+        model = svm().fit(X, y)
+        assert model.label_names_.tolist() == names
+        np.testing.assert_array_equal(model.decision_function(X), expected)
+    assert model.score(X, Y) == accuracy_score(Y, model.predict(X))
+    np.testing.assert_array_equal(svm().fit(X, sparse.csr_matrix(Y)).decision_function(X), expected)
+    np.testing.assert_array_equal(svm().fit(X, Y.tolist()).decision_function(X), expected)
+    yes = svm().fit(X, Y.astype(bool))
+    np.testing.assert_array_equal(yes.decision_function(X), expected)
+    assert yes.predict(X).dtype == bool
+    kw.save(model.calibrate(cv=3), tmp_path / "m")
+    again = kw.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.label_names_.tolist() == names
+    assert kw.inspection.kernel_weights(model).outputs == tuple(names)
+    assert kw.inspection.regularization_path(model, Cs=[1.0], output="city").weights.shape == (1, 2)
+    kw.plots.KernelWeightsDisplay.from_estimator(model)
+    from kernelweave.reports import make_report
+
+    assert "city" in make_report(model, title="Labels", data=[], settings={}, X=X)
+
+
+def test_weights_of_rows_and_folds_by_content(data):
+    X, Y = data
+    weight = np.arange(90) % 3
+    once = kw.MKLClassifier(BANK).fit(X, Y, sample_weight=weight)
+    twice = kw.MKLClassifier(BANK).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
+    assert once.alpha_ == pytest.approx(twice.alpha_, rel=1e-9)
+    np.testing.assert_allclose(once.decision_function(X), twice.decision_function(X), atol=1e-4)
+
+
+def test_labels_that_say_nothing(data):
+    X, Y = data
+    Y = np.column_stack([Y, np.zeros(90, int), np.ones(90, int)])
+    with pytest.warns(UserWarning, match="Labels 'label 3', 'label 4': all rows of the fit say the same"):
+        model = svm().fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X)[:, 3:], Y[:, 3:])
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([{"a"}, {"a", "b"}] * 45, r"sets of labels, such as \{'a'\}.*MultiLabelBinarizer"),
+        ([["a"], ["a", "b"]] * 45, "MultiLabelBinarizer"),
+        ([("a", "b"), ("c", "d")] * 45, "MultiLabelBinarizer"),
+        ([[1], [1, 2]] * 45, "MultiLabelBinarizer"),
+        (pd.Series([["a"], ["a", "b"]] * 45), "MultiLabelBinarizer"),
+        (np.arange(180).reshape(90, 2), "0 and 1 in each of them.*got 2 in 'label 0'"),
+        (np.full((90, 2), np.nan), "0 and 1 in each of them.*got nan"),
+        (pd.DataFrame({"p": ["yes", "no"] * 45, "q": [0, 1] * 45}), "got 'yes' in 'p'"),
+        (np.zeros((80, 2)), r"inconsistent numbers of samples: \[90, 80\]"),
+        (np.zeros((90, 2, 2)), "one label for every row"),
+    ],
+)
+def test_wrong_targets(data, y, words):
+    with pytest.raises(kw.InputError, match=words):
+        svm().fit(data[0], y)
+
+
+def test_weights_of_classes_are_for_one_label(data):
+    with pytest.raises(kw.InputError, match="`class_weight` is for one label of several classes"):
+        svm(class_weight="balanced").fit(*data)
+
+
+@pytest.mark.parametrize(
+    "check", [name for name in dir(estimator_checks) if name.startswith("check_classifiers_multilabel")]
+)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        kw.MKLClassifier(BANK, learner="simple"),
+        kw.MKLClassifierCV(BANK, learner="simple", Cs=[1.0], cv=2),
+        kw.MKLClassifier(BANK, kw.learners.SimpleMKL(loss="logistic")),
+    ],
+    ids=["plain", "cv", "logistic"],
+)
+def test_checks_of_scikit_learn(check, estimator):
+    function = getattr(estimator_checks, check)
+    try:
+        function("MKLClassifier", estimator)
+    except estimator_checks.SkipTest as reason:
+        pytest.skip(str(reason))
