@@ -48,7 +48,7 @@ __all__ = [
 SMALLEST = 1e-150
 
 
-def _floats(values: Any) -> NDArray[np.float64]:
+def _floats(values: object) -> NDArray[np.float64]:
     """Numbers as a float array; raises `Unfit` with what was found instead."""
     found = ""
     try:
@@ -66,7 +66,7 @@ def _floats(values: Any) -> NDArray[np.float64]:
 _KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
 
 
-def as_floats(values: Any, name: str) -> NDArray[np.float64]:
+def as_floats(values: object, name: str) -> NDArray[np.float64]:
     """Numbers as a float array, not copied where they are one; text, dates, complex numbers are refused."""
     try:
         return _floats(values)
@@ -105,7 +105,7 @@ class Floats(Rule):
     smallest: float = 0.0
     what: str = "numbers"
 
-    def read(self, value: Any) -> NDArray[np.float64]:
+    def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         array = _floats(value)
@@ -144,7 +144,7 @@ class Reals(Rule):
     largest: float = np.inf
     remedy: str = ""
 
-    def read(self, value: Any) -> NDArray[np.float64]:
+    def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         array = _floats(value)
@@ -162,7 +162,7 @@ class Reals(Rule):
 class Alphas(Rule):
     """A list of regularisation parameters, or one: numbers above zero, infinity included."""
 
-    def read(self, value: Any) -> NDArray[np.float64]:
+    def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         values = np.atleast_1d(_floats(value))
@@ -184,7 +184,7 @@ class Alphas(Rule):
 class Costs(Alphas):
     """A list of weights of a loss, or one."""
 
-    def read(self, value: Any) -> NDArray[np.float64]:
+    def read(self, value: object) -> NDArray[np.float64]:
         values = super().read(value)
         if (values == np.inf).any():
             raise Unfit("", "infinity")
@@ -199,7 +199,7 @@ class Costs(Alphas):
 class RidgeAlphas(Alphas):
     """One regularisation parameter, several, or several for each point of a path."""
 
-    def read(self, value: Any) -> NDArray[np.float64]:
+    def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         values = _floats(value)
@@ -227,7 +227,7 @@ Scale = Annotated[
 Start = Annotated[ArrayLike | None, Floats() | None]
 
 
-def check_finite(array: NDArray[Any], name: str) -> None:
+def check_finite(array: NDArray[np.generic], name: str) -> None:
     """Raise if a float array holds NaN or infinity, with the number of bad entries."""
     if np.isfinite(array).all():
         return
@@ -239,7 +239,7 @@ def check_finite(array: NDArray[Any], name: str) -> None:
     )
 
 
-def check_size(array: NDArray[Any], name: str) -> None:
+def check_size(array: NDArray[np.generic], name: str) -> None:
     """Raise if a finite array holds numbers whose squares overflow."""
     size = np.abs(array)
     largest = float(size.max(initial=0.0))

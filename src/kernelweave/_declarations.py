@@ -77,7 +77,7 @@ class Declared:
         """The field of a form that takes it."""
         return self.rule.form() if self.rule is not None else Form()
 
-    def settle(self, value: Any) -> Any:
+    def settle(self, value: object) -> Any:
         """The value that people mean, or `USUAL` for the default; raises `InputError` for what cannot be."""
         if self.rule is None:
             return value
@@ -90,7 +90,7 @@ class Declared:
                 return USUAL
             raise
 
-    def _is_usual(self, value: Any) -> bool:
+    def _is_usual(self, value: object) -> bool:
         if value is None or isinstance(value, str):
             return value is None or value.strip().lower() in USUAL_TEXTS
         if self.shown.usual is None or isinstance(value, bool) or not isinstance(value, int | float):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 __all__ = ["Form", "Shown", "said", "shown"]
 
@@ -44,7 +44,7 @@ class Shown:
     usual: float | None = None
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """A value as people write it in a form or on a command line; texts come back from `Rule.parse`."""
     if isinstance(value, list | tuple):
         nested = any(isinstance(part, list | tuple) for part in value)
@@ -52,7 +52,7 @@ def said(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a few words, for messages."""
     try:
         text = " ".join(repr(value).split())

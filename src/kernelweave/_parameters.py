@@ -62,7 +62,7 @@ class Rule(ABC):
     """What a parameter may be."""
 
     @abstractmethod
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         """The value in its own type; raises `Unfit` for one that breaks the rule."""
 
     @abstractmethod
@@ -103,7 +103,7 @@ class Number(Rule):
     infinite: bool = False
     remedy: str = ""
 
-    def read(self, value: Any) -> float:
+    def read(self, value: object) -> float:
         number = as_number(value)
         if math.isnan(number) or (math.isinf(number) and not self.infinite):
             raise Unfit
@@ -149,7 +149,7 @@ class Whole(Rule):
     most: int | None = None
     remedy: str = ""
 
-    def read(self, value: Any) -> int:
+    def read(self, value: object) -> int:
         value = _scalar(value)
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise Unfit
@@ -191,7 +191,7 @@ LARGEST = 2**31 - 1
 class Flag(Rule):
     """True or False, and nothing that only counts as such."""
 
-    def read(self, value: Any) -> bool:
+    def read(self, value: object) -> bool:
         if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
             return bool(value)
         raise Unfit
@@ -218,7 +218,7 @@ class OneOf(Rule):
     def __repr__(self) -> str:
         return f"OneOf({', '.join(map(repr, self.values))})"
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         for known in self.values:
             if value is known:
                 return known
@@ -255,7 +255,7 @@ class Text(Rule):
 
     path: bool = False
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         if isinstance(value, str) or (self.path and isinstance(value, os.PathLike)):
             return value
         raise Unfit
@@ -285,7 +285,7 @@ class Each(Rule):
     rule: Rule
     empty: bool = False
 
-    def read(self, value: Any) -> list[Any]:
+    def read(self, value: object) -> list[Any]:
         entries = None if isinstance(value, Set) else listed(value)
         if entries is None or not (entries or self.empty):
             raise Unfit
@@ -299,7 +299,7 @@ class Each(Rule):
 class Function(Rule):
     """Something that can be called."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         if callable(value):
             return value
         raise Unfit
@@ -315,7 +315,7 @@ class InstanceOf(Rule):
     classes: tuple[type, ...]
     said: str
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         if isinstance(value, self.classes):
             return value
         raise Unfit
@@ -330,14 +330,14 @@ class Choice(Rule):
 
     rules: tuple[Rule, ...]
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> Any:
         return self._first(lambda rule: rule.read(value))
 
     def parse(self, text: str) -> Any:
         # every text is a text: names of values come first
         return self._first(lambda rule: rule.parse(text), last=Text)
 
-    def _first(self, attempt: Callable[[Rule], Any], last: type[Rule] | tuple[()] = ()) -> Any:
+    def _first(self, attempt: Callable[[Rule], object], last: type[Rule] | tuple[()] = ()) -> Any:
         remedy = got = ""
         for rule in sorted(self.rules, key=lambda rule: isinstance(rule, last)):
             try:
@@ -360,12 +360,12 @@ class Choice(Rule):
         return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     """The number in an array without dimensions, or the value itself."""
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
-def as_number(value: Any) -> float:
+def as_number(value: object) -> float:
     """A real number as float; raises `Unfit` for everything else, text and True included."""
     value = _scalar(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or type(value).__name__ == "bool":
@@ -403,7 +403,7 @@ Callback = Annotated[Any, Function() | None]
 # ---- holding values against rules ------------------------------------------------------------------
 
 
-def check_value(rule: Rule, name: str, value: Any, *, of: str = "", written: bool = False) -> Any:
+def check_value(rule: Rule, name: str, value: object, *, of: str = "", written: bool = False) -> Any:
     """The value in its own type, or an `InputError` that says what was expected, what came and what to do.
 
     With `written`, texts are read as people write values; see `Rule.parse`.
@@ -430,18 +430,18 @@ def listed(values: Any) -> list[Any] | None:
 
 
 @cache
-def rules_of(function: Any) -> Mapping[str, Rule]:
+def rules_of(function: Callable[..., object]) -> Mapping[str, Rule]:
     """The rules in the signature of a function or, given a class, of its fields or its constructor."""
     return _beside(function, lambda part: isinstance(part, Rule))
 
 
 @cache
-def shown_of(function: Any) -> Mapping[str, Shown]:
+def shown_of(function: Callable[..., object]) -> Mapping[str, Shown]:
     """What stands beside the rules for people; of several the last one, which is nearest to the parameter."""
     return _beside(function, lambda part: isinstance(part, Shown))
 
 
-def _beside(function: Any, wanted: Callable[[object], bool]) -> dict[str, Any]:
+def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -> dict[str, Any]:
     if hasattr(function, "__dataclass_fields__"):
         source = function
     else:
@@ -454,7 +454,7 @@ def _beside(function: Any, wanted: Callable[[object], bool]) -> dict[str, Any]:
     return found
 
 
-def check_values(owner: Any, values: Mapping[str, Any], *, of: str = "") -> dict[str, Any]:
+def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:
     """Settings of an object in their own types, held against the rules of its class."""
     kind: Any = type(owner)
     rules = rules_of(kind)

@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 _BLOCK = 128
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: object) -> bool:
     """Whether something is a matrix or array of SciPy's, or like one."""
     return hasattr(X, "toarray") and hasattr(X, "nnz")
 

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+    from anndata import AnnData
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.gridspec import SubplotSpec
+    from mudata import MuData
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame, Index, Series
     from rich.console import Console
@@ -20,10 +22,16 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.model_selection import BaseCrossValidator
 
+    #: An array of floats, or sparse rows of them.
+    Values: TypeAlias = NDArray[np.float64] | csr_array
+    #: Which rows: positions, a mask or a slice.
+    RowIndex: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
     #: Classes, or other values of rows: texts, integers, truth values, objects.
     Labels: TypeAlias = NDArray[np.generic]
+    #: What anndata and mudata give; neither needs to be installed.
+    AnnotatedTable: TypeAlias = AnnData | MuData
     #: A table: an array, a frame of pandas or polars, a sparse matrix, an annotated one.
-    TableLike: TypeAlias = ArrayLike | DataFrame | csr_array
+    TableLike: TypeAlias = ArrayLike | DataFrame | csr_array | AnnData
     #: What estimators take as X: a table, or several of the same rows.
     Features: TypeAlias = TableLike | Mapping[str, TableLike] | Sequence[TableLike]
     #: How rows are split: the number of folds, a splitter of scikit-learn, or pairs of training and test rows.
@@ -38,4 +46,7 @@ else:
     Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = Index = Series = (
         object
     )
-    Features = Labels = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = csr_array = object
+    AnnData = AnnotatedTable = MuData = object
+    Features = Labels = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = Values = (
+        csr_array
+    ) = object

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -15,6 +15,7 @@ from kernelweave import learners, normalizers
 from kernelweave._callbacks import ReportingMixin
 from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
+from kernelweave._types import Features
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
 from kernelweave.fitting.model import Model
@@ -108,14 +109,14 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _fit_task(
         self,
-        X: Any,
-        y: Any,
+        X: Features,
+        y: ArrayLike,
         rows: Any,
         encoder: TableEncoder | ViewsEncoder | None,
         targets: Sequence[Array],
         labels: Array,
         sample_weight: Array | None,
-        params: dict[str, Any],
+        params: dict[str, object],
         *,
         flat: bool = True,
         class_weight: Array | None = None,
@@ -164,11 +165,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self._store(Model.of(task, learner, alpha, solved, encoder), solved)
         self._reported()
 
-    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
+    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
         """Folds over all rows, for estimators that cross-validate."""
         return []
 
-    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
+    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Fold]) -> int | None:
         if learner.requested() is None:
             given = learner.given_alphas()
             n_alphas = learner.n_alphas if given is None else len(given)
@@ -356,12 +357,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     # ---- predicting -------------------------------------------------------------------------------
 
-    def _decide(self, X: Any) -> Array:
+    def _decide(self, X: Features) -> Array:
         """Decision values, shape (n_rows, n_outputs)."""
         queries = self._read_queries(X)
         return self.model_.decision(queries)
 
-    def kernel_contributions(self, X: Any) -> Array:
+    def kernel_contributions(self, X: Features) -> Array:
         """What every kernel adds to the decision values.
 
         Parameters

@@ -15,6 +15,7 @@ from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Flag, Number, OneOf, checked, shown
+from kernelweave._types import Splits
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
@@ -261,7 +262,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self,
         method: Annotated[str, OneOf(*METHODS)] = "platt",
         *,
-        cv: Any = 5,
+        cv: Splits = 5,
         groups: ArrayLike | None = None,
     ) -> MKLClassifier:
         """Learn what decision values mean as probabilities, for `predict_proba`.

@@ -49,7 +49,7 @@ class _CVMixin(BaseMKL, ABC):
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         """Score of decision values on some of the task's rows."""
 
-    def _make_folds(self, labels: Array, params: dict[str, Any]) -> list[Fold]:
+    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
         """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
@@ -67,7 +67,7 @@ class _CVMixin(BaseMKL, ABC):
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
 
-    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Any]) -> int | None:
+    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Fold]) -> int | None:
         given = self._given_alphas()
         n_alphas = self.n_alphas if given is None else len(given)
         return n_problems * n_alphas * (len(folds) + 1)
@@ -130,7 +130,9 @@ class _CVMixin(BaseMKL, ABC):
         return router
 
 
-def check_path_arguments(learner: learners.Learner, alphas: Any, Cs: Any, *, stacklevel: int) -> None:
+def check_path_arguments(
+    learner: learners.Learner, alphas: ArrayLike | None, Cs: ArrayLike | None, *, stacklevel: int
+) -> None:
     """Raise for `alphas` of a learner with a C and `Cs` of one with alpha; say so where they can be meant."""
     name = type(learner).__name__
     if learner.regularization_parameter == "alpha" and Cs is not None:

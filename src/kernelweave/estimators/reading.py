@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,6 +20,7 @@ from kernelweave._checks import (
     count_dimensions,
 )
 from kernelweave._sparse import entries
+from kernelweave._types import Features
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
@@ -105,7 +106,7 @@ class ReadingMixin(BaseEstimator):
         check_objects(table, read, kernels)
         return encoder.declare(table, read)
 
-    def _read_views(self, X: Any) -> tuple[BlockTable, ViewsEncoder]:
+    def _read_views(self, X: Features) -> tuple[BlockTable, ViewsEncoder]:
         if isinstance(self.kernels, KernelBank):
             raise InputError(
                 "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its matrices "
@@ -118,7 +119,7 @@ class ReadingMixin(BaseEstimator):
         self.n_features_in_ = table.n_columns
         return table, encoder
 
-    def _look_at(self, X: Any, *, reset: bool) -> None:
+    def _look_at(self, X: Features, *, reset: bool) -> None:
         """Remember or compare the names and the number of columns."""
         try:
             validate_data(self, X=X, skip_check_array=True, reset=reset)
@@ -193,7 +194,7 @@ class ReadingMixin(BaseEstimator):
             raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
         return BankSource.check_index(self.kernels, extra) if encoder is None else encoder.transform(extra)
 
-    def _check_sample_weight(self, sample_weight: Any, n_rows: int) -> Array | None:
+    def _check_sample_weight(self, sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
         if sample_weight is None:
             return None
         weights = np.array(as_floats(sample_weight, "sample_weight"))

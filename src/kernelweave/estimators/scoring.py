@@ -27,7 +27,7 @@ class Known(BaseEstimator):
         self.values = values
         self.flat = flat
 
-    def fit(self, X: Any, y: Any) -> Known:
+    def fit(self, X: object, y: object) -> Known:
         """Nothing to learn; scorers ask for the method."""
         return self
 
@@ -38,7 +38,7 @@ class Known(BaseEstimator):
 class KnownTargets(RegressorMixin, Known):
     """Of regression."""
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Known predictions."""
         return self.values[:, 0] if self.flat else self.values
 
@@ -63,7 +63,7 @@ class KnownClasses(ClassifierMixin, Known):
         """Classes."""
         return self.classes
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """Known decision values."""
         return self.values[:, 0] if self.values.shape[1] == 1 else self.values
 
@@ -72,7 +72,7 @@ class KnownClasses(ClassifierMixin, Known):
         return labels_of(self.values, self.classes)
 
     @available_if(lambda self: self.learner is not None and self.learner.has_probabilities)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Probabilities by the loss of the learner."""
         assert self.learner is not None
         found = log_probabilities(self.learner, self.values, multilabel=isinstance(self.classes, list))

@@ -14,6 +14,7 @@ from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._parameters import Whole, check_value, shown
+from kernelweave._types import Labels, Splits
 from kernelweave.fitting.prediction import Expansions, decisions
 from kernelweave.fitting.source import Source
 from kernelweave.fitting.task import Report, Task, path_task, set_up, silent, was_interrupted
@@ -44,7 +45,7 @@ def content_folds(source: Source, y: Array, n_splits: int, *, stratify: bool = T
     return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]
 
 
-def split_rows(cv: Any, y: NDArray[Any], *, classifier: bool, **params: Any) -> list[Fold]:
+def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> list[Fold]:
     """Folds over all rows by a number, a splitter or an iterable of (train, test).
 
     Parameters
@@ -87,7 +88,7 @@ def split_rows(cv: Any, y: NDArray[Any], *, classifier: bool, **params: Any) -> 
     return [(every[train], every[test]) for train, test in ((_as_index(a), _as_index(b)) for a, b in pairs)]
 
 
-def _as_index(rows: NDArray[Any]) -> NDArray[Any]:
+def _as_index(rows: NDArray[np.generic]) -> NDArray[np.generic]:
     return rows if rows.dtype.kind == "b" else rows.astype(np.intp)
 
 

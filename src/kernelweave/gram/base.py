@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core
@@ -257,7 +256,7 @@ class Gram(ABC):
         )
 
 
-def as_floats(values: Any, name: str, shape: tuple[int, ...]) -> Array:
+def as_floats(values: ArrayLike, name: str, shape: tuple[int, ...]) -> Array:
     """Return a float64 array of some shape, in which -1 stands for any length."""
     if type(values) is np.ndarray and values.dtype == _FLOAT and values.shape == shape:
         return values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,7 +91,9 @@ def _check_packed(
         )
 
 
-def check_semidefinite(gram: PackedGram, names: Sequence[str], given: NDArray[Any] | None = None) -> None:
+def check_semidefinite(
+    gram: PackedGram, names: Sequence[str], given: NDArray[np.generic] | None = None
+) -> None:
     """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one.
 
     What was `given`, (n, n, n_kernels), says in which precision the numbers came.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import InstanceOf, Text, Whole
+from kernelweave._types import Labels
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.base import BaseMKL
 
@@ -53,7 +53,7 @@ def which_output(outputs: tuple[str, ...], output: str | int | None) -> int:
     return which
 
 
-def targets_of(estimator: Model, which: int) -> NDArray[Any]:
+def targets_of(estimator: Model, which: int) -> Labels:
     """The classes, or the targets of one output, of the training rows."""
     task, classes = estimator.model_.task, getattr(estimator, "classes_", None)
     if classes is None:

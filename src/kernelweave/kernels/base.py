@@ -303,12 +303,12 @@ class Kernel(ABC):
         }
 
     @staticmethod
-    def from_dict(description: Mapping[str, Any]) -> Kernel:
+    def from_dict(description: Mapping[str, object]) -> Kernel:
         """Read what `to_dict` wrote; the same as the function :func:`from_dict`."""
         return from_dict(description)
 
     @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
+    def _from_values(cls, values: Mapping[str, object]) -> Kernel:
         """Read what `to_dict` wrote, without the name of the kernel."""
         return build(cls, (), {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
@@ -343,22 +343,22 @@ class Kernel(ABC):
 
     # Algebra.
 
-    def __add__(self, other: Any) -> Kernel:
+    def __add__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):
             return self if other == 0 else _made("sum", (self, _made("constant", other)))
         return _made("sum", (self, other)) if isinstance(other, Kernel) else NotImplemented
 
-    def __radd__(self, other: Any) -> Kernel:
+    def __radd__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):  # 0 + k is how sum() starts
             return self if other == 0 else _made("sum", (_made("constant", other), self))
         return NotImplemented
 
-    def __mul__(self, other: Any) -> Kernel:
+    def __mul__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):
             return self._times(other)  # type: ignore[arg-type]
         return _made("product", (self, other)) if isinstance(other, Kernel) else NotImplemented
 
-    def __rmul__(self, other: Any) -> Kernel:
+    def __rmul__(self, other: object) -> Kernel:
         return self * other if isinstance(other, numbers.Real) else NotImplemented
 
     def _times(self, factor: float) -> Kernel:
@@ -376,7 +376,7 @@ def set_fields(frozen: Kernel, /, **values: Any) -> None:
         object.__setattr__(frozen, key, value)
 
 
-def is_kernel(kernel: Any, owner: str) -> Kernel:
+def is_kernel(kernel: object, owner: str) -> Kernel:
     """Return what is a kernel; raise for anything else among the parts of `owner`."""
     if not isinstance(kernel, Kernel):
         raise InputError(f"{owner} is made of kernels, got {shown(kernel)}. Pass for example RBF(gamma=0.5).")

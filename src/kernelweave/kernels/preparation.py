@@ -216,7 +216,7 @@ class Log1p(Step):
         return Table(values, table.names, table.levels)
 
 
-def as_steps(given: Iterable[Any]) -> tuple[Step, ...]:
+def as_steps(given: Iterable[object]) -> tuple[Step, ...]:
     """Steps from names, descriptions and steps; None stands for no step.
 
     Raises
@@ -232,7 +232,7 @@ def as_steps(given: Iterable[Any]) -> tuple[Step, ...]:
     return steps
 
 
-def _as_step(given: Any) -> Step:
+def _as_step(given: object) -> Step:
     if isinstance(given, Step):
         return given
     values = dict(given) if isinstance(given, Mapping) else {"step": given}

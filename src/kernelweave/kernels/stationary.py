@@ -21,7 +21,7 @@ __all__ = ["RBF", "Laplacian"]
 RULES = ("median", "scale")
 
 
-def _factor(value: Any) -> float:
+def _factor(value: object) -> float:
     try:
         return FACTOR.read(value)
     except Unfit as unfit:

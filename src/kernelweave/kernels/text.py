@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Flag, Rule, Text, Unfit, Whole, check_fields, listed
 from kernelweave._sparse import scale_rows, sq_norms
+from kernelweave._types import Tree
 from kernelweave.kernels.base import FloatArray, Kernel, Norms, leaf
 from kernelweave.kernels.preparation import Step
 from kernelweave.kernels.rows import TrainingRows
@@ -272,7 +273,7 @@ class TextKernel(Kernel):
                 said.append(f"{one.name}={low!r}")
         return f"{type(self).__name__}({', '.join(said)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """Return a description of plain values that JSON can hold."""
         learnt = None if self.learnt is None else self.learnt.to_value()
         return super().to_dict() | {"learnt": learnt}

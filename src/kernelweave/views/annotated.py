@@ -14,12 +14,12 @@ from kernelweave.views.messages import listing
 __all__ = ["is_annotated", "is_annotated_views", "matrix_of", "views_of"]
 
 
-def is_annotated(X: Any) -> bool:
+def is_annotated(X: object) -> bool:
     """Whether something is like an AnnData: a matrix `X` with names of rows and columns."""
     return all(hasattr(X, name) for name in ("X", "obs_names", "var_names"))
 
 
-def is_annotated_views(X: Any) -> bool:
+def is_annotated_views(X: object) -> bool:
     """Whether something is like a MuData: several of these in a dict `mod`."""
     return isinstance(getattr(X, "mod", None), Mapping) and hasattr(X, "obs_names")
 

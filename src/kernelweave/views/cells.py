@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._types import RowIndex
+
 __all__ = ["LONG_TEXT", "Cells"]
 
 #: Texts of so many characters, or of `WORDS` words, in the median are no categories if most of them differ.
@@ -49,7 +51,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.values)
 
-    def rows(self, index: Any) -> Cells:
+    def rows(self, index: RowIndex) -> Cells:
         """The column of some rows: a slice, integers, or a mask."""
         return Cells(self.part.take(index))
 

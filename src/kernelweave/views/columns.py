@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._types import TableLike
 from kernelweave.views.messages import column_name, listing
 
 
@@ -32,7 +33,7 @@ class Column:
         return free and all(isinstance(v, str | bytes) for v in self.values)
 
 
-def plain_array(X: Any) -> NDArray[Any] | None:
+def plain_array(X: object) -> NDArray[Any] | None:
     """Return `X` if it is a finite numeric matrix that needs no reading column by column, else None."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
         return None
@@ -54,12 +55,12 @@ def read_columns(X: Any) -> tuple[list[str] | None, list[Column]]:
     return names, columns
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> bool:
     """Whether it is a data frame or a table of Arrow."""
     return hasattr(X, "iloc") or hasattr(X, "get_columns") or hasattr(X, "column_names")
 
 
-def _read_array(X: Any) -> list[Column]:
+def _read_array(X: TableLike) -> list[Column]:
     try:
         array = np.asarray(X)
     except ValueError:
@@ -85,7 +86,7 @@ def _read_array(X: Any) -> list[Column]:
     return columns
 
 
-def _read_frame(X: Any) -> tuple[list[str] | None, list[Column]]:
+def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
     labels, series = _frame_columns(X)
     strings = [isinstance(label, str) for label in labels]
     if any(strings) and not all(strings):
@@ -129,7 +130,7 @@ def _frame_columns(X: Any) -> tuple[list[Any], Iterator[tuple[NDArray[Any], bool
     return frame.columns, ((s.to_numpy(), s.dtype in kinds) for s in frame.iter_columns())
 
 
-def _check_kind(values: NDArray[Any], what: str) -> None:
+def _check_kind(values: NDArray[np.generic], what: str) -> None:
     kind = values.dtype.kind
     if kind == "c" or (kind == "O" and any(isinstance(value, complex) for value in values.flat)):
         raise InputError(
@@ -144,13 +145,13 @@ def _check_kind(values: NDArray[Any], what: str) -> None:
         raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and value != value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     is_bool = isinstance(value, (bool, np.bool_))
     return _is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
 
@@ -160,7 +161,7 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
 
-def _converts(values: NDArray[Any], what: str) -> bool:
+def _converts(values: NDArray[np.generic], what: str) -> bool:
     """Return whether all present values convert to float; raise TypeError for what cannot be a cell."""
     all_convert = True
     for value in values:
@@ -178,7 +179,7 @@ def _converts(values: NDArray[Any], what: str) -> bool:
     return all_convert
 
 
-def to_floats(values: NDArray[Any], what: str) -> NDArray[np.float64]:
+def to_floats(values: NDArray[np.generic], what: str) -> NDArray[np.float64]:
     """Values as floats, missing ones as NaN; raises for what is no number."""
     if values.dtype.kind != "O":
         return values.astype(np.float64)
@@ -222,7 +223,7 @@ def check_missing(columns: Sequence[Column], names: list[str] | None) -> None:
             )
 
 
-def category_key(value: Any) -> str | float:
+def category_key(value: object) -> str | float:
     """Return a category as str or float, so that fitted state is plain."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Index, TableLike
 from kernelweave.views.annotated import is_annotated, is_annotated_views, matrix_of, views_of
 from kernelweave.views.columns import is_frame
 from kernelweave.views.messages import listing
@@ -189,7 +190,7 @@ class Views:
         picked.views = {name: _take(table, np.atleast_1d(rows)) for name, table in self.views.items()}
         return picked
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[np.generic]:
         raise InputError(
             "Views are several tables, and this needs one array. Pass one of them, such as data['rna'], or pass "
             "the views to an estimator of kernelweave."
@@ -205,7 +206,7 @@ class Views:
         return f"Views of {len(self)} rows: {', '.join(tables)}"
 
 
-def holds_views(X: Any) -> bool:
+def holds_views(X: object) -> bool:
     """Whether something is a table of several views: `Views`, a dict, or a list of tables of two dimensions."""
     if isinstance(X, (list, tuple)):
         return bool(X) and all(isinstance(t, PrecomputedView) or _is_table(t) for t in X)
@@ -213,12 +214,12 @@ def holds_views(X: Any) -> bool:
     return (isinstance(X, (Views, Mapping)) or is_annotated_views(X)) and not is_sparse(X)
 
 
-def _is_table(table: Any) -> bool:
+def _is_table(table: object) -> bool:
     known = isinstance(table, np.ndarray) or is_sparse(table) or is_frame(table) or is_annotated(table)
     return known and getattr(table, "ndim", 2) == 2
 
 
-def _as_view(table: Any, name: str) -> Any:
+def _as_view(table: TableLike, name: str) -> TableLike:
     """A table of two dimensions that has a shape."""
     if is_annotated(table):
         table = matrix_of(table)
@@ -250,7 +251,7 @@ def _as_view(table: Any, name: str) -> Any:
     return array
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return value is None or isinstance(value, numbers.Number)
 
 
@@ -290,7 +291,7 @@ def _align(views: dict[str, Any]) -> dict[str, Any]:
     return views
 
 
-def _check_indices(indices: Mapping[str, Any]) -> None:
+def _check_indices(indices: Mapping[str, Index]) -> None:
     """Raise for indices that differ where rows are joined by position; one that only counts rows says nothing."""
     (one, index), *rest = sorted(indices.items(), key=lambda item: _only_counts(item[1]))
     for name, own in rest:
@@ -303,7 +304,7 @@ def _check_indices(indices: Mapping[str, Any]) -> None:
         )
 
 
-def _only_counts(index: Any) -> bool:
+def _only_counts(index: Index) -> bool:
     """Whether an index is the one that a frame has by default: 0, 1, 2 and so on."""
     return hasattr(index, "step") and (index.start, index.step) == (0, 1) and index.name is None
 

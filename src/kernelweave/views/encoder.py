@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import as_csr, is_sparse
+from kernelweave._types import Features
 from kernelweave.views.cells import Cells
 from kernelweave.views.columns import (
     Column,
@@ -73,7 +73,7 @@ class TableEncoder:
         self.owner = owner
         self.reorder = reorder
 
-    def fit(self, X: Any) -> TableEncoder:
+    def fit(self, X: Features) -> TableEncoder:
         """Learn the columns and categories of `X` and return self.
 
         SciPy's sparse matrices and arrays of all formats are numeric columns; tables of them stay sparse.
@@ -121,7 +121,7 @@ class TableEncoder:
             self.categories_[j] = []
         return table.declared(self.texts_)
 
-    def transform(self, X: Any) -> Table:
+    def transform(self, X: Features) -> Table:
         """Return `X` as a table with the columns and categories of `fit`; unknown categories get the code -1.
 
         Raises
@@ -197,7 +197,7 @@ class TableEncoder:
         return [by_name[name] for name in fitted]
 
 
-def _read(X: Any) -> tuple[list[str] | None, list[Column]]:
+def _read(X: Features) -> tuple[list[str] | None, list[Column]]:
     if isinstance(X, Table):
         raise InputError("A Table is encoded already. Pass the original array or data frame.")
     return read_columns(X)

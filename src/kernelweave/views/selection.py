@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numbers
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import listed
@@ -38,9 +40,11 @@ class ViewColumns:
 
 
 Selection = ColumnSlice | ColumnMask | ViewColumns | tuple[int | str, ...] | None
+#: What columns may be given as.
+ColumnsLike = str | int | slice | Sequence[str | int] | ArrayLike | Selection
 
 
-def freeze_columns(columns: Any) -> Selection:
+def freeze_columns(columns: ColumnsLike) -> Selection:
     """Return a column selection as a hashable value.
 
     Parameters
@@ -98,7 +102,7 @@ def _column(item: Any) -> int | str:
         raise InputError(_wrong_column(item)) from None
 
 
-def _wrong_column(item: Any) -> str:
+def _wrong_column(item: object) -> str:
     return (
         f"Columns are selected by names, integers, a slice or a boolean mask, got {item!r} "
         f"({type(item).__name__}). Pass for example ['age', 'bmi'], [0, 3] or slice(0, 4)."

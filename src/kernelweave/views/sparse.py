@@ -53,12 +53,12 @@ class SparseTable(Table):
         return self.values.data
 
     @property
-    def indices(self) -> NDArray[Any]:
+    def indices(self) -> NDArray[np.int32]:
         """Their columns."""
         return self.values.indices
 
     @property
-    def indptr(self) -> NDArray[Any]:
+    def indptr(self) -> NDArray[np.int32]:
         """Where rows begin among them, shape (n_rows + 1,)."""
         return self.values.indptr
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, Reals, as_names
 from kernelweave._parameters import Each, InstanceOf, Text, Whole, check_fields
 from kernelweave._sparse import to_dense
+from kernelweave._types import RowIndex, Values
 from kernelweave.views.cells import Cells
 from kernelweave.views.messages import listing
-from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
+from kernelweave.views.selection import ColumnMask, ColumnSlice, ColumnsLike, ViewColumns, freeze_columns
 
 #: The number of levels of columns that only kernels of texts and other objects see.
 TEXT = -1
@@ -105,7 +106,7 @@ class Table:
     def _all_numeric(self) -> bool:
         return not any(self.levels)
 
-    def resolve(self, columns: Any) -> NDArray[np.intp]:
+    def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Return the positions of the selected columns.
 
         Parameters
@@ -180,7 +181,7 @@ class Table:
             )
         return item % self.n_columns
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """Return the table of the selected columns (itself when `columns` is None)."""
         if columns is None:
             return self
@@ -189,7 +190,7 @@ class Table:
         cells = None if self.cells is None else tuple(self.cells[j] for j in found)
         return self._with(self._columns(found), names, tuple(self.levels[j] for j in found), cells)
 
-    def take(self, columns: Any = None, expand: bool = True) -> NDArray[np.float64]:
+    def take(self, columns: ColumnsLike = None, expand: bool = True) -> NDArray[np.float64]:
         """Return the selected columns as one array, possibly a view: do not modify it.
 
         Parameters
@@ -225,7 +226,7 @@ class Table:
         """The table itself; of several views one table of the columns of all."""
         return self
 
-    def rows(self, index: Any) -> Table:
+    def rows(self, index: RowIndex) -> Table:
         """Return the table of some rows: a slice, integers, or a boolean mask of shape (n_rows,)."""
         cells = None
         if self.cells is not None:
@@ -263,16 +264,16 @@ class Table:
         """All numbers that are held: all cells, of sparse rows those that are stored."""
         return [self.values]
 
-    def content(self) -> Any:
+    def content(self) -> Values:
         """Numbers (n_rows, any), perhaps sparse, in which rows differ whenever they hold other things."""
         return self.values
 
-    def _columns(self, found: NDArray[np.intp]) -> Any:
+    def _columns(self, found: NDArray[np.intp]) -> Values:
         return self.values[:, found]
 
     def _with(
         self,
-        values: Any,
+        values: Values,
         names: tuple[str, ...] | None,
         levels: tuple[int, ...],
         cells: tuple[Cells | None, ...] | None = None,

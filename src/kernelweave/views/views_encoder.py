@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_finite, check_gram_stack
+from kernelweave._types import Features
 from kernelweave.views.blocks import BlockTable, GramTable
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.encoder import TableEncoder
@@ -121,12 +122,12 @@ class ViewsEncoder:
     def __init__(self, owner: str = "model") -> None:
         self.owner = owner
 
-    def fit(self, X: Any) -> ViewsEncoder:
+    def fit(self, X: Features) -> ViewsEncoder:
         """Learn views, their columns and categories; return self."""
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Any) -> BlockTable:
+    def fit_transform(self, X: Features) -> BlockTable:
         """The training rows as a table, and learn from them how to make others."""
         views = Views(X).views
         self.encoders_ = {}
@@ -144,7 +145,7 @@ class ViewsEncoder:
                 encoder.declare(table.blocks[view], table.own(view, texts))
         return table.declared(texts)
 
-    def transform(self, X: Any) -> BlockTable:
+    def transform(self, X: Features) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.
 
         Raises
