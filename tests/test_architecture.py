@@ -45,7 +45,7 @@ def below(kind):
     return found
 
 
-TYPES = rows_of("| type | what it is | what it answers |")
+TYPES = rows_of("| type | what it is | methods |")
 
 
 @pytest.mark.parametrize("row", TYPES, ids=lambda row: row[0].split("`")[1].split("(")[0])
@@ -84,7 +84,7 @@ def test_the_tree_is_that_of_the_layers():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
     order = [name for line in layers for name in re.findall(r"\w+", line)]
-    table = rows_of("| package | what is in it | knows |")
+    table = rows_of("| package | contents | works on |")
     assert [name for row in table for name in re.findall(r"`(\w+)`", row[0])] == order
     for head, what, _ in table:
         package, parts = re.search(r"`(\w+)`", head)[1], re.findall(r"`(\w+)`", what)

@@ -196,8 +196,8 @@ def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
     assert main([*fit, "--key", "patient", "--drop", "held", "--missing", "drop", "--nested", "3"]) == 0
     text = capsys.readouterr().out
     # 120 patients, of which one table has 110 and the other 112; one of the rows left has no blood pressure
-    assert "Table body lacks 10 rows" in text or "Table body lacks 9 rows" in text
-    assert "Table serum lacks" in text
+    assert "Table body does not have 10 rows" in text or "Table body does not have 9 rows" in text
+    assert "Table serum does not have" in text
     assert "Left out 1 rows with missing values." in text
     assert "View body: 5 columns." in text
     assert "Nested cross-validation (3 folds): R^2" in text
@@ -241,7 +241,7 @@ def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys)
         new = [str(tmp_path / f"{name}.csv") for name in (one, two)]
         capsys.readouterr()
         assert main(["predict", str(run), new[0], "--join", new[1], "--out", str(out)]) == 0
-        assert "is taken for serum of the run" in capsys.readouterr().out
+        assert "is used for serum of the run" in capsys.readouterr().out
         found = pd.read_csv(out).set_index("patient")
         expected = model.predict(whole.loc[found.index, list(model.feature_names_in_)])
         np.testing.assert_allclose(found["prediction"], expected, rtol=1e-10)
@@ -249,7 +249,7 @@ def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys)
     assert "missing" in capsys.readouterr().err
     new = [str(tmp_path / "body-2.csv"), "--out", str(out)]
     assert main(["predict", str(run), *new, "--join", str(tmp_path / "less.csv")]) == 2
-    assert "taken for 'serum' of the run, has no column 'weight'" in capsys.readouterr().err
+    assert "used for 'serum' of the run, has no column 'weight'" in capsys.readouterr().err
     assert main(["predict", str(run), *new]) == 2
     assert "learnt from 2 tables (body, serum), but 1 (body-2) was given" in capsys.readouterr().err
     assert main(["predict", str(run), *new, "--join", str(tmp_path / "x2.csv"), "--key", "id"]) == 2
@@ -416,11 +416,11 @@ BAD = {
     ),
     "huge targets": (
         lambda t, w: _parquet(t, y=np.linspace(0.0, 1.7e308, 20)),
-        "column 'y' holds numbers beyond",
+        "column 'y' has numbers beyond",
     ),
     "huge features": (
         lambda t, w: _parquet(t, a=np.linspace(1e101, 2e101, 20)),
-        "column 'a' holds numbers beyond 1e+100",
+        "column 'a' has numbers beyond 1e+100",
     ),
     "empty": (lambda t, w: ["fit", write(t / "x.csv", "a,y\n"), "--target", "y"], "no rows"),
     "more fields than names": (

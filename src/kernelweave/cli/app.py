@@ -15,14 +15,14 @@ Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
 
 
 def make_app(*, fitting: bool = True) -> App:
-    """The command line; with `fitting` its options know the parameters of learners, which have to be imported."""
+    """The command line; with `fitting`, options include the parameters of learners, which have to be imported."""
     app = App(
         name="kernelweave",
-        help="Multiple kernel learning: which sources and which shapes of similarity matter, and how well can I "
+        help="Multiple kernel learning: which data sources and which kernels matter, and how well can I "
         "predict?",
         version=lambda: __import__("kernelweave").__version__,
         result_action="return_value",
-        # `run` says what Ctrl-C has left
+        # `run` reports what is left after Ctrl-C
         suppress_keyboard_interrupt=False,
     )
     commands: list[Callable[..., object]] = [fit, path]
@@ -68,7 +68,7 @@ def _fail(message: str) -> int:
 
 
 def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: int = 30) -> None:
-    """Run the main job on data that ships with scikit-learn, and compare with baselines.
+    """Fit a model on a data set of scikit-learn, and compare it with baselines.
 
     Breast cancer: ten measurements as mean, error and worst value; these three groups are the views. A path with
     cross-validation, a held-out score beside baselines, and a report.
@@ -254,8 +254,8 @@ def reproduce(
 ) -> int:
     """Run an experiment of a paper, compare with it, and write tables and figures.
 
-    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume goes on. Without
-    options everything is as in the paper. An option that an experiment does not have is an error.
+    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume continues. Without
+    options all settings are those of the paper. An option that an experiment does not have is an error.
 
     Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
     mlmkl, cardinality.
@@ -271,7 +271,7 @@ def reproduce(
     jobs
         Processes, each with one thread; -1 for one per core.
     resume
-        Go on with the run in this folder.
+        Continue the run in this folder.
     datasets
         Data sets.
     methods
@@ -283,7 +283,7 @@ def reproduce(
     splits
         Random splits of each data set.
     draws
-        Made-up data sets.
+        Number of simulated data sets.
     n_alphas
         Number of regularisation parameters on a path.
     largest
@@ -323,7 +323,7 @@ def list_datasets(
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     seed: int = 0,
 ) -> None:
-    """List the data sets of the papers: size, task, source, licence, whether they are here and how to get them.
+    """List the data sets of the papers: size, task, source, licence, whether they are here, and how to get them.
 
     Example: kernelweave datasets heart sonar
 
@@ -332,7 +332,7 @@ def list_datasets(
     names
         Data sets to describe; all of them as a table by default.
     download
-        Fetch those that are not here and have an address.
+        Download those that are not available here and have an address.
     as_json
         Machine-readable.
     seed
@@ -356,8 +356,8 @@ def studio(
 ) -> None:
     """Train, validate and understand models in the browser, without a network.
 
-    Only this machine can reach it, and only with the address that is printed. Runs go on when the page or the studio
-    is closed.
+    It is accessible from this computer only, with the address that is printed. Runs continue when the page or the
+    studio is closed.
 
     Example: kernelweave studio --data-dir tables
 
@@ -366,13 +366,13 @@ def studio(
     port
         Port to listen on; 0 for a free one.
     data_dir
-        Folder with tables; what the studio makes goes into its subfolder "studio".
+        Folder with tables; the studio writes to its subfolder "studio".
     host
         Address to listen on.
     browser
         Open the browser.
     expose
-        Allow a host that other machines can reach; a token must be set in KERNELWEAVE_STUDIO_TOKEN.
+        Allow a host that other computers can reach; a token must be set in KERNELWEAVE_STUDIO_TOKEN.
     max_upload
         Largest upload in megabytes.
     at_once

@@ -1,4 +1,4 @@
-"""What people see: lines, and a progress bar on a terminal."""
+"""Output: lines, and a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def make_console() -> Console:
-    """Console on standard output, made anew so that redirected output is seen."""
+    """Console on standard output; a new one each time, so that redirected output is respected."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns; whole lines where the output is no terminal."""
+    """Aligned columns; whole lines if the output is not a terminal."""
     table = Table(*headers, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
@@ -40,12 +40,12 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console.print(table)
 
 
-#: Characters of a line that nothing is cut to.
+#: Width at which no line is cut.
 WIDE = 1000
 
 
 class Steps:
-    """A bar on a terminal, a line now and then elsewhere."""
+    """A progress bar on a terminal, occasional lines elsewhere."""
 
     EVERY = 5.0
 
@@ -69,7 +69,7 @@ class Steps:
             self._task = self._bar.add_task(label, total=total)
 
     def advance(self, text: str = "") -> bool:
-        """Show one finished step; the answer is that nobody asks to stop."""
+        """Show one finished step; returns False, as nothing requests a stop."""
         self.done += 1
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
@@ -85,7 +85,7 @@ class Steps:
         return f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -111,7 +111,7 @@ class FitProgress:
         self._steps.close()
 
     def on_fit_task_begin(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> None:
-        """Nothing to show yet."""
+        """Nothing to show at the beginning of a step."""
 
     def on_fit_task_end(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> bool:
         """Show one finished step."""

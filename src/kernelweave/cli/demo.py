@@ -69,7 +69,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     bunch = load_breast_cancer(as_frame=True)
     X, y = bunch.data, np.asarray(bunch.target_names)[bunch.target]
     views = {view: [c for c in X.columns if view in c] for view in VIEWS}
-    console.print(f"Found breast cancer (ships with scikit-learn): {len(X)} rows, {X.shape[1]} columns.")
+    console.print(f"Found breast cancer (a data set of scikit-learn): {len(X)} rows, {X.shape[1]} columns.")
     for view, columns in views.items():
         console.print(f"View {view}: {len(columns)} columns.")
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, test_size=0.3, random_state=seed)
@@ -107,7 +107,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
             title="Breast cancer, three views",
             data=[
                 f"{len(X)} rows, {X.shape[1]} columns",
-                f"{len(X_train)} rows to learn from, {len(X_test)} held out",
+                f"{len(X_train)} training rows, {len(X_test)} held out",
             ],
             settings={
                 "views": {v: len(c) for v, c in views.items()},

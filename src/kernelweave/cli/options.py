@@ -1,4 +1,4 @@
-"""The options of `fit` and `path`: the settings of a fit and the parameters of all learners, as these declare them."""
+"""The options of `fit` and `path`: the settings of a fit, and the declared parameters of all learners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_LEARNERS = Group("Parameters of learners")
 
 
 def fit_options() -> type[BaseModel]:
-    """A record of all options; what is not given is not set."""
+    """A record of all options; those not given are not set."""
     options: dict[str, Any] = {}
     for name, field in FitSpec.model_fields.items():
         kind, about = field.rebuild_annotation(), field.description
@@ -36,7 +36,7 @@ def fit_options() -> type[BaseModel]:
 
 
 def with_options(command: Callable[..., object]) -> Callable[..., object]:
-    """A command whose parameter `spec` is filled from options that are made now, for the learners there are now."""
+    """A command whose parameter `spec` is filled from options made for the learners registered now."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:

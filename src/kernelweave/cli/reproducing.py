@@ -1,4 +1,4 @@
-"""What ``reproduce`` and ``datasets`` do."""
+"""The commands ``reproduce`` and ``datasets``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelweave.runs.folders import write_text, writing
 
 #: Rows of a table that are printed.
 SHOWN_ROWS = 60
-#: What is told about a data set.
+#: Printed fields of a data set.
 SAID = (
     "name",
     "title",
@@ -87,7 +87,7 @@ def run_reproduce(name: str, out: str, *, jobs: int, resume: bool, given: dict[s
             f"... and {len(failures) - 5} more; the file {folder / 'results.sqlite'} holds all reasons."
         )
     if outcome.interrupted:
-        console.print("Interrupted; what is finished is kept. Go on with the same command and --resume.")
+        console.print("Interrupted; what is finished is kept. Continue with the same command and --resume.")
     console.print(f"Wrote {folder}.")
     return 130 if outcome.interrupted else 1 if outcome.n_failed else 0
 
@@ -165,7 +165,7 @@ def run_datasets(names: list[str], *, download: bool, as_json: bool) -> None:
             ],
         )
         console.print(
-            "To get one: kernelweave datasets NAME tells how; --download fetches those with an address."
+            "To get one: kernelweave datasets NAME says how; --download fetches those with an address."
         )
         return
     for row in infos:

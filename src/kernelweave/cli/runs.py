@@ -1,4 +1,4 @@
-"""What the commands do, step by step."""
+"""The steps of the commands."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:
-    """Print what was found first."""
+    """Print a description of the data."""
     console.print(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():
         if lost:
-            console.print(f"Table {view} lacks {len(lost)} rows that other tables have; they are left out.")
+            console.print(f"Table {view} does not have {len(lost)} rows of other tables; they are left out.")
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
     console.print(
@@ -93,7 +93,7 @@ def regularization(model: BaseMKL) -> str:
 
 
 def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
-    """Read the table of a command and those that are joined to it."""
+    """Read the table of a command and the tables joined to it."""
     paths = name_tables([path, *names_in(spec.join)])
     return read_tables(paths, spec.key), {name: str(Path(file).resolve()) for name, file in paths.items()}
 
@@ -141,7 +141,7 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
 
 
 def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
-    """Solve the paths of all outputs and write them; return how many there are."""
+    """Solve the paths of all outputs and write them; return their number."""
     import pandas as pd
 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
@@ -161,7 +161,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     learner = make_learner(spec)
     if getattr(learner, "relax", None) == "auto":
         raise InputError(
-            "Setting `relax`: auto chooses by folds, which a path has not. Give a number, or none."
+            "Setting `relax`: auto chooses by folds, and a path has none. Give a number, or none."
         )
     # the strongest regularisation costs least: this only sets up the kernels
     parameter = learner.regularization_parameter
@@ -249,7 +249,7 @@ def read_new(
     needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
     data, stands_for = join_new(tables, layout, needed, key)
     for old, new in stands_for.items():
-        console.print(f"Table {new} is taken for {old} of the run.")
+        console.print(f"Table {new} is used for {old} of the run.")
     if key:
         return data.table, need_column(data.table, key, "the key")
     usual = layout.key if layout else ""
@@ -286,7 +286,7 @@ def run_evaluate(model_path: str, path: str, target: str, out: str, *, join: str
         if strangers:
             known = ", ".join(map(repr, model.classes_))
             raise InputError(
-                f"Column {target!r} holds labels the model does not know: {strangers[:5]}. It knows {known}."
+                f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )
     for name, value in scores(model, X, y, task).items():
         console.print(f"{name}: {value:.4f}")

@@ -1,4 +1,4 @@
-"""What an experiment declares: a grid of cells, how one cell is computed, and what is shown of the results."""
+"""The declaration of an experiment: a grid of cells, the computation of one cell, and tables and figures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 #: Coordinates of one computation, for example data set, split and method.
 Cell = dict[str, str | int | float]
-#: What an unknown data set is called in messages.
+#: Name of an unknown data set in messages.
 DATA_SET = "data set of this experiment"
-#: Setting -> what its entries must be among, and what one of them is called.
+#: Setting -> its admissible entries, and the name of one entry in messages.
 Choices = dict[str, tuple[Collection[str], str]]
-#: What a cell gives: numbers, texts and lists of them, ready for JSON.
+#: Result of a cell: numbers, texts and lists of them, ready for JSON.
 Result = dict[str, Any]
 
 
@@ -32,10 +32,10 @@ class Options:
     Attributes
     ----------
     seed : int
-        Of every random number.
+        Seed of all random numbers.
     """
 
-    #: The paper whose data sets are known, see `kernelweave.datasets.names`; empty where there is another list.
+    #: The paper whose data sets are admissible, see `kernelweave.datasets.names`; empty if there is another list.
     protocol: ClassVar[str] = ""
 
     seed: int = 0
@@ -45,7 +45,7 @@ class Options:
         return json.loads(json.dumps(asdict(self)))
 
     def with_values(self, **given: Any) -> Options:
-        """These settings with those changed that are not None; unknown ones list the known."""
+        """These settings with all changes that are not None; errors for unknown ones list the known."""
         known = [f.name for f in fields(self)]
         changed = {name: value for name, value in given.items() if value is not None}
         for name in changed:
@@ -55,7 +55,7 @@ class Options:
         return out
 
     def choices(self) -> Choices:
-        """Settings whose entries have names that are known."""
+        """Settings with a fixed list of entries."""
         return {"datasets": (datasets.names(self.protocol), DATA_SET)} if self.protocol else {}
 
     def check(self) -> None:
@@ -91,9 +91,9 @@ class Experiment(ABC):
         """All cells, those that share data next to each other."""
 
     def prepare(self, options: Any) -> list[str]:
-        """Fetch what the cells need, or raise, before anything is computed; lines that say what was found.
+        """Load the data of the cells, or raise, before anything is computed; returns lines that describe them.
 
-        Here: every data set of the options, encoded as in their paper; nothing where no paper is named.
+        By default all data sets of the options, encoded as in their paper; none if no paper is named.
         """
         if not options.protocol:
             return []
@@ -103,11 +103,11 @@ class Experiment(ABC):
 
     @abstractmethod
     def run(self, cell: Cell, options: Any) -> Result:
-        """Compute one cell. Depends on nothing but its arguments and the data sets."""
+        """Compute one cell. Depends only on its arguments and the data sets."""
 
     @abstractmethod
     def tables(self, rows: list[tuple[Cell, Result]], options: Any) -> dict[str, DataFrame]:
-        """Summaries of the cells that are done, in the order of `cells`."""
+        """Summaries of the finished cells, in the order of `cells`."""
 
     @abstractmethod
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:

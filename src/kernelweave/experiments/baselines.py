@@ -1,4 +1,4 @@
-"""What the experiments are compared with: methods of scikit-learn, tuned on inner folds of the training rows."""
+"""Baselines: methods of scikit-learn, tuned on inner folds of the training rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Folds = Sequence[tuple[Rows, Rows]]
-#: Decision values on the test rows, and what was chosen.
+#: Decision values on the test rows, and the chosen parameters.
 Answer = tuple[Array, dict[str, Any]]
 
 #: Widths of the tuned RBF kernel: gamma = width / n_features on standardised columns.

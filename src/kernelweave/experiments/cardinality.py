@@ -1,4 +1,4 @@
-"""Sparse MKL with a limit on the number of kernels, beside SimpleMKL and tuned machines, on UCI sets of its paper."""
+"""Sparse MKL with a limit on the number of kernels, SimpleMKL and tuned machines, on UCI sets of its paper."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: The kernels of the paper's program but its two sigmoid ones, which are not positive semidefinite.
+#: The kernels of the paper's program without its two sigmoid kernels, which are not positive semidefinite.
 KERNELS = (
     Linear(), Polynomial(2, coef0=1.0), Polynomial(3, coef0=1.0), Polynomial(5, coef0=1.0),
     RBF(0.5), RBF(0.3), RBF(0.1), Laplacian(0.3),
 )  # fmt: skip
 #: Test accuracy (%), kernels with a weight that the authors' program stored for its single split, from random starts:
-#: ``results/final_results_cold_SMKL.csv`` of the repository iglesiascaio/SparseMKL. "heart" is there the Cleveland set.
+#: ``results/final_results_cold_SMKL.csv`` of the repository iglesiascaio/SparseMKL. Its "heart" is the Cleveland set.
 STORED = {
     "iris": (100.00, 1), "wine": (100.00, 2), "wdbc": (98.25, 2), "ionosphere": (92.96, 1), "heart": (93.44, 4),
 }  # fmt: skip
 CS, KS, RIDGES = (5.0, 10.0, 50.0, 100.0), (1, 2, 3, 4, 5), (0.01, 1.0, 100.0)
-#: What inner folds are solved to, and nodes for them; the machines that are reported are solved to `TOL`.
+#: Tolerance and number of nodes in inner folds; reported machines are solved to `TOL`.
 INNER_TOL, INNER_NODES, TOL, NODES = 1e-3, 100, 1e-6, 1000
 METHODS = {
     "cardinality": "at most k kernels",
@@ -83,7 +83,7 @@ class CardinalityOptions(Options):
 
 @lru_cache(maxsize=1)
 def table(name: str) -> tuple[Array, Array]:
-    """Columns and labels as the paper has them; of iris the two columns of the sepal."""
+    """Columns and labels as in the paper; of iris only the two columns of the sepal."""
     if name in ("iris", "wine"):
         from sklearn.datasets import load_iris, load_wine
 
@@ -101,7 +101,7 @@ def split_rows(y: Array, split: int, seed: int) -> tuple[Rows, Rows]:
 
 
 def standardised(X: Array, train: Rows) -> Array:
-    """By mean and deviation of the training rows; what is constant there is zero."""
+    """Standardised by the training rows; columns that are constant there are zero."""
     spread = X[train].std(axis=0, ddof=1)
     return (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, np.inf)
 
@@ -128,7 +128,7 @@ def values(
 
 
 def candidates(method: str, tol: float, nodes: int) -> list[tuple[dict[str, Any], MarginLearner]]:
-    """Learners that differ in more than C, few kernels first."""
+    """Learners that differ in other parameters than C, few kernels first."""
     if method == "simple":
         return [({}, learners.SimpleMKL(tol=tol))]
     if method == "uniform":

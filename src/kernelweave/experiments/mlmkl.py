@@ -1,7 +1,6 @@
-"""Tables 2 and 3 of the MLMKL paper, as literally as they can be read and with everything tuned.
+"""Tables 2 and 3 of the MLMKL paper, in a protocol that follows its text, and with all parameters tuned.
 
-Halves, kernels and fits of the data sets and methods in `mlmkl_grid`. What becomes of the results is in
-`mlmkl_tables`.
+Halves, kernels and fits of the data sets and methods in `mlmkl_grid`; `mlmkl_tables` summarises the results.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One half to learn from and one to test on, with the four kernels of all rows."""
+    """One half for training and one for testing, with the four kernels of all rows."""
 
     X: Array
     y: Array
@@ -160,7 +159,7 @@ def make_split(X: Array, y: Array, train: Rows, test: Rows, seed: int) -> Split:
 
 @lru_cache(maxsize=1)
 def load_split(name: str, split: int, seed: int) -> Split:
-    """One split of a data set. The latest is kept: the methods that share it come one after another."""
+    """One split of a data set. The latest is cached, because methods on the same split follow each other."""
     X, y = table(name)
     n_train = TRAINING[VERSIONS.get(name, name)]
     train, test = halves(y, n_train, seed, split)
@@ -196,9 +195,9 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
 
 
 def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[MarginSolution]:
-    """Solutions along ascending C, each the start of the next where every start leads to the same weights."""
+    """Solutions along ascending C, with warm starts if the weights do not depend on the start."""
     if isinstance(learner, NOT_CONVEX) and len(Cs) > 1:
-        # these are not convex: what a weak machine likes may be a trap for a stronger one
+        # these are not convex: weights for a small C may lead to a poor local solution for a larger one
         return [found for C in Cs for found in fit(learner, part, (C,))]
     content = _content(part) if learner.validates else None
     info = Info(
@@ -208,9 +207,9 @@ def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[Margi
 
 
 def _content(part: Part) -> NDArray[np.intp]:
-    """Order in which rows are dealt out to inner folds: that of the published tables, by values of the summed kernels.
+    """Order in which rows are assigned to inner folds: that of the published tables, by values of the summed kernels.
 
-    Estimators have the table and go by its values. Here there are only matrices, always in the same order of rows.
+    Estimators use the values of the table. Here there are only matrices, always in the same order of rows.
     """
     scale = np.ones(part.gram.n_kernels)
     _, first = np.unique(
@@ -225,7 +224,7 @@ def _content(part: Part) -> NDArray[np.intp]:
 
 
 def run_literal(method: str, split: Split, options: MLMKLOptions) -> Result:
-    """C = 10, every step size fitted: on two thirds of the half for the choice, and on all of it.
+    """C = 10; each step size is fitted on two thirds of the half for the choice, and on all of it.
 
     The test accuracies of all step sizes are kept, for the choice that is labelled optimistic.
     """
@@ -242,7 +241,7 @@ def run_literal(method: str, split: Split, options: MLMKLOptions) -> Result:
             tested[k] = outer.score(two)[0]
             found[k] = two
         except InputError:
-            # a step that throws the weights out of what can be computed is never chosen
+            # a step that leads to overflow is never chosen
             continue
     chosen = best(held[0], held[1])
     result = {
@@ -280,7 +279,7 @@ def run_tuned(method: str, split: Split, options: MLMKLOptions) -> Result:
 
 
 def run_rbf(split: Split, options: MLMKLOptions) -> Result:
-    """The tuned RBF machine; it has a grid of its own for the width."""
+    """The tuned RBF machine, with its own grid for the width."""
     train, test = split.train, split.test
     f, chosen = baselines.tuned_rbf(
         split.X[train], split.y[train], split.X[test], split.folds, options.seed, False, options.Cs
@@ -310,7 +309,7 @@ class MLMKLTables(Experiment):
     """Tables 2 and 3."""
 
     name = "mlmkl"
-    title = "MLMKL and what it is compared with, Tables 2 and 3"
+    title = "MLMKL and its competitors, Tables 2 and 3"
     defaults = MLMKLOptions()
     published = ("results", "ranks", "contrasts", "steps", "weights")
     shown = ("dataset", "selection", "method", "accuracy", "std", "printed", "splits")
@@ -321,7 +320,7 @@ class MLMKLTables(Experiment):
         return [repr(datasets.load(name, protocol="mlmkl", progress=True)) for name in sources]
 
     def cells(self, options: MLMKLOptions) -> list[Cell]:
-        """Methods innermost, so that all of a split share its kernels."""
+        """Methods innermost, so that they share the kernels of a split."""
         return [
             {"dataset": name, "split": split, "protocol": protocol, "method": method}
             for name in options.datasets

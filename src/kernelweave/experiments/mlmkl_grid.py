@@ -1,4 +1,4 @@
-"""What the MLMKL experiment compares: data sets, methods, protocols and settings, and how a number is chosen."""
+"""Design of the MLMKL experiment: data sets, methods, protocols and settings, and the rule of choice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LABELS = {
 PAPER = tuple(LABELS)[:10]
 #: Methods with a step size, which the literal protocol chooses from a grid.
 STEPPED = ("dmkl", "2lmkl", "mlmkl", "mlmkl-literal")
-#: The literal protocol has no tuned machine; the tuned one has no use for an update that goes uphill.
+#: The literal protocol has no tuned machine; the tuned one leaves out the update that ascends.
 ONLY = {"rbf": "tuned", "mlmkl-literal": "literal"}
 PROTOCOLS = ("literal", "tuned")
 
@@ -97,7 +97,7 @@ class MLMKLOptions(Options):
         super().check()
         if not any(belongs(m, p) for m in self.methods for p in self.protocols):
             raise InputError(
-                f"None of the methods {', '.join(self.methods)} takes part in the protocol "
+                f"None of the methods {', '.join(self.methods)} belongs to the protocol "
                 f"{', '.join(self.protocols)}. Name another protocol."
             )
 

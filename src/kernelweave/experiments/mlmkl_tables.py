@@ -1,4 +1,4 @@
-"""Tables and pictures of the MLMKL experiment, beside what the paper printed."""
+"""Tables and pictures of the MLMKL experiment, with the numbers of the paper."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ COLUMNS = {
 }
 PRINTED_RANKS = {"table 2": (3.5, 2.66, 2.33, 1.5), "table 3": (6.0, 4.5, 3.5, 5.17, 3.5, 3.0, 1.67)}
 
-#: Where numbers come from. Optimistic: step sizes and numbers of layers chosen by test accuracy, one for a data set.
+#: How parameters are chosen. Optimistic: step size and number of layers by test accuracy, one for each data set.
 SELECTIONS = ("literal", "literal, optimistic", "tuned", "tuned, optimistic")
 #: Families whose number of layers is chosen too, with their columns.
 DEPTHS = {
@@ -89,7 +89,7 @@ Scores = dict[tuple[str, str, str], dict[int, tuple[float, float]]]
 
 
 def scores(rows: Rows, options: MLMKLOptions) -> Scores:
-    """Test accuracies under every way of choosing; only optimistic ones look at other test accuracies."""
+    """Test accuracies under each way of choosing; only the optimistic ones use other test accuracies."""
     groups: dict[tuple[str, str, str], dict[int, Result]] = {}
     for cell, result in rows:
         key = (str(cell["protocol"]), str(cell["dataset"]), str(cell["method"]))
@@ -269,7 +269,7 @@ def _contrasts(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
-    """What each fixed step does on the paper's twelve sets: accuracy, and whether the criterion fell."""
+    """Results of each fixed step on the paper's twelve sets: accuracy, and whether the criterion fell."""
     groups: dict[str, list[tuple[str, Result]]] = {}
     for cell, result in rows:
         if "steps" in result and cell["dataset"] in TRAINING:
@@ -299,7 +299,7 @@ def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
 
 
 def _mean(values: list[float]) -> float:
-    """Mean of what is there, NaN of nothing."""
+    """Mean of the available values, NaN if there are none."""
     there = [v for v in values if not math.isnan(v)]
     return float(np.mean(there)) if there else math.nan
 
@@ -312,7 +312,7 @@ def _weights(rows: Rows) -> pd.DataFrame:
         if kept and "weights" in result and cell["dataset"] in TRAINING:
             w = np.array(result["weights"])
             size = w.sum(axis=1, keepdims=True)
-            # 2LMKL may give up all kernels: what is left is a constant
+            # 2LMKL may drop all kernels, which leaves a constant
             shares = np.divide(w, size, out=np.full_like(w, np.nan), where=size > 0)
             groups.setdefault((str(cell["protocol"]), str(cell["method"])), []).append(shares)
     out = []
@@ -332,12 +332,12 @@ PICTURES = {
     "cd_printed": ("printed", "paper", "As printed: ten columns, twelve sets"),
     "cd_literal": ("literal", "paper", "Literal protocol, step by held-out rows"),
     "cd_literal_optimistic": ("literal, optimistic", "paper", "Literal protocol, step by test accuracy (optimistic)"),
-    "cd_tuned": ("tuned", "all", "Everything tuned on training rows"),
+    "cd_tuned": ("tuned", "all", "All parameters tuned on training rows"),
 }  # fmt: skip
 
 
 def figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
-    """Critical differences of what was printed and of what was measured, and accuracy against the fixed step."""
+    """Critical differences of printed and measured results, and accuracy against the fixed step."""
     ranks = tables["ranks"]
     for name, (source, group, title) in PICTURES.items():
         part = ranks[(ranks["source"] == source) & (ranks["columns"] == group)]
@@ -348,7 +348,7 @@ def figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
         yield "steps", _steps_figure(tables["steps"])
 
 
-#: Mean number of steps below which a fit has hardly moved.
+#: Mean number of steps below which a fit has hardly changed.
 FEW = 5.0
 
 
@@ -364,7 +364,7 @@ def _steps_figure(steps: pd.DataFrame) -> Figure:
         marker = "os^"[n_layers - 1]
         label = LABELS[str(method)]
         ax.plot(part["eta"], part["accuracy"], dashes, marker=marker, ms=4, color=colour, label=label, lw=1)
-        # ended by the rule of three small changes: what is there is where the descent began
+        # stopped by the rule of three small changes, so the weights are those of the start
         short = part[part["steps"] < FEW]
         ax.plot(short["eta"], short["accuracy"], ls="", marker=marker, ms=4, color=colour, mfc="white")
     ax.set_xscale("log")

@@ -28,7 +28,7 @@ class Ranking:
     statistic, p : float
         Friedman's chi-squared with the correction for ties, and its p-value.
     critical : float
-        Nemenyi's critical difference at the 5 % level: two methods whose average ranks differ by more are different.
+        Nemenyi's critical difference at the 5 % level: larger differences of average ranks are significant.
     n_sets : int
     """
 
@@ -46,7 +46,7 @@ def average_ranks(scores: ArrayLike, ties: str = "average") -> Array:
     ----------
     scores : array of shape (n_sets, n_methods)
     ties : {"average", "min"}
-        Equal scores share the mean of their ranks, as Friedman's test wants, or all get the smallest.
+        Equal scores share the mean of their ranks, as Friedman's test requires, or all get the smallest.
     """
     from scipy.stats import rankdata
 

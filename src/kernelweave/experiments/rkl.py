@@ -58,7 +58,7 @@ LABELS = {
     "eq10-l2": "KL-C L2, eq. (10)",
     "rbf": "tuned RBF",
 }
-#: Second readings of columns that the paper prints once: the sum of the kernels instead of their mean, and the radius
+#: Second readings of columns that the paper has once: the sum of the kernels instead of their mean, and the radius
 #: of K instead of K + I / C.
 READINGS = {"uniform-sum": "uniform", "eq10-l1": "klc-l1", "eq10-l2": "klc-l2"}
 #: Factor of all kernels; on a fair scale the sum is the mean with another C.
@@ -66,14 +66,14 @@ FACTORS = {"uniform-sum": 20.0}
 ONLY = {"uniform-sum": "literal", "eq10-l1": "literal", "eq10-l2": "literal"}
 #: Data sets that are versions of one of the paper's.
 VERSIONS = {"colon-log": "colon"}
-#: What means and tests are over: the paper's sets without colon, with raw intensities, and with logarithms.
+#: Groups for means and tests: the paper's sets without colon, with its raw intensities, and with logarithms.
 COLONS = ("colon", "colon-log")
 WITHOUT = "without colon"
 SETS = (WITHOUT, *COLONS)
-#: Columns that the paper prints beside these: RKL with the L2 norm, and without one.
+#: Further columns of the paper: RKL with the L2 norm, and without one.
 ALSO_PRINTED = {"rkl-l2": "RKL L2", "rkl-none": "RKL, no norm"}
 _COLUMNS = ("uniform", "mkl-l1", "klc-l1", "rkl", "mkl-l2", "klc-l2", *ALSO_PRINTED)
-#: One line a data set: accuracy, standard deviation and number of kernels, for each of the eight.
+#: One line for each data set: accuracy, standard deviation and number of kernels, for each of the eight.
 _TABLE = """
 ionosphere     94.0 1.4 20  92.9 1.6 3.8 86.0 1.9 4.0 95.7 0.9 2.8 94.3 1.5 20  84.4 1.6 18  95.7 0.9 3.0 95.7 0.9 3.0
 splice         51.7 0.1 20  79.5 1.9 1.0 80.5 1.9 2.8 86.5 2.4 3.2 82.0 2.2 20  74.0 2.6 14  86.5 2.4 2.2 86.3 2.5 3.2
@@ -134,7 +134,7 @@ class RKLOptions(Options):
 
 @lru_cache(maxsize=1)
 def problem(name: str) -> tuple[Array, Array, Gram]:
-    """Columns standardised over all rows, labels, and the twenty kernels. The latest is kept."""
+    """Columns standardised over all rows, labels, and the twenty kernels. The latest is cached."""
     data = datasets.load(name, protocol="rkl")
     gram = TableSource(banks.rkl(), as_table(data.X), max_memory=float("inf")).gram()
     return data.X, data.signs, gram
@@ -203,7 +203,7 @@ def run_method(
 
 
 def wide(results: DataFrame, protocol: str, sets: str) -> DataFrame:
-    """Accuracies, data sets by methods; the tuned RBF stands beside both protocols."""
+    """Accuracies, data sets by methods; the tuned RBF is shown with both protocols."""
     here = results[(results["protocol"] == protocol) | (results["method"] == "rbf")]
     here = here[~here["dataset"].isin([name for name in COLONS if name != sets])]
     return here.pivot_table(index="dataset", columns="method", values="accuracy", sort=False)
@@ -240,7 +240,7 @@ class RKLTable(Experiment):
     """Table 1."""
 
     name = "rkl"
-    title = "RKL and what it is compared with, Table 1"
+    title = "RKL and its competitors, Table 1"
     defaults = RKLOptions()
     published = ("results", "tests")
 

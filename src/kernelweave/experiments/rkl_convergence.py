@@ -1,4 +1,4 @@
-"""How many machines RKL costs: the published projected gradient with Armijo's rule, and Newton on the convex form."""
+"""Number of machines that RKL solves: the published projected gradient with Armijo's rule, or Newton's method."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-#: Steps, and what stops them: relative gap, or stationarity. The first gives the optimum that all are compared with.
+#: Steps and their stopping rule: relative gap, or stationarity. The first gives the reference optimum.
 TOLERANCES = {"newton": 1e-8, "armijo": 1e-5, "spectral": 1e-5}
 LABELS = {"newton": "Newton", "armijo": "Armijo (published)", "spectral": "Armijo, spectral steps"}
-#: Distances from the optimum, as shares of it, that are looked for.
+#: Reported distances from the optimum, as shares of it.
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5)
-#: Excess below which a curve is not followed: the tolerance of the reference.
+#: Excess below which a curve ends: the tolerance of the reference.
 FLOOR = 1e-8
 
 
@@ -102,7 +102,7 @@ class RKLConvergence(Experiment):
         }
 
     def tables(self, rows: list[tuple[Cell, Result]], options: ConvergenceOptions) -> dict[str, DataFrame]:
-        """Machines until the excess is small, kernels in use there, and the curves, thinned."""
+        """Machines until the excess is small, kernels with a weight there, and the curves, thinned."""
         import pandas as pd
 
         optimum = {cell["dataset"]: result["dual"] for cell, result in rows if cell["step"] == "newton"}

@@ -1,4 +1,4 @@
-"""What the scale of single kernels does: every kernel times 100 or 1/100 at random, and everything chosen again."""
+"""Effect of the scale of single kernels: every kernel times 100 or 1/100 at random, and all parameters chosen again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: RKL is solved far enough that what is left of a difference between draws is not its tolerance.
+#: RKL is solved to a tolerance below the differences between draws.
 METHODS: dict[str, Callable[[], MarginLearner]] = {
     "rkl": lambda: learners.RKL(tol=1e-7),
     "uniform": lambda: learners.Uniform(tol=1e-6),
@@ -34,9 +34,9 @@ METHODS: dict[str, Callable[[], MarginLearner]] = {
     "klc-l1": lambda: learners.ChapelleRadius(tol=1e-3, max_iter=60),
 }
 NAMES = {**{m: LABELS[m] for m in METHODS if m in LABELS}, "rkl": "RKL", "do": "Do et al."}
-#: Every kernel is multiplied by one of these; the first draw leaves all as they are, with a mean diagonal of 1.
+#: Every kernel is multiplied by one of these; the first draw keeps a mean diagonal of 1.
 FACTORS = (0.01, 100.0)
-#: The paper's sets, colon in the version in which its numbers come back.
+#: The paper's sets, colon in the version that reproduces its numbers.
 SETS = tuple("colon-log" if name == "colon" else name for name in PRINTED)
 
 
@@ -49,9 +49,9 @@ class ScalesOptions(Options):
     datasets : tuple of str
     methods : tuple of str
     draws : int
-        Draws of the factors, beside the kernels as they are.
+        Draws of the factors, in addition to the unscaled kernels.
     splits : int
-        Of the five stratified test folds, how many are used.
+        Number of the five stratified test folds that are used.
     """
 
     protocol = "rkl"
@@ -104,7 +104,7 @@ class Scales(Experiment):
     """Proposition 3 of the paper, measured."""
 
     name = "rkl-scales"
-    title = "RKL and others with kernels on scales of their own"
+    title = "RKL and other methods with kernels on different scales"
     defaults = ScalesOptions()
     published = ("results", "draws")
 
@@ -142,7 +142,7 @@ class Scales(Experiment):
         }
 
     def tables(self, rows: list[tuple[Cell, Result]], options: ScalesOptions) -> dict[str, DataFrame]:
-        """``draws``: mean accuracy of every draw; ``results``: the kernels as they are, and the range over draws."""
+        """``draws``: mean accuracy of every draw; ``results``: the unscaled kernels, and the range over draws."""
         import pandas as pd
 
         groups: dict[tuple[str, str], dict[int, dict[int, Result]]] = {}
@@ -180,7 +180,7 @@ class Scales(Experiment):
         return {"results": pd.DataFrame(out), "draws": pd.DataFrame(draws)}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """Accuracy as the kernels are, and its range over the draws, for every set and method."""
+        """Accuracy with unscaled kernels, and its range over the draws, for every set and method."""
         if len(tables["results"]):
             yield "ranges", _figure(tables["results"], tables["draws"])
 

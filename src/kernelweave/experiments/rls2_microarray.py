@@ -1,4 +1,4 @@
-"""Microarray data, section 5.3: one-vs-all linear RLS2 that selects genes, beside other classifiers."""
+"""Microarray data, section 5.3: one-vs-all linear RLS2 that selects genes, and other classifiers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Classes with fewer samples are left out where there is no published split.
+#: Classes with fewer samples are left out if there is no published split.
 FEWEST = 5
-#: Share of the rows for training where there is no published split.
+#: Share of the rows for training if there is no published split.
 TRAINING = 0.7
 INNER_TOL = 1e-4
 
@@ -44,7 +44,7 @@ class MicroarrayOptions(Options):
         Random splits of data sets without a published one.
     methods : tuple of str
     folds : int
-        Stratified folds, fewer where the largest class has fewer samples.
+        Stratified folds, fewer if the largest class has fewer samples.
     n_alphas : int
         Number of alphas, from the point where one gene is left down to `depth` of it.
     depth : float
@@ -66,7 +66,7 @@ class MicroarrayOptions(Options):
 
 @lru_cache(maxsize=1)
 def table(name: str) -> tuple[Array, NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Genes with every sample (row) at mean 0 and variance 1, classes, and the published split."""
+    """Genes, with each sample (row) standardised, classes, and the published split."""
     data = datasets.load(name)
     X, y, train = data.X, data.y, data.train
     if train is None:
@@ -87,7 +87,7 @@ def split_rows(y: NDArray[np.int64], split: int, seed: int) -> tuple[Rows, Rows]
 
 
 def make_folds(y: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Stratified folds, no more than the largest class has samples; small classes miss some of them."""
+    """Stratified folds, at most as many as samples in the largest class; small classes are absent from some."""
     from sklearn.model_selection import StratifiedKFold
 
     n = max(2, min(n_folds, int(np.bincount(y).max())))
@@ -168,12 +168,12 @@ def _rls2(X: Array, y: Any, X_test: Array, y_test: Any, folds: Any, o: Microarra
     }
 
 
-# ---- the others -----------------------------------------------------------------------------------
+# ---- other methods ---------------------------------------------------------------------------------
 
 #: Fit on rows and labels with one setting; return predictions of the test rows, the number of genes used, and
 #: whether the solver converged.
 Fitted = Callable[[Array, Any, Array, float], tuple[NDArray[np.int64], int, bool]]
-#: Passes of the stochastic solver over the rows; what did not converge by then is counted.
+#: Passes of the stochastic solver over the rows; fits that have not converged by then are counted.
 PASSES = 200
 
 
@@ -320,7 +320,7 @@ class Microarray(Experiment):
         return {"results": results.reset_index(), "path": pd.DataFrame(path)}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """Figure 9: accuracy along the path, one picture a data set."""
+        """Figure 9: accuracy along the path, one picture for each data set."""
         path = tables["path"]
         for name in path["dataset"].unique() if len(path) else ():
             yield f"path_{name}", _figure(str(name), path[path["dataset"] == name])

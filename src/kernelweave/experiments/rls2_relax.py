@@ -86,8 +86,8 @@ def run_alternating(p: Problem, train: Rows, test: Rows, split: int, o: RelaxOpt
     """Algorithm 1 along the path, its alpha by inner folds, and the exact solution nearest to its last one.
 
     Its function at the smallest alpha is compared with exact weights of every alpha, all with the ridge of the
-    smallest: ``nearest`` is the alpha whose function is nearest on test rows, ``distance`` what is left of the
-    distance to the exact solution.
+    smallest: ``nearest`` is the alpha whose function is nearest on test rows, ``distance`` the remaining
+    share of the distance to the exact solution.
     """
 
     def solve(rows: Rows) -> Path:
@@ -160,13 +160,13 @@ class Relax(Experiment):
         return result | {"metric": p.metric, "seconds": time.process_time() - started}
 
     def tables(self, rows: list[tuple[Cell, Result]], options: RelaxOptions) -> dict[str, DataFrame]:
-        """``results``: one row a data set and ratio; ``tests``: over sets; ``surface``: mean scores of all pairs."""
+        """``results``: one row for each set and ratio; ``tests``: over sets; ``surface``: mean scores of all pairs."""
         from kernelweave.experiments import rls2_relax_tables as made
 
         return made.tables(rows, options)
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """What the second alpha changes, set by set, and the mean test score over both."""
+        """Effect of the second alpha, set by set, and the mean test score over both."""
         from kernelweave.experiments import rls2_relax_tables as made
 
         yield from made.figures(tables)

@@ -1,4 +1,4 @@
-"""What the experiment with two regularisation parameters compares: methods, columns and settings."""
+"""Design of the experiment with two regularisation parameters: methods, columns and settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from kernelweave.experiments.rls2_uci_grid import PAPER, UCIOptions
 
 METHODS = ("exact", "alternating")
-#: What is compared: columns of `results`.
+#: Compared methods: columns of `results`.
 LABELS = {
     "one": "one alpha",
     "two": "two alphas",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rows = list[tuple[Cell, Result]]
-#: Left against right, over sets.
+#: Pairs of methods compared over data sets.
 PAIRS = (
     ("two", "one"),
     ("two, squares", "one, squares"),
@@ -27,7 +27,7 @@ PAIRS = (
 
 
 def tables(rows: Rows, options: RelaxOptions) -> dict[str, pd.DataFrame]:
-    """All tables, of the ratio that comes first; see `Relax.tables`."""
+    """All tables, for the first ratio; see `Relax.tables`."""
     groups: dict[str, dict[str, dict[int, Result]]] = {}
     for cell, result in rows:
         if cell["ratio"] == options.ratios[0]:
@@ -48,7 +48,7 @@ def _surface(own: dict[str, dict[int, Result]]) -> np.ndarray:
 
 
 def _row(name: str, own: dict[str, dict[int, Result]], options: RelaxOptions) -> dict[str, Any]:
-    """One data set: means over splits of every choice, and what is known of both alphas."""
+    """One data set: means over splits of every choice, and summaries of both alphas."""
     exact = own["exact"]
     metric = next(iter(exact.values()))["metric"]
     sign = -1.0 if metric == "rmse" else 1.0

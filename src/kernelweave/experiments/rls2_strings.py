@@ -1,4 +1,4 @@
-"""Binary strings, experiment 1 of section 5.1: how many examples until the three relevant bits are found."""
+"""Binary strings, experiment 1 of section 5.1: the number of examples until the three relevant bits are found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 N_TRAIN, N_TEST, N_BITS, RELEVANT, NOISE = 150, 100, 100, 3, 0.01
 #: The paper does not give the width; 1 / 50 is one over the mean squared distance of random strings.
 GAMMA = 0.02
-#: Points between two breakpoints of the lasso path at which its error is looked at.
+#: Points between two breakpoints of the lasso path at which its error is computed.
 BETWEEN = 5
 
 
@@ -34,7 +34,7 @@ class StringsOptions(Options):
     Attributes
     ----------
     draws : int
-        Fresh data sets beside the author's.
+        New data sets in addition to the author's.
     sizes : int
         Largest number of training examples.
     n_alphas : int
@@ -62,7 +62,7 @@ class StringsOptions(Options):
 
 
 def draw(number: int, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Training and test strings: 0 is the author's data, others are fresh."""
+    """Training and test strings: 0 is the author's data, others are new draws."""
     if number == 0:
         data = datasets.load("binarystrings")
         assert data.train is not None
@@ -90,10 +90,10 @@ def _ridge(kernel: Any) -> Any:
 
 
 def distinct(X: Array) -> tuple[Array, Array]:
-    """Distinct columns, and a matrix (n_distinct, n_columns) that gives each to all of its copies in equal shares.
+    """Distinct columns, and a matrix (n_distinct, n_columns) that divides each equally among its copies.
 
-    Few strings have equal columns. How a solution shares their weight among them is not determined and does not
-    matter where they are equal; on test strings they differ, and it does. Equal shares depend on nothing else.
+    With few strings some columns are equal. The division of weight among them is not determined, and has no effect
+    on these strings; but on test strings the columns differ. Equal shares do not depend on the solver.
     """
     kept, which = np.unique(X, axis=1, return_inverse=True)
     shares = (np.arange(kept.shape[1])[:, None] == which.reshape(-1)).astype(float)
@@ -102,7 +102,7 @@ def distinct(X: Array) -> tuple[Array, Array]:
 
 def _rls2(X: Array, y: Array, X_test: Array, y_test: Array, o: StringsOptions) -> dict[str, float]:
     columns, shares = distinct(X)
-    # equation (16) without centring: columns of norm 1; a column of zeros stays what it is
+    # equation (16) without centring: columns of norm 1; a column of zeros is unchanged
     norms = np.square(columns).sum(axis=0)
     scale = 1.0 / np.where(norms > 0, norms, 1.0)
     path = rls2_path(FactorGram.from_columns(columns), y, o.alphas, scale=scale)
@@ -155,7 +155,7 @@ class Strings(Experiment):
         """The author's data are optional."""
         if datasets.is_here("binarystrings"):
             return [repr(datasets.load("binarystrings"))]
-        return ["no file of the author's data (binarystrings): fresh draws only"]
+        return ["no file of the author's data (binarystrings): new draws only"]
 
     def cells(self, options: StringsOptions) -> list[Cell]:
         """Draws and methods; draw 0 is the author's data."""
@@ -209,7 +209,7 @@ KEPT = ("d1", "d2", "d3", "others", "selected")
 
 
 def _summary(frame: DataFrame, keys: list[str], values: list[str]) -> DataFrame:
-    """The author's data beside mean, standard deviation and quartiles of the draws."""
+    """The author's data, with mean, standard deviation and quartiles of the draws."""
     import pandas as pd
 
     fresh = frame[frame["draw"] > 0].groupby(keys, sort=False)[values]
@@ -246,7 +246,7 @@ def _curves(curves: DataFrame, author: bool) -> Figure:
         ax.axhline(NOISE, color="0.4", ls=":", lw=1.0)
         ax.set_yscale("log")
         ax.set_ylabel("best test RMSE")
-    axes[0].set_title("author's data" if author else "fresh draws: mean, and quartiles as bands")
+    axes[0].set_title("author's data" if author else "new draws: mean, and quartiles as bands")
     axes[0].legend(loc="upper right")
     axes[1].set_xlim(1, 30)
     axes[1].set_xlabel("training examples")

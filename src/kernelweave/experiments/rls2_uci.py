@@ -77,7 +77,7 @@ class Problem:
 
 @lru_cache(maxsize=1)
 def problem(name: str) -> Problem:
-    """Load a data set and compute its kernels. The latest is kept: cells of one data set follow each other."""
+    """Load a data set and compute its kernels. The latest is cached, as cells of one data set follow each other."""
     data = datasets.load(name, protocol="rls2")
     regression = data.task == "regression"
     source = TableSource(banks.rls2(data.X.shape[1]), as_table(data.X), max_memory=float("inf"))
@@ -114,7 +114,7 @@ def inner_folds(y: Array, n_folds: int, split: int, seed: int, regression: bool)
 
 
 def decision_values(p: Problem, path: Path, train: Rows, test: Rows) -> Array:
-    """Values on test rows along a path whose solutions live on training rows, shape (n_alphas, n_test)."""
+    """Values on test rows along a path solved on training rows, shape (n_alphas, n_test)."""
     out = np.empty((len(path), len(test)))
     full = np.zeros(len(p.y))
     for k in range(len(path)):
@@ -124,7 +124,7 @@ def decision_values(p: Problem, path: Path, train: Rows, test: Rows) -> Array:
 
 
 def run_rls2(p: Problem, train: Rows, test: Rows, split: int, o: UCIOptions, solver: str) -> Result:
-    """The path on the training rows, its test scores, and the honest choice by inner folds."""
+    """The path on the training rows, its test scores, and the choice by inner folds."""
     alphas = o.alphas
     gram = p.gram.restrict(train)
     target = p.y[train] - p.intercept(train)
@@ -256,7 +256,7 @@ class UCI(Experiment):
         """Summaries.
 
         ``results`` has one row for each data set, ratio and protocol, ``profiles`` the averages along the path,
-        ``scores`` every split at 70/30 along the path, and ``kernels`` what was selected.
+        ``scores`` every split at 70/30 along the path, and ``kernels`` the selected kernels.
         """
         from kernelweave.experiments import rls2_uci_tables as made
 
@@ -268,7 +268,7 @@ class UCI(Experiment):
         }
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """Figures 4 to 8: score, number of kernels and iterations along the path, one picture a data set."""
+        """Figures 4 to 8: score, number of kernels and iterations along the path, one picture for each data set."""
         from kernelweave.experiments.rls2_uci_tables import profile_figures
 
         yield from profile_figures(tables)

@@ -1,4 +1,4 @@
-"""What the experiments on UCI data compare: tables, methods and settings, for those who compute and those who show."""
+"""Design of the experiments on UCI data: tables, methods and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelweave.experiments.base import Choices, Options
 
 Array = NDArray[np.float64]
 
-#: The ten tables, in the versions whose numbers of kernels are those of the paper (servo: as near as it gets).
+#: The ten tables, in the versions whose numbers of kernels are those of the paper (servo: the nearest).
 PAPER = (
     "autompg", "cpu_with_erp", "servo", "housing", "heart",
     "liver", "pima", "ionosphere", "wpbc_with_id", "sonar",
@@ -43,7 +43,7 @@ class UCIOptions(Options):
     tol : float
         Relative gap of every solution.
     folds : int
-        Inner folds for the honest choice.
+        Inner folds for the choice without test rows.
     """
 
     #: Methods of the experiment.

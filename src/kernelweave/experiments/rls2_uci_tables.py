@@ -127,7 +127,7 @@ def scores(rows: Rows, options: UCIOptions) -> pd.DataFrame:
 
 
 def kernels(rows: Rows, options: UCIOptions) -> pd.DataFrame:
-    """The kernels with the largest average weight at the honest choice, and how often they were selected."""
+    """The kernels with the largest average weight at the choice by inner folds, and how often they were selected."""
     out = []
     for (name, ratio, _), group in _groups(
         [(c, r) for c, r in rows if "weights" in r], "dataset", "ratio", "method"

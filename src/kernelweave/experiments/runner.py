@@ -113,11 +113,11 @@ def _compute(
 
 
 def _one(experiment: Experiment, options: Options, cell: Cell) -> Answer:
-    # of the processor: what other programs do on the machine does not count
+    # processor time: other programs on the computer do not count
     started = time.process_time()
     try:
         with threadpool_limits(1), warnings.catch_warnings():
-            # thousands of equal lines help nobody; results carry what matters (gaps, counts of failures)
+            # warnings would repeat thousands of times; results contain gaps and counts of failures
             warnings.simplefilter("ignore")
             result = experiment.run(cell, options)
     except InputError as error:
@@ -128,7 +128,7 @@ def _one(experiment: Experiment, options: Options, cell: Cell) -> Answer:
 
 
 def environment() -> dict[str, Any]:
-    """What the results were computed with."""
+    """Versions and hardware of the results."""
     import numpy
     import scipy
     import sklearn

@@ -1,4 +1,4 @@
-"""Finished cells in one SQLite file: written at once, so that a killed run loses only what was being computed."""
+"""Finished cells in one SQLite file: written at once, so that a killed run loses only unfinished cells."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Store:
         self._db.close()
 
     def settle(self, settings: dict[str, Any], *, resume: bool) -> None:
-        """Take over the settings of a new run, or compare them with those of the run to be resumed."""
+        """Store the settings of a new run, or compare them with those of the run to be resumed."""
         old = self.settings()
         if old is not None and self.n_done() and not resume:
             raise InputError(
-                f"{self.path} holds {self.n_done()} finished cells. Pass --resume to go on, or choose another --out."
+                f"{self.path} holds {self.n_done()} finished cells. Pass --resume to continue, or choose another --out."
             )
         if old is not None and resume:
             changed = [k for k in {*old, *settings} if old.get(k) != settings.get(k) and k not in GROWING]
@@ -78,7 +78,7 @@ class Store:
         return {row[0] for row in self._db.execute("SELECT key FROM cell")}
 
     def add(self, cell: Cell, result: Result, seconds: float) -> None:
-        """Keep the result of one cell."""
+        """Store the result of one cell."""
         key = cell_key(cell)
         self._write(
             "INSERT OR REPLACE INTO cell VALUES (?, ?, ?, ?)", key, json.dumps(result), seconds, time.time()
@@ -86,7 +86,7 @@ class Store:
         self._write("DELETE FROM failure WHERE key = ?", key)
 
     def fail(self, cell: Cell, reason: str, log: str) -> None:
-        """Keep why a cell gave no result."""
+        """Store why a cell has no result."""
         self._write("INSERT OR REPLACE INTO failure VALUES (?, ?, ?)", cell_key(cell), reason, log)
 
     def failures(self) -> list[tuple[Cell, str]]:
@@ -110,9 +110,9 @@ class Store:
             self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise OSError(
-                None, f"{error}. What was finished is kept; go on with --resume", str(self.path)
+                None, f"{error}. What was finished is kept; continue with --resume", str(self.path)
             ) from None
 
 
-#: Settings that only say how many cells there are, so that a run can be extended.
+#: Settings that only determine the number of cells, so that a run can be extended.
 GROWING = frozenset({"datasets", "splits", "ratios", "methods", "protocols", "draws"})

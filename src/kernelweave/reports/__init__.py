@@ -1,4 +1,4 @@
-"""Self-contained HTML reports of fitted models: pictures inline, no request to any other place."""
+"""Self-contained HTML reports of fitted models, with inline pictures and no external resources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Held:
 
 @dataclass
 class Picture:
-    """A figure with a name for files and a title for people."""
+    """A figure with a name for files and a title."""
 
     name: str
     title: str
@@ -75,12 +75,12 @@ def svg(figure: Figure | SubFigure) -> str:
 
 
 def _inline(text: str) -> str:
-    """The SVG element alone, without the XML header and document type, which name other hosts."""
+    """The SVG element alone, without the XML header and document type, which contain addresses of other hosts."""
     return text[text.index("<svg") :]
 
 
 def close(figure: Figure | SubFigure) -> None:
-    """Forget a figure."""
+    """Close a figure."""
     import matplotlib.pyplot as plt
 
     plt.close(_whole(figure))
@@ -99,9 +99,9 @@ def draw_pictures(
     X : table, optional
         Rows for the contributions of kernels.
     path : Path, optional
-        Where it has been solved already; otherwise it is solved again.
+        The path, if it has been solved already; by default it is solved again.
     with_path : bool, default=True
-        Draw the path; deep kernels have none, because its weights would be local solutions at the price of a fit each.
+        Draw the path. Deep kernels have none, because its weights would be local solutions, each at the cost of a fit.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _residual_figure(held: Held) -> Figure:
 
 
 def _ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
-    """Curves of held-out rows for every class that has some of them and lacks others; None without any."""
+    """Curves of held-out rows for each class with rows inside and outside it; None without any."""
     import matplotlib.pyplot as plt
     from sklearn import metrics
 
@@ -301,13 +301,13 @@ def make_report(
     data : list of str
         Lines about the data.
     settings : dict
-        What the run was asked for.
+        Settings of the run.
     held : Held, optional
         Held-out rows.
     X : table, optional
         Rows for the contributions of kernels.
     comparison : dict of str to float, optional
-        Held-out accuracy of this and other models.
+        Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         Default: those of `draw_pictures`.
 

@@ -1,4 +1,4 @@
-"""From a `FitSpec` and what was prepared of a table to a fitted model."""
+"""From a `FitSpec` and a prepared table to a fitted model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from kernelweave.runs.preparing import Array, Rows
 
 BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
-#: Rules of `normalize` that can look at further rows.
+#: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 #: Regularisation parameters on a path.
 MOST_ALPHAS = 1000
-#: Folds that a score is tried on.
+#: Folds on which a score is tried.
 MOST_FOLDS = 200
 
 
@@ -75,7 +75,7 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Kernel] | None:
 
 
 def kernels_by_view(spec: FitSpec, views: dict[str, list[str]]) -> dict[str, str]:
-    """The text that names the kernels of every view; views without one get the default."""
+    """The kernels of each view as text; views without one have the default."""
     if isinstance(spec.kernels, str):
         return dict.fromkeys(views, spec.kernels)
     for name in spec.kernels:
@@ -114,7 +114,7 @@ def parse_path(spec: FitSpec) -> tuple[dict[str, Array | None], int]:
 
 
 def parse_values(name: str, text: str) -> tuple[Array | None, int]:
-    """Values of the setting `alphas` or `Cs`, strong to weak, or None, and their number or that of automatic ones."""
+    """Values of the setting `alphas` or `Cs`, from strong to weak regularisation, or None, and their number."""
     values, number = _read_values(name, text.strip())
     if values is None:
         return None, number
@@ -157,7 +157,7 @@ def make_learner(spec: FitSpec) -> Learner:
 
 
 def unused_settings(spec: FitSpec) -> list[str]:
-    """Settings that were given for other learners than the chosen one."""
+    """Settings given for other learners than the chosen one."""
     known = learner_of(spec.method).settings()
     other = "alphas" if path_setting(spec.method) == "Cs" else "Cs"
     unused = [other] if getattr(spec, other) != FitSpec.model_fields[other].default else []
@@ -197,7 +197,7 @@ def make_cv(spec: FitSpec, task: str) -> BaseCrossValidator:
 
 
 def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
-    """The normaliser of a spec: a name, or with `transductive` a rule that knows the inputs of held-out rows."""
+    """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows."""
     name = None if spec.normalize.lower() == "none" else spec.normalize
     if not spec.transductive:
         return name
@@ -205,7 +205,7 @@ def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Norm
     if not hasattr(rule, "extra"):
         raise InputError(
             f"Setting `transductive` is for {', '.join(TRANSDUCTIVE)}, got normalize={spec.normalize!r}: other rules "
-            "take nothing from further rows. Leave it out."
+            "do not use further rows. Leave it out."
         )
     if not len(held):
         raise InputError("Setting `transductive` needs held-out rows, and there are none. Leave it out.")
@@ -220,13 +220,15 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
     spec : FitSpec
     prepared : Prepared
     held : array of int
-        Rows that are not learnt from; `transductive` looks at their inputs.
+        Held-out rows; `transductive` uses their inputs.
     """
     from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
     path, n_alphas = parse_path(spec)
     if spec.jobs == 0:
-        raise InputError("Setting `jobs`: 0 folds at once are none. Use 1, or -1 for one on each core.")
+        raise InputError(
+            "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
+        )
     options: dict[str, Any] = {
         **path,
         "n_alphas": n_alphas,
@@ -289,14 +291,14 @@ def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
 
 
 def calibrate_model(model: BaseMKL, spec: FitSpec, prepared: Prepared, rows: Rows) -> None:
-    """Learn probabilities on the training rows, where the spec asks for them and the fit was not stopped."""
+    """Learn probabilities on the training rows, if the spec requests them and the fit was not stopped."""
     if spec.probabilities == "none" or stopped_at(model, spec) is not None:
         return
     from sklearn import model_selection
 
     name, arguments = describe_calibration_cv(spec)
     if prepared.weights is not None:
-        rows = rows[prepared.weights[rows] > 0]  # the model knows of no others
+        rows = rows[prepared.weights[rows] > 0]  # the model has no others
     groups = None if prepared.groups is None else prepared.groups[rows]
     model.calibrate(spec.probabilities, cv=getattr(model_selection, name)(**arguments), groups=groups)
 
@@ -319,11 +321,11 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     groups = None if prepared.groups is None else prepared.groups[rows]
     seen = set()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rare classes are for the run to mention
+        warnings.simplefilter("ignore")  # the run itself warns of rare classes
         try:
             folds = [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
         except ValueError:
-            return  # for the model to say
+            return  # the model raises its own error
     for k, test in enumerate(folds):
         here = tuple(np.unique(y[test]).tolist())
         if here not in seen:
@@ -347,7 +349,7 @@ def _try_score(
                 return
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
-        # what stands for the model on a fold is nobody's business
+        # the message names the class of the stand-in for the model
         reason = re.sub(r"Known(Classes|Targets)", "the model", reason)
     usual = "r2" if classes is None else "accuracy or balanced_accuracy"
     raise InputError(
@@ -365,8 +367,8 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     try:
         return model.fit(prepared.X.iloc[rows], prepared.y[rows], sample_weight=weights, **groups)
     finally:
-        # the display is no part of the model
+        # the display is not part of the model
         model.set_callbacks()
         if normalizers.resolve(model.normalize).transductive is not None:
-            # nor is the table of further rows, which a model file could not hold: the fit has taken what it needs
+            # nor is the table of further rows, which a model file cannot contain and which the fit has already used
             model.set_params(normalize=model.normalize.name)

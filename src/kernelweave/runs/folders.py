@@ -1,4 +1,4 @@
-"""Writing results: beside their place first, so that what fails or is killed leaves nothing half-written."""
+"""Writing results: first to a hidden folder, so that a failed or killed run leaves no partial results."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def writing() -> Iterator[None]:
 
 @contextmanager
 def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterator[Path]:
-    """A folder to write results into, which takes its place when all of them are there.
+    """A folder for results, which is moved to its place when all of them are written.
 
     Parameters
     ----------
     path : str
-        The place. Whether it can be written is tried at once, before anything is computed.
+        The place. Whether it is writable is checked at once, before anything is computed.
     overwrite : bool
-        Whether it may hold an earlier result.
+        Whether it may contain an earlier result.
     files : sequence of str
         Names, or patterns, of all files that a result may have, the one that makes it a result first. In a folder that
         exists they replace those of an earlier result; other files stay.
@@ -46,13 +46,13 @@ def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterato
     Yields
     ------
     Path
-        A hidden folder; after an exception it is gone, and `path` is what it was.
+        A hidden folder; after an exception it is deleted, and `path` is unchanged.
 
     Notes
     -----
     A folder that does not exist appears by one renaming. One that exists may be mounted, shared or somebody's working
     directory, so it stays and the files move into it one after another: the first of `files` leaves before and comes
-    after all others, so that whoever looks for it finds one whole result or none.
+    after all others, so that at any time there is one whole result or none.
     """
     folder = Path(os.path.realpath(path))
     if folder.exists() and not folder.is_dir():
@@ -76,7 +76,7 @@ def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterato
             try:
                 parent.rmdir()
             except OSError:
-                break  # not made, or others have put something there
+                break  # not created, or others have put something there
         raise
 
 
@@ -86,7 +86,7 @@ def _check_free(folder: Path, overwrite: bool, first: str) -> None:
 
 
 def _appears(part: Path, folder: Path) -> bool:
-    """Rename a folder to its place, unless something has come to be there."""
+    """Rename a folder to its place, unless something else is there by now."""
     if not folder.exists():
         try:
             os.rename(part, folder)
@@ -99,7 +99,7 @@ def _appears(part: Path, folder: Path) -> bool:
 
 
 def _move_in(part: Path, folder: Path, files: Sequence[str]) -> None:
-    """Put files into a folder, in place of those of an earlier result; an exception brings those back."""
+    """Move files into a folder, in place of those of an earlier result, which an exception restores."""
     olds = sorted(
         {old for pattern in files for old in folder.glob(pattern)}, key=lambda p: p.name != files[0]
     )
@@ -135,7 +135,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def csv_text(frame: DataFrame) -> str:
-    """A data frame as CSV in which no cell is a formula to a spreadsheet: an apostrophe goes before it."""
+    """A data frame as CSV. Cells that a spreadsheet would read as formulas get an apostrophe."""
     import pandas as pd
 
     safe = frame.copy()
@@ -147,7 +147,7 @@ def csv_text(frame: DataFrame) -> str:
 
 
 def harmless(cell: object) -> object:
-    """A cell that a spreadsheet takes for text, unless it is a number."""
+    """A cell that a spreadsheet reads as text, unless it is a number."""
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return cell
     try:

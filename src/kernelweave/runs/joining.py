@@ -14,7 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
 
-#: File of a run that says how its tables were joined.
+#: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"
 
 
@@ -31,9 +31,9 @@ class Joined:
     renamed : dict of str to dict
         Old and new names of columns that occur in more than one table.
     missing : dict of str to list
-        Keys that some table has, and this one has not.
+        Keys of other tables that this one does not have.
     reading : dict of str to dict
-        What `pandas.read_csv` was told about each text table.
+        Options of `pandas.read_csv` for each text table.
     """
 
     table: Any
@@ -44,7 +44,7 @@ class Joined:
 
 
 def name_tables(paths: list[str]) -> dict[str, str]:
-    """Names for table files: what stands before the suffixes, numbered where that is not enough."""
+    """Names for table files: the file names without suffixes, numbered if they are not unique."""
     out: dict[str, str] = {}
     for path in paths:
         stem = Path(path).name.split(".")[0] or "table"
@@ -112,7 +112,7 @@ def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
     table = pd.concat(list(parts.values()), axis=1, join="inner").reset_index()
     if table.empty:
         raise InputError(
-            f"The tables have no value of {key!r} in common. Is it the same kind of name in each of them?"
+            f"The tables have no value of {key!r} in common. Is it the same kind of key in each of them?"
         )
     if table.columns.duplicated().any():
         raise InputError("The tables have columns of the same name. Rename them.")
@@ -126,14 +126,14 @@ def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
 
 
 def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
-    """New names of columns that several tables have: with the name of the table before them."""
+    """New names of columns that several tables have: with the name of the table as a prefix."""
     counts = Counter(c for table in tables.values() for c in table.columns if c != key)
     return {
         name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
     }
 
 
-# ---- new tables for a model that is there ---------------------------------------------------------
+# ---- new tables for a fitted model ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def layout_text(data: Joined, key: str, name: str) -> str:
 
 
 def read_layout(folder: Path) -> Layout | None:
-    """The layout that a run has left in its folder; None where its rows have no key."""
+    """The layout in the folder of a run; None if its rows have no key."""
     path = folder / LAYOUT
     if not path.is_file():
         return None
@@ -171,7 +171,7 @@ def read_layout(folder: Path) -> Layout | None:
         tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
         return Layout(str(content["key"]), tables)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Take it from the run again.") from None
+        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
 
 
 def join_new(
@@ -194,7 +194,7 @@ def join_new(
     -------
     joined : Joined
     stands_for : dict of str to str
-        For each table of the run the new one that was taken for it; empty where nothing was to be matched.
+        For each table of the run the new one that replaces it; empty if there was nothing to match.
     """
     if len(tables) == 1 and (
         layout is None or len(layout.tables) == 1 or set(needed) <= set(next(iter(tables.values())).columns)
@@ -214,7 +214,7 @@ def join_new(
 
 
 def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[str]) -> dict[str, str]:
-    """Which new table stands for which of a run: by their names, else by their order, else by their columns.
+    """Which new table replaces which of a run: by their names, else by their order, else by their columns.
 
     Parameters
     ----------
@@ -247,13 +247,13 @@ def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[s
         return found
     old, new = next(pair for pair in usual.items() if lacks[pair])
     raise InputError(
-        f"Table {new!r}, taken for {old!r} of the run, has no column {lacks[old, new][0]!r} "
-        f"({len(lacks[old, new])} are missing). Give the tables in the order {', '.join(olds)}, or name their files so."
+        f"Table {new!r}, used for {old!r} of the run, has no column {lacks[old, new][0]!r} "
+        f"({len(lacks[old, new])} are missing). Give the tables in the order {', '.join(olds)}, or rename their files."
     )
 
 
 def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:
-    """Tables of the same names, or whose names hold all words of one old name each, such as rna and rna_new."""
+    """Tables of the same names, or whose names contain all words of one old name each, such as rna and rna_new."""
     if set(olds) == set(news):
         return {old: old for old in olds}
     words = {name: set(re.split(r"[\W_]+", name.casefold())) for name in (*olds, *news)}
@@ -267,10 +267,10 @@ def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:
 def _by_columns(
     olds: list[str], news: list[str], lacks: Mapping[tuple[str, str], list[str]]
 ) -> dict[str, str] | None:
-    """The only way in which every table has the columns that are needed, if there is one."""
+    """The only assignment in which each table has the required columns, if there is exactly one."""
     left = {old: {new for new in news if not lacks[old, new]} for old in olds}
     pairs: dict[str, str] = {}
-    # where there is only one way, some table always has but one choice
+    # if there is only one assignment, some table always has exactly one choice
     while left:
         old = next((old for old, some in left.items() if len(some) == 1), None)
         if old is None:

@@ -1,4 +1,4 @@
-"""Scores of the whole procedure: outer folds that the choice of the regularisation parameter has not seen."""
+"""Scores of the whole procedure: outer folds that are not used for the choice of the regularisation parameter."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def nested_scores(
     rows : array of int
         Rows to divide; held-out rows are not among them.
     progress : callback, optional
-        Shown the steps of every fit.
+        Called with the steps of every fit.
     report : callable
-        Called after every outer fold; a true value keeps what is done.
+        Called after every outer fold; a true value stops and keeps the finished folds.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A table split into what a fit needs: features, target, weights, groups, views, and which rows are held out."""
+"""A table divided into features, target, weights, groups, views and held-out rows."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from kernelweave.views.groups import expand_views, names_in, read_views
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: What a column of held-out rows says about them.
+#: Values that mark held-out rows.
 HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
 
 @dataclass
 class Prepared:
-    """A table split into what a fit needs.
+    """A table divided for a fit.
 
     Attributes
     ----------
     X : DataFrame
     y : array
     task, reason : str
-        What the target is taken for, and why.
+        The task that the target implies, and why.
     weights, groups : array or None
     held : array of bool or None
-        Held-out rows, where a column says so.
+        Held-out rows, if a column marks them.
     views : dict of str to list of str
     n_dropped : int
         Rows left out because of missing values.
     keys : Series or None
-        What the key calls the rows.
+        Keys of the rows.
     """
 
     X: Any
@@ -56,7 +56,7 @@ class Prepared:
 
 
 def prepare(data: Joined, spec: FitSpec) -> Prepared:
-    """Take the target, weights and groups out of a table and detect the task."""
+    """Separate the target, weights and groups from a table and detect the task."""
     table = data.table
     if not spec.target:
         raise InputError("Which column is the target? Name the column to predict as `target`.")
@@ -79,14 +79,14 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         raise InputError("There is no column left to learn from.")
     views = _views(data, spec, columns)
     if views:
-        # columns that no view names are not learnt from, so their missing values do no harm
+        # columns outside all views are not used, so their missing values do not matter
         used = {c for view in views.values() for c in view}
         columns = [c for c in columns if c in used]
     n_rows = len(table)
     if spec.missing == "drop":
         table = table.dropna(subset=needed_columns(spec, columns))
         if table.empty:
-            raise InputError("Every row has a missing value. Leave out the columns that lack most of them.")
+            raise InputError("Every row has a missing value. Leave out the columns with most of them.")
     check_cells(table, [spec.target, *columns])
     _check_infinite(table, [spec.target], "The target must be finite")
     task, reason = detect_task(table[spec.target], spec.task)
@@ -113,7 +113,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
 
 
 def _check_cells(table: DataFrame, columns: list[str]) -> None:
-    """Raise if a row, held out or not, has cells that nothing can be learnt from or predicted with."""
+    """Raise if a row, held out or not, has cells that cannot be used for fitting or prediction."""
     missing = table[columns].isna()
     rows = int(missing.any(axis=1).sum())
     if rows:
@@ -133,7 +133,7 @@ def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:
     if large.any():
         j = int(np.argmax(large.any(axis=0)))
         raise InputError(
-            f"{what}, and so must be sums of squares: column {values.columns[j]!r} holds numbers beyond "
+            f"{what}, and so must be sums of squares: column {values.columns[j]!r} has numbers beyond "
             f"{LARGEST_NUMBER:g}. Write it in another unit, or leave it out."
         )
     count = np.isinf(numbers).sum(axis=0)
@@ -146,7 +146,7 @@ def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:
 
 
 def _read_weights(column: Series) -> Array:
-    """Weights of rows as numbers, checked."""
+    """Weights of rows as checked numbers."""
     name = f"Column {column.name!r} for the weights"
     try:
         weights = column.to_numpy(dtype=float)
@@ -168,7 +168,7 @@ def _read_weights(column: Series) -> Array:
 
 
 def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
-    """Columns whose missing values matter: those to learn from, the target, weights and groups."""
+    """Columns whose missing values matter: features, target, weights and groups."""
     return [*columns, *(name for name in (spec.target, spec.weights, spec.group) if name)]
 
 
@@ -187,11 +187,11 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
     counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
     if not len(counted):
         raise InputError(
-            f"No row that is learnt from has a positive weight in column {spec.weights!r}. Hold out other rows."
+            f"No training row has a positive weight in column {spec.weights!r}. Hold out other rows."
         )
     if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
         raise InputError(
-            f"The {len(counted)} rows to learn from are all of class {prepared.y[counted][0]!r}; at least two classes "
+            f"The {len(counted)} training rows are all of class {prepared.y[counted][0]!r}; at least two classes "
             "are needed. Hold out other rows."
         )
     return train, test
@@ -205,7 +205,7 @@ def _split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
         if prepared.held.all() or not prepared.held.any():
             which = "all" if prepared.held.all() else "no"
             raise InputError(
-                f"Column {spec.holdout!r} holds out {which} rows. Held-out rows say one of {', '.join(HELD_OUT[:6])}."
+                f"Column {spec.holdout!r} holds out {which} rows. Mark them by one of {', '.join(HELD_OUT[:6])}."
             )
         return rows[~prepared.held], rows[prepared.held]
     if spec.test_size == 0:

@@ -1,4 +1,4 @@
-"""What a fitted model says about rows of a table: predictions, and scores where the target is known."""
+"""Predictions of a fitted model for rows of a table, and scores where the target is known."""
 
 from __future__ import annotations
 

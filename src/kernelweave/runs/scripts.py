@@ -1,4 +1,4 @@
-"""The Python script that does what a run did, with the public interface alone."""
+"""A Python script that repeats a run with the public interface only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
 from kernelweave.runs.spec import FitSpec
 
-#: What a script does, in its first line.
+#: First line of a script.
 AGAIN = "this script makes the same model again."
 STOPPED = "the run was stopped early; this script makes its model, with the regularisation chosen by then."
 
@@ -39,13 +39,13 @@ def script(
     ----------
     spec : FitSpec
     data : Joined
-        What was read.
+        The tables that were read.
     prepared : Prepared
-        What was learnt from.
+        The prepared data.
     paths : mapping of str to str
         The table files by name.
     alpha : float, optional
-        Of a run that was stopped early, the regularisation parameter of its model: the script does not choose again.
+        Regularisation parameter of a run that was stopped early; the script does not choose it again.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What can be set at the learners, gathered from what their parameters declare: nothing about a learner stands here."""
+"""Settings of the learners, collected from the declarations of their parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Form, said
 from kernelweave.learners import LEARNERS, Learner
 
-#: Former names of settings, which files may have, and what they are called now.
+#: Former names of settings, which files may contain, and their present names.
 FORMER = {"literal": "as_published"}
 
 
@@ -31,17 +31,17 @@ class LearnerSetting:
 
     @property
     def label(self) -> str:
-        """What people read before the value."""
+        """The label of the setting."""
         return next(iter(self.of.values())).label
 
     @property
     def unit(self) -> str:
-        """Of a number."""
+        """Unit of a number."""
         return next(iter(self.of.values())).shown.unit
 
     @property
     def form(self) -> Form:
-        """A field that takes what any of the learners takes."""
+        """A field for all values that any of the learners accepts."""
         forms = list(dict.fromkeys(one.form for one in self.of.values()))
         if len({form.kind for form in forms}) > 1:
             return Form()
@@ -56,7 +56,7 @@ class LearnerSetting:
 
     @property
     def about(self) -> str:
-        """What it means and what it may be, to each learner that says it in its own words."""
+        """Meaning and admissible values, for each learner with a description of its own."""
         limits = {limit(one) for one in self.of.values()}
         words: dict[str, list[str]] = {}
         for learner, one in self.of.items():
@@ -65,7 +65,7 @@ class LearnerSetting:
         return f"{text} {next(iter(limits))}".strip() if len(limits) == 1 else text
 
     def written(self, value: object) -> Any:
-        """The value in a file of settings, which knows no null; raises `InputError` for what no learner takes."""
+        """The value in a file of settings, which has no null; raises `InputError` if no learner accepts it."""
         if value is None:
             return said(None) if any(takes(one, said(None)) for one in self.of.values()) else ""
         if not any(takes(one, value) for one in self.of.values()):
@@ -73,7 +73,7 @@ class LearnerSetting:
         return value
 
     def is_usual(self, value: object, method: str) -> bool:
-        """Whether a value is what a learner takes anyway: the one of that name, or any if it has no such parameter."""
+        """Whether a value is the default: of the learner of that name, or of any if it has no such parameter."""
         asked = [self.of[method]] if method in self.of else self.of.values()
         for one in asked:
             if not takes(one, value):
@@ -85,7 +85,7 @@ class LearnerSetting:
 
 
 def limit(one: Declared) -> str:
-    """What a parameter may be, and what it is if nobody says, in brackets."""
+    """Admissible values and default of a parameter, in brackets."""
     form = one.form
     numbers = form.kind in ("number", "whole number")
     parts = [one.rule.words().removesuffix(" or None")] if one.rule is not None and numbers else []
@@ -105,7 +105,7 @@ def learner_settings() -> dict[str, LearnerSetting]:
 
 
 def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without former names; one that stands under both counts as it is called now."""
+    """Settings with present names; if a setting has both names, the present one counts."""
     now = {FORMER[name]: value for name, value in settings.items() if name in FORMER}
     return now | {name: value for name, value in settings.items() if name not in FORMER}
 
@@ -116,7 +116,7 @@ def learner_of(method: str) -> type[Learner]:
 
 
 def settled(method: str, params: Mapping[str, object]) -> dict[str, object]:
-    """Arguments of a learner's constructor, from settings of which it may not have all."""
+    """Arguments of a learner's constructor, from settings that it may not all have."""
     out = {}
     for name, one in learner_of(method).settings().items():
         if name in params and (value := one.settle(params[name])) is not USUAL:
@@ -125,13 +125,13 @@ def settled(method: str, params: Mapping[str, object]) -> dict[str, object]:
 
 
 def effective(method: str, params: Mapping[str, object]) -> dict[str, str]:
-    """Every setting of a learner as people write it, whether asked for or usual."""
+    """All settings of a learner as text, given or default."""
     known = LEARNERS[method].settings() if method in LEARNERS else {}
     return {name: said(params.get(name, one.default)) for name, one in known.items()}
 
 
 def kept(params: Mapping[str, object], old: str, new: str) -> dict[str, object]:
-    """Those of some settings that another learner can take over: not what it understands in another way."""
+    """Settings that another learner can keep, without those that mean something else there."""
     before = LEARNERS[old].settings() if old in LEARNERS else {}
     return {
         name: value
@@ -142,12 +142,12 @@ def kept(params: Mapping[str, object], old: str, new: str) -> dict[str, object]:
 
 
 def alike(one: Declared, other: Declared) -> bool:
-    """Whether two parameters may be the same things."""
+    """Whether two parameters have the same admissible values."""
     return one.rule is not None and other.rule is not None and one.rule.words() == other.rule.words()
 
 
 def takes(one: Declared, value: object) -> bool:
-    """Whether a parameter may be this."""
+    """Whether a parameter accepts a value."""
     try:
         one.settle(value)
     except InputError:

@@ -1,4 +1,4 @@
-"""What a fit needs to know: one typed record that the command line, the studio, TOML files and scripts share."""
+"""The settings of a fit: one typed record shared by the command line, the studio, TOML files and scripts."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ MOST_NAMES = 100_000
 
 Text = Annotated[str, Field(max_length=LONGEST)]
 Names = Annotated[list[Text], Field(max_length=MOST_NAMES)]
-#: Finite numbers only: JSON and TOML know larger ones than a double holds.
+#: Finite numbers only: JSON and TOML can have larger ones than a double.
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def setting(
     default: Any, label: str, group: str, about: str, *, choices: tuple[str, ...] = (), **bounds: Any
 ) -> Any:
-    """Declare a setting: default, label, the group of a form that it stands in, explanation, choices, bounds."""
+    """Declare a setting: default, label, group in a form, explanation, choices, bounds."""
     shown: dict[str, Any] = {"x-group": group, **({"x-choices": list(choices)} if choices else {})}
     return Field(default=default, title=label, description=about, json_schema_extra=shown, **bounds)
 
 
 class _OfLearners:
-    """Describes the parameters of all learners in the schema, whichever there are when it is made."""
+    """Describes the parameters of all learners in the schema, as registered when it is made."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Tree:
         from kernelweave.runs.settings import learner_settings
@@ -62,7 +62,7 @@ class FitSpec(BaseModel):
     """Settings of a fit.
 
     Every setting is declared once, here or, if it belongs to a learner, at the parameter of its constructor. Those of
-    learners are in `learner_params`; beside the others, as in files of version 0.1, they are understood too.
+    learners are in `learner_params`. Among the others, as in files of version 0.1, they are read too.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +77,7 @@ class FitSpec(BaseModel):
         "auto",
         "Task",
         "Data",
-        'What the target is; "auto" takes text, yes/no and up to 10 distinct whole numbers for classes.',
+        'Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes.',
     )
     method: Text = setting(
         "rls2",
@@ -111,7 +111,7 @@ class FitSpec(BaseModel):
         "",
         "Key",
         "Data",
-        "Column that names the rows of several tables; it is not learnt from.",
+        "Column that identifies the rows of several tables; it is not a feature.",
     )
     missing: Literal["error", "drop"] = setting(
         "error",
@@ -137,7 +137,7 @@ class FitSpec(BaseModel):
         5,
         "Folds",
         "Validation",
-        "Parts of the rows, the folds: each is scored by a model of the others, and the mean of "
+        "Number of folds: each is scored by a model of the others, and the mean of "
         "these scores chooses the regularisation parameter.",
         ge=2,
         le=1000,
@@ -146,7 +146,7 @@ class FitSpec(BaseModel):
         "k-fold",
         "Divide rows by",
         "Validation",
-        '"k-fold", or "random" splits that hold out a share of 1 / cv each.',
+        '"k-fold", or "random" splits which hold out a share of 1 / cv each.',
     )
     repeats: int = setting(
         1,
@@ -166,7 +166,7 @@ class FitSpec(BaseModel):
         0,
         "Nested: outer folds",
         "Validation",
-        "Outer folds that score the whole choice again on rows it has not seen; 0 for none.",
+        "Outer folds that score the whole procedure on rows it has not seen; 0 for none.",
         ge=0,
         le=100,
     )
@@ -188,22 +188,22 @@ class FitSpec(BaseModel):
         "Kernels",
         "mean-diagonal, trace or norm: divide every kernel by the mean or the sum of its diagonal "
         "on the training rows (norm is the sum, the squared length of a single column); cosine: "
-        "make every diagonal 1; center: take the mean in feature space away, then mean-diagonal; "
+        "make every diagonal 1; center: subtract the mean in feature space, then mean-diagonal; "
         "within-class: divide by the spread within the classes; or none.",
         choices=("mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"),
     )
     transductive: bool = setting(
         False,
-        "Let held-out rows enter the scale of kernels",
+        "Include held-out rows in the scale of kernels",
         "Kernels",
-        "Let the inputs of the held-out rows, not their targets, enter the factors of mean-diagonal, "
+        "Include the inputs of the held-out rows, not their targets, in the factors of mean-diagonal, "
         "trace, norm or center, as in the experiments of the RLS2 paper.",
     )
     standardize: bool = setting(
         True,
-        "Bring columns to one scale",
+        "Standardise columns",
         "Kernels",
-        "Bring numeric columns to mean 0 and variance 1 (statistics of the training rows).",
+        "Scale numeric columns to mean 0 and variance 1 (statistics of the training rows).",
     )
     intercept: bool = setting(
         True,
@@ -221,7 +221,7 @@ class FitSpec(BaseModel):
         "",
         "Weights of classes",
         "Model",
-        'Weights of classes instead, such as "ill=5, well=1"; classes that are not named have weight 1.',
+        'Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1.',
     )
     probabilities: Literal["none", "platt", "isotonic"] = setting(
         "none",
@@ -243,8 +243,7 @@ class FitSpec(BaseModel):
         "",
         "Column of held-out rows",
         "Data",
-        "Column that says which rows are held out (test, held-out, holdout, true, yes, 1) instead "
-        "of `test_size`.",
+        "Column that marks held-out rows (test, held-out, holdout, true, yes, 1) instead of `test_size`.",
     )
     weights: Text = setting(
         "",
@@ -274,7 +273,7 @@ class FitSpec(BaseModel):
         0.0,
         "Share left out of low-rank kernels",
         "Computing",
-        "Share of its trace that a low-rank kernel may leave out.",
+        "Share of its trace that a low-rank approximation of a kernel may omit.",
         ge=0,
         lt=1,
     )
@@ -282,7 +281,7 @@ class FitSpec(BaseModel):
         0,
         "Seed",
         "Validation",
-        "Beginning of the random numbers that divide the rows; the same seed divides them in the same way.",
+        "Seed of the random numbers that divide the rows; the same seed gives the same division.",
         ge=0,
         le=2**32 - 1,
     )
@@ -290,7 +289,7 @@ class FitSpec(BaseModel):
         1,
         "Folds in parallel",
         "Computing",
-        "Folds that are computed at the same time; -1 for one on each core.",
+        "Number of folds computed in parallel; -1 for one on each core.",
         ge=-64,
         le=64,
     )
@@ -300,7 +299,7 @@ class FitSpec(BaseModel):
         {},
         "Parameters of the learner",
         "Learner",
-        "Those of the learner that are not to be as usual, by name; what other learners know is kept and not used.",
+        "Parameters of the learner other than the defaults, by name; those of other learners are kept and not used.",
     )
 
     @model_validator(mode="before")
@@ -310,7 +309,7 @@ class FitSpec(BaseModel):
             return values
         if parameter_of(values.get("method", cls.model_fields["method"].default)) != "C":
             return values
-        # settings of version 0.1 give every learner's regularisation parameters as alphas
+        # settings of version 0.1 give the regularisation parameters of all learners as alphas
         return {name: value for name, value in values.items() if name != "alphas"} | {
             "Cs": inverted(values["alphas"])
         }
@@ -366,11 +365,11 @@ def parameter_of(method: object) -> str:
 
 
 def inverted(text: str) -> str:
-    """C = 1 / alpha, or alpha = 1 / C, as people write them; a text that is none comes back as it is."""
+    """C = 1 / alpha, or alpha = 1 / C, as text; other text is returned unchanged."""
     separator = ":" if ":" in text else ","
     *values, last = [part.strip() for part in text.split(separator)]
     if not values and last.isdigit():
-        return text  # so many automatic ones
+        return text  # a number of automatic values
     try:
         numbers = [
             f"{1.0 / float(part):.15g}" for part in (values if ":" in text else [*values, last]) if part
@@ -403,7 +402,7 @@ def check_spec(values: Tree) -> FitSpec:
 
 
 def describe_error(error: ValidationError) -> str:
-    """One line about the first setting that cannot be."""
+    """One line about the first invalid setting."""
     first = error.errors()[0]
     if first["type"] == "setting":
         return str(first["msg"])

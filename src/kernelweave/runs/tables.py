@@ -21,13 +21,13 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
 
 CLASSES_AT_MOST = 10
-#: What may stand between the fields of a text table, the usual one first.
+#: Separators of text tables, the usual one first.
 SEPARATORS = (",", ";", "\t")
-#: Lines that tell how a text table is written.
+#: Number of lines from which the format of a text table is inferred.
 LOOKED_AT = 50
-#: What damaged archives raise.
+#: Exceptions raised by damaged archives.
 BROKEN = (lzma.LZMAError, zlib.error)
-#: What unpacks a table of text, by the last suffix of its name.
+#: Functions that unpack a text table, by the last suffix of its name.
 UNPACKERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 #: A number with a decimal comma, one with a decimal point, and any of them.
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
@@ -66,7 +66,7 @@ def read_table(path: str | Path) -> DataFrame:
     for name in table.columns:
         column = table[name]
         if column.dtype == object and _are(column, numbers.Real | Decimal) and not _are(column, bool):
-            # numbers beyond 64 bits, and decimal ones
+            # numbers beyond 64 bits, and decimals
             table[name] = column.astype(float)
     return table
 
@@ -78,7 +78,7 @@ def check_cells(table: DataFrame, names: list[str]) -> None:
             kinds = sorted({type(cell).__name__ for cell in table[name]})
             raise InputError(
                 f"Cells must be numbers or text, but column {name!r} holds {', '.join(kinds[:3])}. Leave it out, or "
-                "write what it says into columns of numbers or text."
+                "convert it to columns of numbers or text."
             )
 
 
@@ -90,7 +90,7 @@ def _are(column: Series, kinds: Any) -> bool:
 
 
 def is_text(path: str | Path) -> bool:
-    """Whether a file is read as text: whatever its name does not call Parquet or npz."""
+    """Whether a file is read as text: all files whose name does not end in Parquet or npz."""
     return _suffixes(Path(path)).isdisjoint((".parquet", ".pq", ".npz"))
 
 
@@ -101,7 +101,7 @@ def _same_name(source: Path, names: list[str]) -> InputError:
 
 
 def check_text(path: Path) -> None:
-    """Raise if a table of text holds NUL bytes: a damaged disk leaves them, and pandas reads on as if they were none.
+    """Raise if a text table has NUL bytes, as after disk errors: pandas would ignore them.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ def check_text(path: Path) -> None:
         while chunk := file.read(2**20):
             if (found := chunk.find(b"\0")) >= 0:
                 raise InputError(
-                    f"{path} is no text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16. "
-                    "Take it from its source again, or save it as UTF-8."
+                    f"{path} is not text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16. "
+                    "Copy it from its source again, or save it as UTF-8."
                 )
             place += len(chunk)
 
 
 def read_parquet(path: Path) -> DataFrame:
-    """A Parquet file whose checksums and statistics, where it has some, agree with its numbers."""
+    """A Parquet file, after a check of its checksums and statistics, if it has any."""
     import pandas as pd
 
     try:
@@ -134,7 +134,7 @@ def read_parquet(path: Path) -> DataFrame:
 
 
 def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
-    """Raise if numbers lie outside the range that was noted when they were written."""
+    """Raise if numbers are outside the range that the file states."""
     ranges: dict[str, list[Any]] = {}
     for g in range(about.num_row_groups):
         for j in range(about.num_columns):
@@ -155,12 +155,12 @@ def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
         if low < least or high > most:
             raise InputError(
                 f"{path} is damaged: column {name!r} has numbers from {low:g} to {high:g}, but was written with "
-                f"{least:g} to {most:g}. Take it from its source again."
+                f"{least:g} to {most:g}. Copy it from its source again."
             )
 
 
 def read_text(path: Path) -> DataFrame:
-    """A table of text whose separator is found in its first lines."""
+    """A text table whose separator is inferred from its first lines."""
     import pandas as pd
 
     check_text(path)
@@ -168,12 +168,12 @@ def read_text(path: Path) -> DataFrame:
     surplus = len(first) - len(header)
     if surplus > 0:
         names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
-        # no column is called like these
+        # no column has these names
         table = pd.read_csv(path, **options, header=0, names=[*names, *(f"\x01{k}" for k in range(surplus))])
         if table.iloc[:, len(header) :].notna().any(axis=None):
             raise InputError(
                 f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every column, "
-                "also one of row names, and put quotation marks around fields that hold the separator."
+                "also one of row names, and put quotation marks around fields that contain the separator."
             )
         table = table.iloc[:, : len(header)]
     else:
@@ -187,7 +187,7 @@ def read_text(path: Path) -> DataFrame:
 
 
 def look_at_text(path: Path) -> tuple[dict[str, object], list[str], list[str]]:
-    """How a table of text is written.
+    """Format of a text table.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def look_at_text(path: Path) -> tuple[dict[str, object], list[str], list[str]]:
     if separator == ";" and _has_decimal_commas(records, first):
         options["decimal"] = ","
     if len(first) > len(header):
-        # otherwise the first fields of a row would be taken for its name, and all others move by a column
+        # otherwise pandas would use the first field of a row as its name, and shift all others by a column
         options["index_col"] = False
     return options, header, first
 
@@ -226,7 +226,7 @@ def _first_lines(path: Path) -> list[str]:
     """The first lines of a text table as pandas unpacks and decodes them, without empty ones."""
     import pandas as pd
 
-    # no table holds this character, so that a line is one field
+    # tables do not contain this character, so that a line is one field
     lines = pd.read_csv(
         path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE
     )
@@ -234,19 +234,19 @@ def _first_lines(path: Path) -> list[str]:
 
 
 def find_separator(lines: list[str], usual: str = ",") -> str:
-    """What stands between the fields of a text table.
+    """The separator of a text table.
 
     Parameters
     ----------
     lines : list of str
         The header and some rows.
     usual : str, default=","
-        Taken where the lines leave a choice.
+        Used if the lines leave a choice.
 
     Returns
     -------
     str
-        Of those in the header the one that is as often in the rows, or else the most frequent one.
+        Of those in the header the one that occurs as often in the rows, or else the most frequent one.
     """
     counts = {s: [_outside_quotes(line).count(s) for line in lines] for s in SEPARATORS}
     found = [s for s in SEPARATORS if counts[s] and counts[s][0]]
@@ -267,7 +267,7 @@ def _has_decimal_commas(records: Iterable[list[str]], first: list[str]) -> bool:
 
 
 def _check_decimals(path: Path, table: DataFrame) -> None:
-    """Numbers that were left as text because commas and points are mixed would become categories."""
+    """Raise if numbers were read as text because commas and points are mixed: they would become categories."""
     for name, kind in zip(table.columns, table.dtypes, strict=True):
         if getattr(kind, "kind", "O") in "fiub":
             continue
@@ -289,7 +289,7 @@ def read_arrays(path: Path) -> DataFrame:
         for name in arrays.files:
             values = arrays[name]
             if values.dtype.kind not in "biufUSmMc":
-                raise InputError(f"{path}: array {name!r} holds {values.dtype}, no numbers or text.")
+                raise InputError(f"{path}: array {name!r} holds {values.dtype}, neither numbers nor text.")
             if values.dtype.kind == "S":
                 values = values.astype(str)
             if values.ndim not in (1, 2):
@@ -325,7 +325,7 @@ def detect_task(target: Series, task: str) -> tuple[str, str]:
 
     if target.dtype.kind in "mMc":
         raise InputError(
-            f"Column {target.name!r} holds {target.dtype}, but a target is made of numbers or classes. Convert it, for "
+            f"Column {target.name!r} holds {target.dtype}, but a target must be numbers or classes. Convert it, for "
             "example to days since a reference date."
         )
     if task != "auto":

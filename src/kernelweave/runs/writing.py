@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kernelweave.reports import Held, Picture
     from kernelweave.runs.preparing import Rows
 
-#: What `write_run` and `write_report` make, the model first; predictions only where rows are held out, tables only
-#: where a key names them.
+#: Files of `write_run` and `write_report`, the model first; predictions only if rows are held out, tables only if a
+#: key names the rows.
 FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT)
 
 
 def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
-    """Scores and predictions of the held-out rows, None without any."""
+    """Scores and predictions of the held-out rows; None without held-out rows."""
     from kernelweave.reports import Held
 
     if not len(test):
@@ -46,7 +46,7 @@ def write_run(
     paths: Mapping[str, str],
     held: Held | None,
 ) -> None:
-    """Write what a run leaves behind, the model first; only the report is left to `write_report`.
+    """Write the files of a run, the model first, except the report (see `write_report`).
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def write_run(
     model : fitted estimator
     spec : FitSpec
     data : Joined
-        What was read.
+        The tables that were read.
     prepared : Prepared
-        What was learnt from.
+        The prepared data.
     paths : mapping of str to str
         The table files by name.
     held : Held or None
@@ -75,7 +75,7 @@ def write_run(
         write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
-            # the script of a fit that was stopped does not choose again
+            # the script of a stopped fit does not choose again
             spec = spec.with_params(relax=float(model.relax_))
         write_text(folder / "script.py", script(spec, data, prepared, paths, alpha))
 
@@ -108,14 +108,14 @@ def write_report(
     title : str
         Of the report; default the first file and the target.
     pictures : list of Picture, optional
-        Where they have been drawn already.
+        If they have been drawn already.
     """
     from kernelweave.reports import make_report
 
     train, test = rows
     about = [
         describe(data.table),
-        f"{len(train)} rows to learn from, {len(test)} held out",
+        f"{len(train)} training rows, {len(test)} held out",
         f"task: {prepared.task}",
     ]
     if prepared.n_dropped:
