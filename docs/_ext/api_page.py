@@ -31,7 +31,7 @@ SECTIONS = [
     (
         "Views",
         "Columns of tables, by name, and several tables of the same rows.",
-        ["views", "Views", "precomputed"],
+        ["views", "Views", "precomputed", "SelectViews"],
     ),
     ("Normalisers", "How base kernels are brought to one scale.", ["normalizers"]),
     ("Learners", "How weights are found: the values of `learner=`.", ["learners"]),

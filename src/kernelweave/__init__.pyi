@@ -18,6 +18,7 @@ from kernelweave.estimators.classifier import MKLClassifier as MKLClassifier
 from kernelweave.estimators.cv import MKLClassifierCV as MKLClassifierCV
 from kernelweave.estimators.cv import MKLRegressorCV as MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
+from kernelweave.estimators.selecting import SelectViews as SelectViews
 from kernelweave.fitting.stacks import KernelBank as KernelBank
 from kernelweave.gram.repair import repair_gram as repair_gram
 from kernelweave.machines.ball import solve_meb as solve_meb

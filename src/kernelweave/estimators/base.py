@@ -17,6 +17,7 @@ from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
 from kernelweave._types import Features
 from kernelweave.estimators.reading import ReadingMixin
+from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
@@ -385,6 +386,20 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         queries = self._read_queries(X)
         parts = self.model_.contributions(queries)
         return parts[:, :, 0] if self.model_.flat else parts
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Shares of the columns in the weights of kernels, shape (n_features,), averaged over outputs; they sum to 1.
+
+        Every kernel gives its weight to the columns that it looks at in equal parts. Scikit-learn's `SelectFromModel`
+        reads it; models of linear kernels have `coef_` as well.
+        """
+        source = self.model_.source
+        if not isinstance(source, TableSource) or not source.raw.n_columns:
+            raise AttributeError(
+                "Importances of columns are for models of tables, whose kernels look at columns."
+            )
+        return column_importances(source.kernels, self.model_.weight_shares, source.raw)
 
     @property
     def n_kernels_(self) -> int:

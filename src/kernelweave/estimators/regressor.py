@@ -78,6 +78,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     linear_intercept_ : float or array of shape (n_outputs,)
         With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` when columns are
         standardised or kernels are centred.
+    feature_importances_ : array of shape (n_features,)
+        Shares of the columns in the weights of kernels, not with precomputed kernels.
     alpha_ : float
         The regularisation parameter that was used.
     relax_ : float

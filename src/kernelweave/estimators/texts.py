@@ -6,31 +6,54 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from kernelweave._checks import InputError, KernelWarning
-from kernelweave.kernels import Custom, Kernel, On, Product, Scaled, Sum
+from kernelweave.kernels import Constant, Custom, Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.text import TextKernel
 from kernelweave.views import BlockTable, Cells, Table
 from kernelweave.views.messages import listing
+from kernelweave.views.table import TEXT
 
-__all__ = ["check_objects", "columns_read", "long_texts", "reads_text"]
+__all__ = ["check_objects", "column_importances", "columns_read", "long_texts", "parts_of", "reads_text"]
 
 
-def _leaves(kernel: Kernel, columns: Any = None) -> Iterator[tuple[Kernel, Any]]:
-    """The kernels that one is made of, each with the columns that it is put on."""
+def parts_of(
+    kernel: Kernel, columns: Any = None, name: str | None = None
+) -> Iterator[tuple[Kernel, Any, str | None]]:
+    """The kernels that one is made of, each with the columns that it is put on and what these are called."""
     if isinstance(kernel, On):
-        yield from _leaves(kernel.kernel, kernel.columns)
+        yield from parts_of(kernel.kernel, kernel.columns, kernel.name)
     elif isinstance(kernel, (Sum, Product)):
         for term in kernel.terms:
-            yield from _leaves(term, columns)
+            yield from parts_of(term, columns, name)
     elif isinstance(kernel, Scaled):
-        yield from _leaves(kernel.kernel, columns)
+        yield from parts_of(kernel.kernel, columns, name)
     else:
-        yield kernel, columns
+        yield kernel, columns, name
+
+
+def column_importances(kernels: Sequence[Kernel], weights: Any, table: Table) -> Any:
+    """Weights of kernels as weights of the columns that they look at, in equal parts, shape (n_columns,)."""
+    found = np.zeros(table.n_columns)
+    numbers = np.flatnonzero(np.asarray(table.levels) != TEXT)
+    for kernel, weight in zip(kernels, weights, strict=True):
+        seen: set[int] = set()
+        for part, columns, _ in parts_of(kernel):
+            if isinstance(part, (Constant, Precomputed)):
+                continue
+            reads = isinstance(part, (TextKernel, Custom))
+            seen.update(
+                numbers.tolist() if columns is None and not reads else table.resolve(columns).tolist()
+            )
+        if seen and weight:
+            found[sorted(seen)] += weight / len(seen)
+    return found
 
 
 def reads_text(kernel: Kernel) -> bool:
     """Whether a kernel, or a term of it, is one of texts."""
-    return any(isinstance(leaf, TextKernel) for leaf, _ in _leaves(kernel))
+    return any(isinstance(leaf, TextKernel) for leaf, *_ in parts_of(kernel))
 
 
 def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
@@ -41,7 +64,7 @@ def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
     cells = table.cells or ()
     found: set[int] = set()
     for kernel in kernels:
-        for leaf, columns in _leaves(kernel):
+        for leaf, columns, _ in parts_of(kernel):
             if not isinstance(leaf, (TextKernel, Custom)):
                 continue
             own = [j for j in table.resolve(columns).tolist() if cells and cells[j] is not None]
@@ -80,7 +103,7 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
                 f"column {name}. Put a kernel of your own on it, kernels.Custom(function).on({name}), or make columns "
                 "of it."
             )
-        if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at in _leaves(k)):
+        if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at, _ in parts_of(k)):
             warnings.warn(
                 f"Column {name} holds long texts, nearly all different, and is taken as categories. Put kernels on it "
                 f"that read text, such as kernels.CharNGrams().on({name}) or kernels.Tokens().on({name}), or leave it "

@@ -30,10 +30,13 @@ class ViewPlace:
         Its columns.
     place : callable
         ``place(base, columns, name)`` restricts a kernel to some of its columns, None for all.
+    columns : array of int, optional
+        Its columns among those of the whole table, of a group.
     """
 
     table: Table
     place: Callable[[Kernel, Any, str | None], Kernel]
+    columns: Any = None
 
 
 def places_of(table: Table, views: Any) -> dict[str, ViewPlace] | None:
@@ -53,7 +56,7 @@ def places_of(table: Table, views: Any) -> dict[str, ViewPlace] | None:
     if views is None:
         return None
     return {
-        view: ViewPlace(table.select(columns), _on_group(view, columns, table))
+        view: ViewPlace(table.select(columns), _on_group(view, columns, table), table.resolve(columns))
         for view, columns in _groups(table, views).items()
     }
 

@@ -143,6 +143,13 @@ class Model:
         scaled = weights * fitted.scale
         return scaled if fitted.constant is None else np.where(fitted.constant, 0.0, scaled)
 
+    @property
+    def weight_shares(self) -> Array:
+        """Shares of kernels (of the first layer) in the weights, averaged over outputs, (n_kernels,); 0 without any."""
+        weights = np.atleast_2d(self.weights)
+        total = weights.sum(axis=1, keepdims=True)
+        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
+
     def weights_of(self, output: int) -> list[Array]:
         """Weights of every layer of one output, the lowest first."""
         base = np.atleast_2d(self.weights)

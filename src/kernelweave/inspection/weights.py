@@ -80,9 +80,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
         View name (or the columns) to share; shares sum to 1.
     """
     check_is_fitted(estimator)
-    weights = np.atleast_2d(estimator.model_.weights)
-    total = weights.sum(axis=1, keepdims=True)
-    weights = np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
+    weights = estimator.model_.weight_shares
     shares: dict[str, float] = {}
     for view, weight in zip(_views(estimator), weights, strict=True):
         shares[view] = shares.get(view, 0.0) + float(weight)

@@ -14,6 +14,7 @@ import numpy as np
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
 from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
+from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
@@ -186,7 +187,8 @@ _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
 
 def is_known(value: object) -> bool:
     """Whether a thing of this package has a kind of its own."""
-    return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in ESTIMATORS.values()
+    own = (*ESTIMATORS.values(), SelectViews)
+    return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in own
 
 
 def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State:
@@ -226,6 +228,14 @@ def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State
         return {"kind": "learner", "name": _LEARNERS[type(value)], "params": to_state(params, foreign)}
     if type(value) in ESTIMATORS.values():
         return _estimator_state(value, foreign)
+    if type(value) is SelectViews:
+        params = value.get_params(deep=False)
+        found = {k: v for k, v in vars(value).items() if k not in params}
+        return {
+            "kind": "selection",
+            "params": to_state(params, foreign),
+            "found": to_state(found, foreign),
+        }
     if type(value) in _WORDS:
         word = _WORDS[type(value)]
         return {"kind": word} | {part: to_state(getattr(value, part), foreign) for part in KINDS[word].parts}
@@ -274,6 +284,8 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         return LEARNERS[parts["name"]](**parts["params"])
     if kind == "estimator":
         return make_estimator(**parts)
+    if kind == "selection":
+        return _put(SelectViews(**parts["params"]), parts["found"])
     return make(kind, parts)
 
 
@@ -283,13 +295,18 @@ def make(kind: str, parts: dict[str, Any]) -> Any:
     return known.make(**{name: parts[name] for name in known.parts if name in parts})
 
 
+def _put(estimator: Any, found: dict[str, Any]) -> Any:
+    """An estimator with what a fit found."""
+    for attribute, value in found.items():
+        setattr(estimator, attribute, value)
+    return estimator
+
+
 def make_estimator(
     name: str, params: dict[str, Any], found: dict[str, Any], model: Model | None = None
 ) -> BaseMKL:
     """Make an estimator from its parameters, what a fit found, and its model."""
-    estimator = ESTIMATORS[name](**params)
-    for attribute, value in found.items():
-        setattr(estimator, attribute, value)
+    estimator = _put(ESTIMATORS[name](**params), found)
     if model is not None:
         check_model(model)
         keep_model(estimator, model)

@@ -1,0 +1,236 @@
+"""What kernel weights say of columns and of views, and a transformer that keeps the views that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import Flag, Number, Whole, check_values, shown
+from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.texts import parts_of
+from kernelweave.estimators.view_kernels import places_of
+from kernelweave.fitting.source import TableSource
+from kernelweave.kernels import Constant, Kernel
+from kernelweave.views import BlockTable, ViewColumns, Views, holds_views
+from kernelweave.views.messages import listing
+
+__all__ = ["SelectViews", "view_shares"]
+
+Array = NDArray[np.float64]
+
+
+def _views_of(kernel: Kernel) -> Iterator[str]:
+    """The views that a kernel and its terms look at."""
+    for part, columns, name in parts_of(kernel):
+        if isinstance(columns, ViewColumns):
+            yield columns.view
+        elif name and not isinstance(part, Constant):
+            yield name
+
+
+def view_shares(estimator: BaseMKL, views: list[str]) -> dict[str, float]:
+    """Shares of views in the weights of all kernels, averaged over outputs; they sum to 1.
+
+    A kernel on several views, a sum or a product, gives each an equal part of its weight.
+    """
+    weights = estimator.model_.weight_shares
+    shares = dict.fromkeys(views, 0.0)
+    for kernel, weight in zip(estimator.kernels_, weights, strict=True):
+        own = list(dict.fromkeys(_views_of(kernel)))
+        for view in own:
+            if view in shares:
+                shares[view] += float(weight) / len(own)
+    return shares
+
+
+class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+    """Keep the views whose kernels have more than a certain share of the weight.
+
+    Parameters
+    ----------
+    estimator : MKLClassifier, MKLRegressor or one of their CV forms, optional
+        Its weights decide. A clone is fitted, unless `prefit`. Default: ``MKLClassifier(learner="simple", C=10.0)``.
+    threshold : float, default=0.01
+        Views with a larger share of the sum of weights are kept, from 0 (any weight) to 1.
+    max_views : int, optional
+        Of these at most so many, those with the largest shares.
+    prefit : bool, default=False
+        Take `estimator` as it is fitted already.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted one.
+    shares_ : dict of str to float
+        Share of every view, averaged over classes or outputs.
+    views_ : tuple of str
+        Those that are kept, in the order of X.
+
+    Notes
+    -----
+    X are several views (a dict, a list, `kernelweave.Views`), or one table whose columns the parameter `views` of the
+    estimator groups. `transform` gives `Views` with those that are kept, and needs no others: measure only these of new
+    rows. For columns of one table there is scikit-learn's `SelectFromModel`, which reads `feature_importances_` or
+    `coef_` of the estimators.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> from sklearn.pipeline import make_pipeline
+    >>> rng = np.random.default_rng(0)
+    >>> data = kw.Views({"rna": rng.normal(size=(60, 5)), "noise": rng.normal(size=(60, 5))})
+    >>> y = data["rna"][:, 0] > 0
+    >>> svm = kw.MKLClassifier([kw.kernels.Linear()], learner="simple", C=1.0)
+    >>> model = make_pipeline(kw.SelectViews(svm, max_views=1), svm).fit(data, y)
+    >>> model[0].views_, model.predict({"rna": data["rna"]}).shape
+    (('rna',), (60,))
+    """
+
+    estimator_: BaseMKL
+    shares_: dict[str, float]
+    views_: tuple[str, ...]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        threshold: Annotated[float, Number(least=0, below=1)] = 0.01,
+        max_views: Annotated[int | None, Whole(1) | None] = None,
+        prefit: Annotated[bool, Flag()] = False,
+    ) -> None:
+        self.estimator = estimator
+        self.threshold = threshold
+        self.max_views = max_views
+        self.prefit = prefit
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> SelectViews:
+        """Learn which views matter.
+
+        Parameters
+        ----------
+        X : dict, list or `kernelweave.Views` of tables, or one table
+        y : array-like
+            Targets or labels, for the estimator.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        check_values(self, self.get_params(deep=False))
+        chosen = self.estimator
+        if chosen is None:
+            chosen = MKLClassifier(learner="simple", C=10.0)
+        if not isinstance(chosen, BaseMKL):
+            raise InputError(
+                f"`estimator` must be an MKLClassifier, an MKLRegressor or one of their CV forms, got {shown(chosen)}."
+            )
+        if self.prefit:
+            check_is_fitted(chosen)
+            self.estimator_ = chosen
+        else:
+            weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+            self.estimator_ = clone(chosen).fit(X, y, **weight)
+        views = self._known_views()
+        self.shares_ = view_shares(self.estimator_, views)
+        large = sorted(views, key=lambda view: -self.shares_[view])
+        kept = [view for view in large if self.shares_[view] > self.threshold][: self.max_views]
+        if not kept:
+            raise InputError(
+                f"No view has more than {self.threshold:g} of the weight; the largest share is "
+                f"{self.shares_[large[0]]:.3g}, of {large[0]!r}. Take a smaller threshold."
+            )
+        self.views_ = tuple(view for view in views if view in kept)
+        return self
+
+    def _known_views(self) -> list[str]:
+        source = self.estimator_.model_.source
+        places = places_of(source.raw, self.estimator_.views) if isinstance(source, TableSource) else None
+        if places is None:
+            raise InputError(
+                "SelectViews chooses among views, and X is one table. Pass a dict of tables, or an estimator with "
+                "views={'rna': 'g_*', ...}; for single columns use scikit-learn's SelectFromModel."
+            )
+        return list(places)
+
+    def transform(self, X: Any) -> Views:
+        """Keep the chosen views.
+
+        Parameters
+        ----------
+        X : dict, list or `kernelweave.Views` of tables, or one table
+            Further views may be missing.
+
+        Returns
+        -------
+        Views
+        """
+        check_is_fitted(self, "views_")
+        source = self.estimator_.model_.source
+        if not isinstance(source.raw, BlockTable):  # type: ignore[attr-defined]
+            return self._of_groups(X)
+        if not holds_views(X):
+            raise InputError(
+                f"SelectViews was fitted on the views {listing(list(self.shares_))}, got one table. Pass a dict."
+            )
+        given = Views(X)
+        lacking = [view for view in self.views_ if view not in given.names]
+        if lacking:
+            raise InputError(
+                f"X must have the views that were chosen, {listing(self.views_)}, but lacks {listing(lacking)}. Add "
+                "them."
+            )
+        return Views({view: given[view] for view in self.views_})
+
+    def _of_groups(self, X: Any) -> Views:
+        """The chosen groups of columns of one table."""
+        self.estimator_.model_.encode(X)
+        places = places_of(self.estimator_.model_.source.raw, self.estimator_.views)  # type: ignore[attr-defined]
+        assert places is not None
+        names = self.estimator_.model_.source.raw.names  # type: ignore[attr-defined]
+        found = {}
+        for view in self.views_:
+            own = places[view].columns
+            if hasattr(X, "iloc"):
+                found[view] = X.iloc[:, own]
+            elif names is not None and hasattr(X, "select"):
+                found[view] = X.select([names[j] for j in own])
+            else:
+                found[view] = np.asarray(X)[:, own] if not hasattr(X, "tocsr") else X.tocsr()[:, own]
+        return Views(found)
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Which views are kept: a mask over the views of X, or their positions.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+
+        Returns
+        -------
+        array
+        """
+        check_is_fitted(self, "views_")
+        mask = np.array([view in self.views_ for view in self.shares_])
+        return np.flatnonzero(mask) if indices else mask
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the views that are kept.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str
+        """
+        check_is_fitted(self, "views_")
+        return np.array(self.views_, dtype=object)
