@@ -554,6 +554,24 @@ def test_annotated_matrices_are_tables(tables):
         svm([Linear()]).fit(Several({"protein": b}, [*rows[1:], "cell99"]), y)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+def test_rows_of_annotated_matrices_in_a_dict_are_joined_by_their_names(tables, form):
+    A, B, _ = tables
+    rows, order = [f"cell{k}" for k in range(N)], np.random.default_rng(2).permutation(N)
+    names = [f"p{k}" for k in range(4)]
+    b = Annotated(form(B[order]), [rows[k] for k in order], names)
+    for first in (pd.DataFrame(A, index=rows), Annotated(form(A), rows, [f"g{k}" for k in range(5)])):
+        found = kw.Views({"rna": first, "protein": b})["protein"]
+        np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, B)
+        with pytest.raises(kw.InputError, match="View 'protein' lacks 1 of view 'rna': 'cell0'"):
+            kw.Views({"rna": first, "protein": Annotated(form(B[1:]), rows[1:], names)})
+    # beside an array rows belong together by position
+    found = kw.Views({"rna": A, "protein": b})["protein"]
+    np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, B[order])
+    with pytest.raises(kw.InputError, match="different rows, or another order"):
+        kw.Views({"array": A, "rna": Annotated(form(A), rows, [f"g{k}" for k in range(5)]), "protein": b})
+
+
 def test_reports_and_pictures_are_by_view(with_gram, tables):
     from kernelweave.reports import make_report
 

@@ -358,9 +358,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Notes
         -----
         With the logistic loss a decision value is the logarithm of the odds, and the probability of ``classes_[1]`` is
-        ``1 / (1 + exp(-f))``. Of several classes each has its probability against the rest, divided by their sum; the
-        most probable class is the one of `predict`. They speak of the rows as they were weighted: with
-        ``class_weight="balanced"`` as if all classes were equally frequent.
+        ``1 / (1 + exp(-f))``. Of several classes each has its probability against the rest, divided by their sum. The
+        most probable class is the one of `predict`, up to rounding: where decision values are so large or so close that
+        probabilities are equal as numbers, `predict` still tells the classes apart. They speak of the rows as they were
+        weighted: with ``class_weight="balanced"`` as if all classes were equally frequent.
 
         After `calibrate` the most probable class need not be the one of `predict`, which decides by decision values.
 

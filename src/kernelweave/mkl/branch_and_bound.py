@@ -38,13 +38,8 @@ class Subsets(ABC):
 
     @property
     @abstractmethod
-    def incumbent(self) -> float:
-        """Value of the best subset that is known."""
-
-    @property
-    @abstractmethod
     def target(self) -> float:
-        """Subsets of at least this value need not be looked at: the incumbent less the tolerance."""
+        """Subsets of at least this value need not be looked at: the best value so far, less the tolerance."""
 
     @abstractmethod
     def bound(self, inside: Index, free: Index, room: int) -> float:

@@ -137,11 +137,6 @@ class Proof(Subsets):
         self._target = target
 
     @property
-    def incumbent(self) -> float:
-        """The target: there is no other."""
-        return self._target
-
-    @property
     def target(self) -> float:
         """The value that no subset is to be below."""
         return self._target

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import is_sparse
+from kernelweave._types import AnnData
 from kernelweave.views.messages import listing
 
 __all__ = ["is_annotated", "is_annotated_views", "matrix_of", "views_of"]
 
 
-def is_annotated(X: object) -> bool:
+def is_annotated(X: object) -> TypeGuard[AnnData]:
     """Whether something is like an AnnData: a matrix `X` with names of rows and columns."""
     return all(hasattr(X, name) for name in ("X", "obs_names", "var_names"))
 

@@ -118,9 +118,10 @@ class Views:
 
     Notes
     -----
-    If all views are pandas frames, rows are joined by index where the index of one is that of another in a different
-    order: all get the order of the first. Rows that a view lacks are an error. Otherwise rows belong together by
-    position, and the indices of the frames among them must be equal; the default index 0, 1, ... says nothing there.
+    If all views are pandas frames or AnnData, whose index are their names of rows, rows are joined by index where the
+    index of one is that of another in a different order: all get the order of the first. Rows that a view lacks are an
+    error. Otherwise rows belong together by position, and the indices of the frames among them must be equal; the
+    default index 0, 1, ... says nothing there.
 
     Indexing by rows (integers, a mask, a slice) gives views of these rows; by a name, the table of a view.
 
@@ -160,7 +161,10 @@ class Views:
                     f"Views are named by texts, got {shown(name)}. Rename it, for example 'rna'."
                 )
         found = {str(name): _as_view(table, name) for name, table in views.items()}
-        self.views = _align(found)
+        indices = {
+            str(name): index for name, table in views.items() if (index := _index_of(table)) is not None
+        }
+        self.views = _align(found, indices)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -255,9 +259,15 @@ def _is_number(value: object) -> bool:
     return value is None or isinstance(value, numbers.Number)
 
 
-def _align(views: dict[str, Any]) -> dict[str, Any]:
+def _index_of(table: object) -> Index | None:
+    """Names of the rows: the index of a pandas frame, those of an annotated matrix, sparse or not."""
+    if is_annotated(table):
+        return table.obs_names
+    return getattr(table, "index", None) if hasattr(table, "iloc") else None
+
+
+def _align(views: dict[str, Any], indices: Mapping[str, Index]) -> dict[str, Any]:
     """Rows in one order, or an error that says how they differ."""
-    indices = {name: table.index for name, table in views.items() if hasattr(table, "iloc")}
     first, *others = views
     if len(indices) == len(views) and len(views) > 1:
         index = indices[first]
@@ -281,7 +291,7 @@ def _align(views: dict[str, Any]) -> dict[str, Any]:
                         f"{listing([str(label) for label in lacking], limit=5)}. Keep the rows that all views have, "
                         "for example frame.loc[common]."
                     )
-            views = {**views, name: views[name].loc[index]}
+            views = {**views, name: _take(views[name], own.get_indexer(index))}
     elif len(indices) > 1:
         _check_indices(indices)
     lengths = {name: int(table.shape[0]) for name, table in views.items()}
