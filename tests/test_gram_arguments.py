@@ -234,7 +234,9 @@ LOOPS = {
         "size": floats(k),
         "bad": floats(k),
     },
+    "decays": {"D": floats(2, n - 1), "first": 1, "gammas": floats(k), "packed": floats(k, L)},
     "pivoted_cholesky": {"packed": floats(L), "bound": 0.0, "Z": floats(2, n)},
+    "pivoted_decay": {"X": floats(3, n), "gamma": 1.0, "squared": True, "bound": 0.0, "Z": floats(2, n)},
     "factor_matvecs": {
         "Zt": floats(R, n),
         "offsets": integers(0, 1, 1, 4),
@@ -288,8 +290,14 @@ FREE = {
     ("matvecs", "packed", "axis 0 longer"),
     ("combine", "packed", "axis 0 longer"),
     ("inner", "packed", "axis 0 longer"),
+    ("decays", "D", "axis 0 shorter"),
+    ("decays", "D", "axis 0 longer"),
     ("pivoted_cholesky", "Z", "axis 0 longer"),
     ("pivoted_cholesky", "Z", "axis 0 shorter"),
+    ("pivoted_decay", "X", "axis 0 longer"),
+    ("pivoted_decay", "X", "axis 0 shorter"),
+    ("pivoted_decay", "Z", "axis 0 longer"),
+    ("pivoted_decay", "Z", "axis 0 shorter"),
     ("factor_matvecs", "offsets", "axis 0 longer"),
 }
 

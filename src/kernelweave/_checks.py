@@ -241,13 +241,14 @@ def check_finite(array: NDArray[np.generic], name: str) -> None:
 
 def check_size(array: NDArray[np.generic], name: str) -> None:
     """Raise if a finite array holds numbers whose squares overflow."""
-    size = np.abs(array)
-    largest = float(size.max(initial=0.0))
-    if name == "sample_weight" and ((size > 0) & (size < 1.0 / LARGEST_NUMBER)).any():
-        raise InputError(
-            f"`sample_weight` must not hold numbers below {1.0 / LARGEST_NUMBER:g}, got "
-            f"{size[size > 0].min():.3g}, which underflows in products. Use 0."
-        )
+    largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
+    if name == "sample_weight":
+        size = np.abs(array)
+        if ((size > 0) & (size < 1.0 / LARGEST_NUMBER)).any():
+            raise InputError(
+                f"`sample_weight` must not hold numbers below {1.0 / LARGEST_NUMBER:g}, got "
+                f"{size[size > 0].min():.3g}, which underflows in products. Use 0."
+            )
     if largest > LARGEST_NUMBER:
         raise InputError(
             f"`{name}` must not exceed {LARGEST_NUMBER:g} in size, got {largest:.3g}, whose square overflows. "

@@ -37,13 +37,6 @@ namespace {
 inline size_t row_start(size_t i, size_t n) { return i * n - i * (i + 1) / 2 + i; }
 inline size_t triangle(size_t n) { return n * (n + 1) / 2; }
 
-// isfinite on the bit pattern: the build assumes finite math, which would fold std::isfinite to true
-inline bool finite_bits(double value) {
-    uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x7ff0000000000000ULL) != 0x7ff0000000000000ULL;
-}
-
 KW_CLONES double quad_one(const double* P, const double* c, size_t n) {
     double total = 0.0;
     for (size_t i = 0; i < n; ++i) {
@@ -172,6 +165,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "_core_sizes.hpp"
 #include "_core_smo.hpp"
 #include "_core_layers.hpp"
+#include "_core_stack.hpp"
 
 using sizes::expect;
 
@@ -233,8 +227,8 @@ void combine(In2 packed, Index idx, In1 w, Out2 out, int64_t threads) {
 }
 
 // packed (M, L) from a stack (n, n, M) of any strides; asym (M,) = max |K - K'|, size (M,) = max |K|,
-// bad (M,) counts entries that are not finite. Entries of the triangle are the mean of both halves.
-void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
+// bad (M,) counts pairs of entries of which one is not finite. Entries of the triangle are the mean of both halves.
+void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad, int64_t threads) {
     const size_t n = stack.shape(0), M = stack.shape(2), L = triangle(n);
     expect("stack", stack, {n, n, M});
     expect("packed", packed, {M, L});
@@ -242,92 +236,76 @@ void pack(In3 stack, Out2 packed, Out1 asym, Out1 size, Out1 bad) {
     expect("size", size, {M});
     expect("bad", bad, {M});
     nb::gil_scoped_release free;
-    const int64_t si = stack.stride(0), sj = stack.stride(1), sm = stack.stride(2);
-    const double* K = stack.data();
-    constexpr size_t B = 8;
-    for (size_t m = 0; m < M; ++m) asym(m) = size(m) = bad(m) = 0.0;
-    auto tile = [&](size_t m0, size_t m1, size_t i0, size_t j0) {
-        const size_t i1 = std::min(i0 + B, n), j1 = std::min(j0 + B, n);
-        double buffer[B];
-        for (size_t i = i0; i < i1; ++i) {
-            const size_t js = std::max(i, j0);
-            for (size_t m = m0; m < m1; ++m) {
-                double worst = asym(m), big = size(m), count = bad(m);
-                for (size_t j = js; j < j1; ++j) {
-                    const double a = K[int64_t(i) * si + int64_t(j) * sj + int64_t(m) * sm];
-                    const double b = K[int64_t(j) * si + int64_t(i) * sj + int64_t(m) * sm];
-                    if (!finite_bits(a) || !finite_bits(b)) count += 1.0;
-                    worst = std::max(worst, std::fabs(a - b));
-                    big = std::max(big, std::max(std::fabs(a), std::fabs(b)));
-                    buffer[j - js] = 0.5 * (a + b);
-                }
-                asym(m) = worst; size(m) = big; bad(m) = count;
-                std::copy(buffer, buffer + (j1 > js ? j1 - js : 0), packed.data() + m * L + row_start(i, n) + (js - i));
-            }
+    std::vector<stacks::Looks> looks(PARTS, stacks::Looks(M));
+    in_parts(threads, [&](size_t part) {
+        stacks::pack(stack.data(), stack.stride(0), stack.stride(1), stack.stride(2), n, M, packed.data(), looks[part], part);
+    });
+    for (size_t m = 0; m < M; ++m) {
+        asym(m) = size(m) = bad(m) = 0.0;
+        for (const stacks::Looks& own : looks) {
+            asym(m) = std::max(asym(m), own.asym[m]);
+            size(m) = std::max(size(m), own.size[m]);
+            bad(m) += double(own.bad[m]);
         }
-    };
-    const size_t step = sm == 1 ? M : 1;
-    for (size_t m0 = 0; m0 < M; m0 += step)
-        for (size_t i0 = 0; i0 < n; i0 += B)
-            for (size_t j0 = i0; j0 < n; j0 += B) tile(m0, std::min(m0 + step, M), i0, j0);
+    }
 }
 
-// Pivoted Cholesky of one packed kernel. Z (max_rank, n) receives the factor's columns as rows, K ~ Z'Z.
-// Ends when the residual trace is at most `bound`, or when every row's residual diagonal is within eight units in the
-// last place of its own diagonal entry: what is left is rounding error, and the residual is reported as 0. (With two
-// units, pivots on rounding errors make factors a third longer and no more exact.) Pivots are the largest residuals; for
-// bound 0 they are the largest shares of the row's own diagonal, so that one huge row has no effect on the others.
-// Returns (rank, residual trace); rank = -1 when max_rank is not enough.
+// Some rows of triangles of several kernels: exp(-gammas[k] D), where D (n_rows, n - first) are distances of the rows from
+// `first` on with all rows from `first` on. Below the diagonal D is not read.
+void decays(In2 D, int64_t first, In1 gammas, Out2 packed, int64_t threads) {
+    const size_t rows = D.shape(0), k = gammas.shape(0), start = size_t(first), n = start + D.shape(1), L = triangle(n);
+    sizes::expect_index("first", first, n);
+    if (rows > D.shape(1)) sizes::refuse("`D` must not have more rows than columns");
+    expect("packed", packed, {k, L});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        rows_of(part, rows, [&](size_t i) {
+            constexpr size_t SEGMENT = 512;
+            const size_t len = n - start - i;
+            const double* x = D.data() + i * D.shape(1) + i;
+            for (size_t j = 0; j < len; j += SEGMENT)
+                for (size_t m = 0; m < k; ++m)
+                    stacks::exponentials(x + j, -gammas(m), std::min(SEGMENT, len - j),
+                                         packed.data() + m * L + row_start(start + i, n) + j);
+        });
+    });
+}
+
+// see stacks::pivoted; of one packed kernel
 nb::tuple pivoted_cholesky(In1 packed, double bound, Out2 Z) {
-    const size_t n = Z.shape(1), cap = Z.shape(0);
+    const size_t n = Z.shape(1);
     expect("packed", packed, {triangle(n)});
     sizes::expect_rows("packed", packed);
-    std::vector<double> diag(n), column(n), floor(n), share(n, 1.0);
-    double trace = 0.0, size = 0.0, start = 0.0;
-    size_t rank = 0;
-    bool found = false;
+    stacks::Found found;
     {
         nb::gil_scoped_release free;
         const double* P = packed.data();
-        for (size_t i = 0; i < n; ++i) {
-            diag[i] = P[row_start(i, n)];
-            floor[i] = std::max(0.0, 1.7763568394002505e-15 * diag[i]);
-            if (bound <= 0.0) share[i] = 1.0 / std::max(diag[i], std::numeric_limits<double>::min());
-            start += share[i] * std::max(diag[i], 0.0);
-        }
-        for (;;) {
-            trace = size = 0.0;
-            size_t pivot = 0;
-            found = true;
-            for (size_t i = 0; i < n; ++i) {
-                trace += std::max(diag[i], 0.0);
-                size += share[i] * std::max(diag[i], 0.0);
-                if (diag[i] > floor[i]) found = false;
-                if (share[i] * diag[i] > share[pivot] * diag[pivot]) pivot = i;
-            }
-            if (found) trace = 0.0;
-            if (found || trace <= bound) { found = true; break; }
-            if (rank == cap) break;
-            if (rank == cap / 2 && size > 1e-2 * start) break;  // the spectrum is too flat for max_rank
+        std::vector<double> diag(n);
+        for (size_t i = 0; i < n; ++i) diag[i] = P[row_start(i, n)];
+        found = stacks::pivoted(n, Z.shape(0), bound, diag, Z.data(), [&](size_t pivot, double* column) {
             for (size_t i = 0; i < pivot; ++i) column[i] = P[row_start(i, n) + (pivot - i)];
-            std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column.begin() + pivot);
-            for (size_t r = 0; r < rank; ++r) {
-                const double* z = Z.data() + r * n;
-                axpy(-z[pivot], z, column.data(), n);
-            }
-            const double root = std::sqrt(diag[pivot]);
-            double* z = Z.data() + rank * n;
-            for (size_t i = 0; i < n; ++i) {
-                // rows that are eliminated already have an exact zero
-                z[i] = diag[i] <= 0.0 && i != pivot ? 0.0 : column[i] / root;
-                diag[i] -= z[i] * z[i];
-            }
-            z[pivot] = root;
-            diag[pivot] = 0.0;
-            ++rank;
-        }
+            std::copy(P + row_start(pivot, n), P + row_start(pivot, n) + (n - pivot), column + pivot);
+        });
     }
-    return nb::make_tuple(found ? int64_t(rank) : int64_t(-1), trace);
+    return nb::make_tuple(found.rank, found.trace);
+}
+
+// see stacks::pivoted; of exp(-gamma D), where D are distances of the columns of X (n_columns, n): sums of squared
+// differences, or of absolute ones
+nb::tuple pivoted_decay(In2 X, double gamma, bool squared, double bound, Out2 Z) {
+    const size_t n = Z.shape(1);
+    expect("X", X, {X.shape(0), n});
+    sizes::expect_rows("X", X);
+    stacks::Found found;
+    {
+        nb::gil_scoped_release free;
+        std::vector<double> diag(n, 1.0);
+        found = stacks::pivoted(n, Z.shape(0), bound, diag, Z.data(), [&](size_t pivot, double* column) {
+            stacks::distances(X.data(), X.shape(0), n, pivot, squared, column);
+            stacks::exponentials(column, -gamma, n, column);
+        });
+    }
+    return nb::make_tuple(found.rank, found.trace);
 }
 
 // out (k, T, n): Z_m (Z_m' C[t]) for factor kernels; Zt (R, n) rows are factor columns, kernel m owns rows
@@ -686,8 +664,10 @@ NB_MODULE(_core, module) {
     module.def("quadratic_forms", &quadratic_forms, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("matvecs", &matvecs, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("combine", &combine, "packed"_a, "idx"_a, "w"_a, "out"_a, "threads"_a = 1);
-    module.def("pack", &pack);
+    module.def("pack", &pack, "stack"_a, "packed"_a, "asym"_a, "size"_a, "bad"_a, "threads"_a = 1);
+    module.def("decays", &decays, "D"_a, "first"_a, "gammas"_a, "packed"_a, "threads"_a = 1);
     module.def("pivoted_cholesky", &pivoted_cholesky);
+    module.def("pivoted_decay", &pivoted_decay);
     module.def("factor_matvecs", &factor_matvecs);
     module.def("simplex_qp", &simplex_qp);
     module.def("simplex_smo", &simplex_smo);

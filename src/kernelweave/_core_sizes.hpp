@@ -47,6 +47,12 @@ void expect_inside(const char* name, const Index& index, size_t length) {
                    std::to_string(index(k)));
 }
 
+// a single number in [0, length)
+inline void expect_index(const char* name, int64_t value, size_t length) {
+    if (uint64_t(value) >= length)
+        refuse(std::string("`") + name + "` must lie from 0 to " + std::to_string(length) + " - 1, got " + std::to_string(value));
+}
+
 // offsets[0] <= offsets[1] <= ... within [0, length]
 template <class Index>
 void expect_offsets(const char* name, const Index& offsets, size_t length) {

@@ -141,7 +141,7 @@ def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, thread
 
 
 @_sized(stack="nnM", packed="Mt", asym="M", size="M", bad="M")
-def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> None:
+def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, threads: int = 1) -> None:
     n = len(stack)
     i, j = _triangle(n)
     for m in range(stack.shape[2]):
@@ -153,6 +153,28 @@ def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array) -> 
             asym[m] = np.abs(upper - lower).max()
             size[m] = max(np.abs(upper).max(), np.abs(lower).max())
             packed[m] = 0.5 * (upper + lower)
+
+
+def _decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:
+    n = first + D.shape[1]
+    if not 0 <= first < n:
+        raise ValueError(f"`first` must lie from 0 to {n} - 1, got {first}")
+    if len(D) > D.shape[1]:
+        raise ValueError("`D` must not have more rows than columns")
+    if packed.shape != (len(gammas), packed_length(n)):
+        raise ValueError(f"`packed` must have shape {(len(gammas), packed_length(n))}, got {packed.shape}")
+    start = packed_rows(n)
+    for i, row in enumerate(D):
+        np.exp(-gammas[:, None] * row[i:], out=packed[:, start[first + i] : start[first + i + 1]])
+
+
+@_sized(Z="rn", X="cn")
+def _pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array) -> tuple[int, float]:
+    def column(pivot: int) -> Array:
+        apart = X - X[:, pivot, None]
+        return np.exp(-gamma * (np.square(apart) if squared else np.abs(apart)).sum(axis=0))
+
+    return pivoted_columns(column, np.ones(X.shape[1]), bound, Z)
 
 
 @_sized(Z="rn", packed="t")
@@ -197,7 +219,6 @@ def pivoted_columns(
     limits = np.finfo(np.float64)
     floor = 8.0 * limits.eps * np.maximum(diag, 0.0)
     share = np.ones(len(diag)) if bound > 0 else 1.0 / np.maximum(diag, limits.tiny)
-    start = float(share @ np.maximum(diag, 0.0))
     rank = 0
     while True:
         rest = np.maximum(diag, 0.0)
@@ -206,8 +227,7 @@ def pivoted_columns(
             return rank, 0.0
         if trace <= bound:
             return rank, trace
-        if rank == len(Z) or (rank == len(Z) // 2 and share @ rest > 1e-2 * start):
-            # full, or the spectrum is too flat to make it
+        if rank == len(Z):
             return -1, trace
         pivot = int(np.argmax(share * diag))
         row = column(pivot) - Z[:rank, pivot] @ Z[:rank]
@@ -406,7 +426,9 @@ numpy_core = SimpleNamespace(
     matvecs=_matvecs,
     combine=_combine,
     pack=_pack,
+    decays=_decays,
     pivoted_cholesky=_pivoted_cholesky,
+    pivoted_decay=_pivoted_decay,
     factor_matvecs=_factor_matvecs,
     simplex_qp=_simplex_qp,
     simplex_smo=_simplex_smo,

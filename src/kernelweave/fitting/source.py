@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
+from kernelweave._threads import SMALL, threads_for
+from kernelweave.fitting.factors import Features, add_factors, single_columns
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
+from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
 from kernelweave.kernels import (
     Kernel,
     Linear,
@@ -204,19 +207,9 @@ class TableSource(Source):
 
     def gram(self) -> Gram:
         n = self.n_samples
-        single, columns, others = [], [], []
-        for m, kernel in enumerate(self.kernels):
-            chosen = self._columns[m]
-            if (
-                chosen is not None
-                and len(chosen) == 1
-                and kernel.base == Linear()
-                and not self.table.levels[chosen[0]]
-            ):
-                single.append(m)
-                columns.append(int(chosen[0]))
-            else:
-                others.append(m)
+        alone = single_columns(self.kernels, self._columns, self.table)
+        single = [m for m, (base, _) in alone.items() if base == Linear()]
+        columns = np.array([alone.pop(m)[1] for m in single], dtype=np.intp)
         factors = Builder(n, 0)
         room = max(self.max_memory, SMALL_CHANGE)
         # columns first: nothing else takes so little
@@ -224,15 +217,18 @@ class TableSource(Source):
         if held:
             rows = factors.factors(single[:held], [1] * held)
             for first in range(0, held, 64):
-                some = np.array(columns[first : min(first + 64, held)], dtype=np.intp)
+                some = columns[first : min(first + 64, held)]
                 rows[first : first + 64] = self.table.dense_columns(some).T
         rest = single[held:]
-        cap = max(1, int(n * MAX_RANK_SHARE))
-        for m in others:
-            phi = self.kernels[m].features(self.table)
+        most = max(highest_rank(n), 4)
+        features = Features(self.kernels, alone, self.table)
+        taken = factors.nbytes
+        for m in sorted(set(range(self.n_kernels)).difference(single)):
+            phi = features.of(m)
             size = 0 if phi is None else 8 * phi.shape[0] * phi.shape[1]
-            if phi is not None and phi.shape[1] <= max(cap, 4) and factors.nbytes + size <= room:
-                factors.factors([m], [phi.shape[1]])[:] = to_dense(phi).T
+            if phi is not None and phi.shape[0] <= most and taken + size <= room:
+                factors.add(m, to_dense(phi))
+                taken += size
             else:
                 rest.append(m)
         return self._hold(np.sort(np.array(rest, dtype=np.intp)), factors)
@@ -241,36 +237,49 @@ class TableSource(Source):
         """Add the kernels without an exact feature map to what is held."""
         n = self.n_samples
         # besides the triangles, room to look for factors, and for a matrix where one must be checked
-        scratch = 8.0 * n * int(n * MAX_RANK_SHARE)
+        scratch = 8.0 * n * highest_rank(n)
         if any(self.kernels[m].needs_psd_check for m in rest):
             scratch += 8.0 * n * n
         needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
         if builder.nbytes + needed <= self.max_memory or not len(rest):
             builder.packed = np.empty((len(rest), packed_length(n)))
+            bases = [kernel.base for kernel in self.kernels]
             for group in self._groups(rest):
+                tried = bases[group[0]].statistic is not None and not any(
+                    self.kernels[m].needs_psd_check for m in group
+                )
+                if tried:
+                    A = self._statistic(int(group[0]), self.table)
+                    group = np.array(add_factors(bases, group, A, builder, self.rank_tol), dtype=np.intp)
+                    if not len(group):
+                        continue
                 packed = builder.triangles(len(group))
                 self._fill(group, packed)
                 for k, m in enumerate(group):
                     if self.kernels[m].needs_psd_check:
                         check_semidefinite(PackedGram(packed[k : k + 1], n), [repr(self.names[m])])
-                builder.keep_triangles(group.tolist(), tol=self.rank_tol)
+                builder.keep_triangles(group.tolist(), tol=self.rank_tol, max_rank=0 if tried else None)
             return builder.finish()
         # over the budget: factors from single columns of the kernel, tiles for what has no low rank
         tiles = []
         for m in rest:
             kernel = self.kernels[m]
             room = max(self.max_memory, SMALL_CHANGE) - builder.nbytes
-            cap = min(max(1, int(n * MAX_RANK_SHARE)), int(room // (8 * n)))
+            cap = min(max(1, highest_rank(n)), int(room // (8 * n)))
             if cap < 1:
                 tiles.append(int(m))
                 continue
             diagonal = kernel.diag(self.table)
+            bound = self.rank_tol * float(diagonal.sum())
+            if hopeless(kernel(self.table.rows(rows_to_see(n, cap))), cap, bound):
+                tiles.append(int(m))
+                continue
 
             def column(i: int, kernel: Kernel = kernel) -> Array:
                 return kernel(self.table.rows(slice(i, i + 1)), self.table)[0]
 
             work = builder.factors([int(m)], [cap])
-            rank, residual = pivoted_columns(column, diagonal, self.rank_tol * float(diagonal.sum()), work)
+            rank, residual = pivoted_columns(column, diagonal, bound, work)
             del work
             builder.keep_rank(rank, residual)
             if rank < 0:
@@ -318,6 +327,12 @@ class TableSource(Source):
                 self._fill_alone(int(alone), packed[k])
             return
         A = self._statistic(int(group[0]), self.table)
+        gammas = [kernel.decay for kernel in kernels]
+        # of few rows the loops that serve every kernel are quick enough
+        if n >= SMALL and None not in gammas:
+            for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
+                core.decays(S, rows.start, np.array(gammas), packed, threads_for(n))
+            return
         # squared norms of both rows of a pair, for kernels that look at angles
         norms = sq_norms(A) if any(kernel.needs_norms for kernel in kernels) else None
         left = right = None

@@ -67,10 +67,22 @@ class KernelBank:
 
 
 class BankSource(Source):
-    """Rows of a `KernelBank` given by sample indices."""
+    """Rows of a `KernelBank` given by sample indices.
 
-    def __init__(self, bank: KernelBank, index: NDArray[np.int64]) -> None:
+    Parameters
+    ----------
+    bank : KernelBank
+    index : array of int, shape (n_samples,)
+    semidefinite : bool
+        These rows are among some whose matrices are known to be positive semidefinite: so are theirs.
+    """
+
+    #: Here, too, for models that were pickled without it.
+    semidefinite: bool = False
+
+    def __init__(self, bank: KernelBank, index: NDArray[np.int64], *, semidefinite: bool = False) -> None:
         self.bank, self.index = bank, index
+        self.semidefinite = semidefinite
         self.names = bank.names
         self.n_samples = len(index)
 
@@ -98,10 +110,12 @@ class BankSource(Source):
         return values.astype(np.int64)
 
     def gram(self) -> Gram:
-        return gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)])
+        gram = gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)], psd=not self.semidefinite)
+        self.semidefinite = True
+        return gram
 
     def take(self, rows: Rows) -> BankSource:
-        return BankSource(self.bank, self.index[rows])
+        return BankSource(self.bank, self.index[rows], semidefinite=self.semidefinite)
 
     def queries(self, rows: Rows) -> NDArray[np.int64]:
         return self.index[rows]
@@ -139,10 +153,22 @@ class StackSource(Source):
     names : sequence of str, optional
     columns : array of shape (n_samples,), optional
         Columns of a query that belong to these training rows, where it holds more.
+    semidefinite : bool
+        The stack is part of one that is known to be positive semidefinite: so is it.
     """
 
-    def __init__(self, stack: Array, names: Sequence[str] | None = None, columns: Rows | None = None) -> None:
-        self.stack, self.columns = stack, columns
+    #: Here, too, for models that were pickled without it.
+    semidefinite: bool = False
+
+    def __init__(
+        self,
+        stack: Array,
+        names: Sequence[str] | None = None,
+        columns: Rows | None = None,
+        *,
+        semidefinite: bool = False,
+    ) -> None:
+        self.stack, self.columns, self.semidefinite = stack, columns, semidefinite
         self.n_samples = stack.shape[1]
         self.names = as_names(names, stack.shape[2])
 
@@ -163,10 +189,13 @@ class StackSource(Source):
         return block
 
     def gram(self) -> Gram:
-        return gram_from_stack(self.stack)
+        gram = gram_from_stack(self.stack, psd=not self.semidefinite)
+        self.semidefinite = True
+        return gram
 
     def take(self, rows: Rows) -> StackSource:
-        return StackSource(self.stack[np.ix_(rows, rows)], self.names, rows)
+        part = self.stack[np.ix_(rows, rows)]
+        return StackSource(part, self.names, rows, semidefinite=self.semidefinite)
 
     def queries(self, rows: Rows) -> Array:
         return self.stack[rows]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kernelweave._loops import core, packed_length, packed_rows
 from kernelweave.gram.base import Array, Gram, Index
 from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.low_rank import MAX_RANK_SHARE, follows, highest_rank, hopeless_triangle
 from kernelweave.gram.packed import PackedGram
 
 #: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
 #: the matrix to a few units in the last place.
 COMPRESSION = 0.0
-#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
-MAX_RANK_SHARE = 1 / 12
+
+__all__ = ["COMPRESSION", "MAX_RANK_SHARE", "Builder", "cut"]
+
+#: Numbers of factors that wait to be written together: room for each alone would cost more than the factors.
+WAITING = 2**19
 
 
 def cut(array: Array, n_rows: int) -> Array:
@@ -45,9 +51,32 @@ class Builder:
         self.in_factors: list[int] = []
         self.ranks: list[int] = []
         self.residuals: list[float] = []
+        self._waiting: list[Array] = []
+        self._room = WAITING
+
+    def add(self, kernel: int, factor: Array, residual: float = 0.0) -> None:
+        """Add the factor (rank, n_samples) of a kernel, which is taken over."""
+        self.in_factors.append(kernel)
+        self.ranks.append(len(factor))
+        self.residuals.append(residual)
+        self._waiting.append(factor)
+        self._room -= factor.size
+        if self._room < 0:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the factors that wait."""
+        if self._waiting:
+            first = len(self.rows)
+            count = sum(map(len, self._waiting))
+            self.rows.resize((first + count, self.n_samples), refcheck=False)
+            np.concatenate(self._waiting, out=self.rows[first:])
+            self._waiting.clear()
+        self._room = WAITING
 
     def factors(self, kernels: list[int], ranks: list[int], residual: float = 0.0) -> Array:
         """Room for factors of kernels, shape (sum of ranks, n_samples), to be filled before the next call."""
+        self._write()
         first = len(self.rows)
         self.rows.resize((first + sum(ranks), self.n_samples), refcheck=False)
         self.in_factors.extend(kernels)
@@ -71,7 +100,12 @@ class Builder:
         return self.packed[first : first + count]
 
     def keep_triangles(
-        self, kernels: list[int], *, tol: float = COMPRESSION, max_rank: int | None = None
+        self,
+        kernels: list[int],
+        *,
+        tol: float = COMPRESSION,
+        max_rank: int | None = None,
+        check: Callable[[int], object] | None = None,
     ) -> None:
         """Take what `triangles` gave: kernels of low rank become factors, and the others close ranks.
 
@@ -83,19 +117,28 @@ class Builder:
             Largest residual trace of a factor as a share of the kernel's trace; what is left out enters certificates.
         max_rank : int, optional
             Default: a twelfth of the samples, above which triangles are cheaper. At 0 all stay triangles.
+        check : callable, optional
+            ``check(k)`` raises an error if the triangle that `triangles` gave k-th is not positive semidefinite; it is
+            asked for those that are not known to be a factor's product.
         """
         n = self.n_samples
-        cap = int(n * MAX_RANK_SHARE) if max_rank is None else min(max_rank, n)
+        cap = highest_rank(n) if max_rank is None else min(max_rank, n)
         first = len(self.in_triangles)
-        if cap < 1:
-            self.in_triangles.extend(kernels)
-            return
-        work, diagonal = np.empty((cap, n)), packed_rows(n)[:-1]
+        diagonal = packed_rows(n)[:-1]
+        work = np.empty((cap, n))
         for k, m in enumerate(kernels):
             triangle = self.packed[first + k]
-            rank, residual = core.pivoted_cholesky(triangle, max(tol * triangle[diagonal].sum(), 0.0), work)
+            trace = float(triangle[diagonal].sum())
+            bound = max(tol * trace, 0.0)
+            rank, residual = -1, 0.0
+            if cap and not hopeless_triangle(triangle, n, cap, bound):
+                rank, residual = core.pivoted_cholesky(triangle, bound, work)
+            # with all its rows within a few units, the trace is nothing beside the largest eigenvalue times n_samples
+            known = rank >= 0 and residual == 0.0 and follows(triangle, work[:rank], 1e-8 * trace / n)
+            if check is not None and not known:
+                check(k)
             if rank >= 0:
-                self.factors([m], [rank], residual)[:] = work[:rank]
+                self.add(m, work[:rank].copy(), residual)
                 continue
             if first + k > len(self.in_triangles):
                 self.packed[len(self.in_triangles)] = triangle
@@ -104,11 +147,13 @@ class Builder:
     @property
     def nbytes(self) -> int:
         """Bytes of what is kept so far."""
+        self._write()
         return self.rows.nbytes + len(self.in_triangles) * self.packed.strides[0]
 
     def finish(self, others: list[tuple[Gram, Index]] | None = None) -> Gram:
         """The stack, together with parts of other forms and their kernels; it takes the memory over."""
         parts: list[tuple[Gram, Index]] = []
+        self._write()
         if self.in_factors:
             offsets = np.r_[0, np.cumsum(self.ranks)]
             factors = FactorGram(self.rows, offsets, np.array(self.residuals))

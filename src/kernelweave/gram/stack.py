@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 
 from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.gram.packed import PackedGram
@@ -52,16 +52,19 @@ def gram_from_stack(
         members = range(first, min(first + TOGETHER, n_kernels))
         packed = builder.triangles(len(members))
         asym, size, bad = np.empty((3, len(members)))
-        core.pack(stack[:, :, first : members.stop], packed, asym, size, bad)
+        core.pack(stack[:, :, first : members.stop], packed, asym, size, bad, threads_for(n))
         dense = PackedGram(packed, n)
         # most kernels pass as they are; the others are looked at once more
         tol = np.full(len(members), symmetry_tol)
         for k in np.flatnonzero(asym > symmetry_tol * size):
             tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
         _check_packed(dense, first, asym, size, bad, tol)
-        if psd:
-            check_semidefinite(dense, [str(m) for m in members], given[:, :, first : members.stop])
-        builder.keep_triangles(list(members), max_rank=None if reduce else 0)
+
+        def check(k: int, dense: PackedGram = dense, first: int = first) -> None:
+            own = PackedGram(dense.packed[k : k + 1], n)
+            check_semidefinite(own, [str(first + k)], given[:, :, first + k : first + k + 1])
+
+        builder.keep_triangles(list(members), max_rank=None if reduce else 0, check=check if psd else None)
     return builder.finish()
 
 

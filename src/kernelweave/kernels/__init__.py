@@ -22,6 +22,8 @@ What a Gram assembler may rely on
     B)`` of the expanded columns, and, if `needs_norms`, of the squared norms of the rows. It works on any
     shape, such as a packed triangle, and in place when `out` is `S`. Sums, products and multiples of such
     kernels have a statistic too, if all their terms (other than constants) share it.
+``k.decay``
+    If not None, values are ``exp(-decay * statistic)``, which compiled loops compute for many kernels at a time.
 ``k.features(X)``
     A matrix phi of shape (n_rows, r) with k(x, z) = phi(x) . phi(z), or None.
 """

@@ -84,6 +84,7 @@ class Kernel(ABC):
     needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
     is_fitted: ClassVar[Any] = True  # whether all numbers are there that it takes from training rows
     preparation: ClassVar[Any] = ()  # steps before `statistic` is taken
+    decay: ClassVar[Any] = None  # gamma of a kernel exp(-gamma S) of its statistic, a distance
     __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
 
     @property

@@ -90,6 +90,11 @@ class Prepared(Kernel):
         return self.steps
 
     @property
+    def decay(self) -> float | None:
+        """Gamma of a kernel of distances of prepared rows, see :class:`Kernel`."""
+        return self.kernel.decay
+
+    @property
     def needs_norms(self) -> bool:
         """Whether the kernel needs squared norms of prepared rows."""
         return self.kernel.needs_norms

@@ -62,6 +62,11 @@ class _Exponential(Kernel):
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
 
+    @property
+    def decay(self) -> float | None:
+        """Gamma, once it is a number."""
+        return self.gamma if self.is_fitted else None
+
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`Kernel.fitted_on`."""
         if self.is_fitted:

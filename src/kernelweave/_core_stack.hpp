@@ -1,0 +1,202 @@
+// Stacks on their way into packed triangles: matrices of any strides, and exponentials of distances.
+
+namespace stacks {
+
+constexpr size_t EDGE = 32;      // rows and columns of a tile
+constexpr size_t LINE = 8;       // entries that are written at a time: a line of the cache
+constexpr size_t TOGETHER = 32;  // kernels of a stack that are read side by side
+
+inline bool strange(double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7ff0000000000000ULL) == 0x7ff0000000000000ULL;
+}
+
+// What was met in some kernels: max |K - K'|, max |K|, and pairs of which one is not finite.
+struct Looks {
+    std::vector<double> asym, size;
+    std::vector<int64_t> bad;
+    explicit Looks(size_t M) : asym(M, 0.0), size(M, 0.0), bad(M, 0) {}
+};
+
+// one pair of places in kernels that lie side by side
+KW_CLONES void look(const double* a, const double* b, size_t M, double* mean, double* asym, double* size, int64_t* bad) {
+#pragma omp simd
+    for (size_t m = 0; m < M; ++m) {
+        const double d = std::fabs(a[m] - b[m]), p = std::fabs(a[m]), q = std::fabs(b[m]);
+        const double w = asym[m], s = size[m], larger = p > q ? p : q;
+        asym[m] = d > w ? d : w;
+        size[m] = larger > s ? larger : s;
+        bad[m] += int64_t(strange(a[m]) | strange(b[m]));
+        mean[m] = 0.5 * (a[m] + b[m]);
+    }
+}
+
+// one row of a tile of one kernel: `a` above the diagonal, `b` its mirror image
+KW_CLONES void look_along(const double* a, const double* b, size_t len, double* mean, double* asym, double* size, int64_t* bad) {
+    double w = *asym, s = *size;
+    int64_t count = 0;
+#pragma omp simd reduction(max : w, s) reduction(+ : count)
+    for (size_t j = 0; j < len; ++j) {
+        const double d = std::fabs(a[j] - b[j]), p = std::fabs(a[j]), q = std::fabs(b[j]);
+        w = d > w ? d : w;
+        s = p > s ? p : s;
+        s = q > s ? q : s;
+        count += int64_t(strange(a[j]) | strange(b[j]));
+        mean[j] = 0.5 * (a[j] + b[j]);
+    }
+    *asym = w;
+    *size = s;
+    *bad += count;
+}
+
+// means (width, M) of some entries of a row into the triangles of M kernels
+KW_CLONES void turn(const double* means, size_t M, size_t width, double* out, size_t L) {
+    if (width == LINE) {
+        for (size_t m = 0; m < M; ++m, out += L) {
+#pragma omp simd
+            for (size_t t = 0; t < LINE; ++t) out[t] = means[t * M + m];
+        }
+        return;
+    }
+    for (size_t m = 0; m < M; ++m, out += L)
+        for (size_t t = 0; t < width; ++t) out[t] = means[t * M + m];
+}
+
+// kernels last: entries of all kernels lie side by side
+inline void pack_together(const double* K, int64_t si, int64_t sj, size_t n, size_t m0, size_t M, double* packed, Looks& looks,
+                          size_t part) {
+    const size_t L = triangle(n);
+    std::vector<double> means(LINE * M);
+    for (size_t i0 = part * LINE; i0 < n; i0 += PARTS * LINE)
+        for (size_t j0 = i0; j0 < n; j0 += LINE)
+            for (size_t i = i0; i < std::min(i0 + LINE, n); ++i) {
+                const size_t js = std::max(i, j0), j1 = std::min(j0 + LINE, n);
+                for (size_t j = js; j < j1; ++j)
+                    look(K + int64_t(i) * si + int64_t(j) * sj, K + int64_t(j) * si + int64_t(i) * sj, M,
+                         means.data() + (j - js) * M, looks.asym.data() + m0, looks.size.data() + m0, looks.bad.data() + m0);
+                if (js < j1) turn(means.data(), M, j1 - js, packed + row_start(i, n) + (js - i), L);
+            }
+}
+
+// one kernel with contiguous rows
+inline void pack_alone(const double* K, int64_t si, size_t n, size_t m, double* P, Looks& looks, size_t part) {
+    double turned[EDGE * EDGE];
+    for (size_t i0 = part * EDGE; i0 < n; i0 += PARTS * EDGE) {
+        const size_t rows = std::min(EDGE, n - i0);
+        for (size_t j0 = i0; j0 < n; j0 += EDGE) {
+            const size_t columns = std::min(EDGE, n - j0);
+            for (size_t j = 0; j < columns; ++j)
+                for (size_t i = 0; i < rows; ++i) turned[i * EDGE + j] = K[int64_t(j0 + j) * si + int64_t(i0 + i)];
+            for (size_t i = 0; i < rows; ++i) {
+                const size_t skip = j0 == i0 ? i : 0;
+                look_along(K + int64_t(i0 + i) * si + int64_t(j0 + skip), turned + i * EDGE + skip, columns - skip,
+                           P + row_start(i0 + i, n) + (j0 + skip - i0 - i), &looks.asym[m], &looks.size[m], &looks.bad[m]);
+            }
+        }
+    }
+}
+
+// any strides
+inline void pack_strided(const double* K, int64_t si, int64_t sj, size_t n, size_t m, double* P, Looks& looks, size_t part) {
+    double a[LINE], b[LINE];
+    for (size_t i0 = part * LINE; i0 < n; i0 += PARTS * LINE)
+        for (size_t j0 = i0; j0 < n; j0 += LINE)
+            for (size_t i = i0; i < std::min(i0 + LINE, n); ++i) {
+                const size_t js = std::max(i, j0), j1 = std::min(j0 + LINE, n);
+                for (size_t j = js; j < j1; ++j) {
+                    a[j - js] = K[int64_t(i) * si + int64_t(j) * sj];
+                    b[j - js] = K[int64_t(j) * si + int64_t(i) * sj];
+                }
+                if (js < j1)
+                    look_along(a, b, j1 - js, P + row_start(i, n) + (js - i), &looks.asym[m], &looks.size[m], &looks.bad[m]);
+            }
+}
+
+inline void pack(const double* K, int64_t si, int64_t sj, int64_t sm, size_t n, size_t M, double* packed, Looks& looks,
+                 size_t part) {
+    if (sm == 1 && M > 1) {
+        for (size_t m0 = 0; m0 < M; m0 += TOGETHER)
+            pack_together(K + m0, si, sj, n, m0, std::min(TOGETHER, M - m0), packed + m0 * triangle(n), looks, part);
+        return;
+    }
+    for (size_t m = 0; m < M; ++m) {
+        const double* own = K + int64_t(m) * sm;
+        double* P = packed + m * triangle(n);
+        // of a symmetric matrix rows and columns are the same
+        if (sj == 1) pack_alone(own, si, n, m, P, looks, part);
+        else if (si == 1) pack_alone(own, sj, n, m, P, looks, part);
+        else pack_strided(own, si, sj, n, m, P, looks, part);
+    }
+}
+
+// exp(factor * x)
+KW_CLONES void exponentials(const double* x, double factor, size_t len, double* out) {
+#pragma omp simd
+    for (size_t j = 0; j < len; ++j) out[j] = layers::fast_exp(factor * x[j], 0.0);
+}
+
+// out = sum over columns of |x_j - x_pivot|, squared or not; X (n_columns, n)
+KW_CLONES void distances(const double* X, size_t n_columns, size_t n, size_t pivot, bool squared, double* out) {
+    for (size_t j = 0; j < n; ++j) out[j] = 0.0;
+    for (size_t c = 0; c < n_columns; ++c) {
+        const double* x = X + c * n;
+        const double at = x[pivot];
+        if (squared) {
+#pragma omp simd
+            for (size_t j = 0; j < n; ++j) out[j] += (x[j] - at) * (x[j] - at);
+        } else {
+#pragma omp simd
+            for (size_t j = 0; j < n; ++j) out[j] += std::fabs(x[j] - at);
+        }
+    }
+}
+
+// Pivoted Cholesky of a matrix given by its diagonal and a function for its columns. Z (cap, n) receives the factor's
+// columns as rows, K ~ Z'Z. Ends when the residual trace is at most `bound`, or when every row's residual diagonal is
+// within eight units in the last place of its own diagonal entry: then rounding is all that is left, and the residual is
+// 0. (With two units, pivots on rounding errors make factors a third longer and no more exact.) Pivots are the largest
+// residuals, for bound 0 the largest shares of the row's own diagonal: then one huge row changes nothing for the others.
+// The rank is -1 when `cap` is not enough.
+struct Found {
+    int64_t rank;
+    double trace;
+};
+
+template <class Column>
+Found pivoted(size_t n, size_t cap, double bound, std::vector<double>& diag, double* Z, const Column& entries) {
+    std::vector<double> column(n), floor(n), share(n, 1.0), factors(cap);
+    std::vector<const double*> rows(cap);
+    for (size_t i = 0; i < n; ++i) {
+        floor[i] = std::max(0.0, 1.7763568394002505e-15 * diag[i]);
+        if (bound <= 0.0) share[i] = 1.0 / std::max(diag[i], std::numeric_limits<double>::min());
+    }
+    for (size_t rank = 0;; ++rank) {
+        double trace = 0.0;
+        size_t pivot = 0;
+        bool found = true;
+        for (size_t i = 0; i < n; ++i) {
+            trace += std::max(diag[i], 0.0);
+            if (diag[i] > floor[i]) found = false;
+            if (share[i] * diag[i] > share[pivot] * diag[pivot]) pivot = i;
+        }
+        if (found) return {int64_t(rank), 0.0};
+        if (trace <= bound) return {int64_t(rank), trace};
+        if (rank == cap) return {-1, trace};
+        entries(pivot, column.data());
+        for (size_t r = 0; r < rank; ++r) factors[r] = -Z[r * n + pivot];
+        combine_row(rows.data(), factors.data(), rank, column.data(), n);
+        const double root = std::sqrt(diag[pivot]);
+        double* z = Z + rank * n;
+        for (size_t i = 0; i < n; ++i) {
+            // rows that are eliminated already have an exact zero
+            z[i] = diag[i] <= 0.0 && i != pivot ? 0.0 : column[i] / root;
+            diag[i] -= z[i] * z[i];
+        }
+        z[pivot] = root;
+        diag[pivot] = 0.0;
+        rows[rank] = z;
+    }
+}
+
+}  // namespace stacks

@@ -1,0 +1,148 @@
+"""Which matrices can be of low rank at all, told from some of their rows."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._loops import core, packed_length, packed_rows
+from kernelweave.gram.base import Array
+
+Rows = NDArray[np.intp]
+
+#: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
+MAX_RANK_SHARE = 1 / 12
+#: Ranks above which a trial on some rows comes before one on all.
+WORTH_A_TRIAL = 16
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def highest_rank(n_samples: int) -> int:
+    """The highest rank at which a factor is cheaper than a triangle."""
+    return int(n_samples * MAX_RANK_SHARE)
+
+
+@lru_cache(maxsize=4)
+def some_rows(n_samples: int, size: int) -> Rows:
+    """Some rows at equal distances."""
+    size = min(size, n_samples)
+    return np.arange(size) * n_samples // size
+
+
+def of_higher_rank(block: Array, bound: float) -> bool:
+    """Whether rows and columns of a kernel show that its rank is at least their number.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_rows)
+        Some rows and the same columns of a positive semidefinite matrix. Overwritten.
+    bound : float
+        Trace that a factor may leave out.
+
+    Notes
+    -----
+    What a factor Z of fewer rows leaves out of the block, E = K - Z'Z, has a share of at most 8 units in the last place
+    of each diagonal entry, or a trace of at most `bound`. The smallest eigenvalue of the block, with unit diagonal, is
+    that of E at most: at most 8 n_rows units. A Cholesky factorisation of the block less twice that, n_rows^3 / 3,
+    succeeds only if it is larger, so that no kernel is refused whose factor would have been accepted.
+    """
+    n_rows = len(block)
+    diagonal = block.reshape(-1)[:: n_rows + 1]
+    diagonal *= 1.0 - 16.0 * n_rows * _EPS
+    diagonal -= bound
+    _, info = lapack.dpotrf(block.T, lower=1, clean=0, overwrite_a=1)
+    return info == 0
+
+
+def hopeless(block: Array, cap: int, bound: float) -> bool:
+    """Whether a factor of at most `cap` rows is out of the question.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_rows)
+        `rows_to_see` of the kernel and the same columns.
+    cap : int
+    bound : float
+        Trace that a factor may leave out.
+    """
+    n_rows = len(block)
+    if n_rows <= cap:
+        return False
+    few = some_rows(n_rows, cap + 1)
+    if of_higher_rank(np.ascontiguousarray(block[np.ix_(few, few)]), bound):
+        return True
+    return n_rows > cap + 1 and _trial(block[_upper(n_rows)], n_rows, cap, bound)
+
+
+def rows_to_see(n_samples: int, cap: int) -> Rows:
+    """Rows that `hopeless` wants to see."""
+    return some_rows(n_samples, 2 * cap if cap >= WORTH_A_TRIAL else cap + 1)
+
+
+def hopeless_triangle(triangle: Array, n_samples: int, cap: int, bound: float) -> bool:
+    """The same of a packed triangle."""
+    if cap >= n_samples:
+        return False
+    square, upper = _places(n_samples, cap)
+    if of_higher_rank(triangle[square], bound):
+        return True
+    return upper is not None and _trial(triangle[upper], len(rows_to_see(n_samples, cap)), cap, bound)
+
+
+def _trial(triangle: Array, n_rows: int, cap: int, bound: float) -> bool:
+    """Whether a factor of the rows that are seen is too long already, by more than rounding may add to it."""
+    most = cap + max(4, cap // 8)
+    return core.pivoted_cholesky(triangle, bound, np.empty((most, n_rows)))[0] < 0
+
+
+@lru_cache(maxsize=2)
+def _upper(n_rows: int) -> tuple[Rows, Rows]:
+    return np.triu_indices(n_rows)
+
+
+@lru_cache(maxsize=2)
+def _places(n_samples: int, cap: int) -> tuple[Rows, Rows | None]:
+    """Where the entries that `hopeless` sees are in a packed triangle: of a few rows a square, of more a triangle."""
+    start = packed_rows(n_samples)
+    seen = rows_to_see(n_samples, cap)
+    few = seen[some_rows(len(seen), cap + 1)]
+    low, high = np.minimum(few[:, None], few), np.maximum(few[:, None], few)
+    square = start[low] + high - low
+    if len(seen) == len(few):
+        return square, None
+    i, j = np.triu_indices(len(seen))
+    return square, start[seen[i]] + seen[j] - seen[i]
+
+
+@lru_cache(maxsize=2)
+def _directions(n_samples: int) -> Array:
+    return np.random.default_rng(0).normal(size=(2, n_samples))
+
+
+def follows(triangle: Array, factor: Array, tol: float) -> bool:
+    """Whether a packed triangle is a factor's product up to `tol`, in the spectral norm.
+
+    Parameters
+    ----------
+    triangle : array of shape (n_samples * (n_samples + 1) / 2,)
+    factor : array of shape (rank, n_samples)
+    tol : float
+        Absolute.
+
+    Notes
+    -----
+    The difference E is multiplied with two Gaussian vectors w. Along its leading eigenvector w has a standard normal
+    share, which is below 1e-4 in size with probability 8e-5; so both products are at most ``1e-4 tol`` long although
+    the norm of E is above `tol` with probability 7e-9 at most.
+    """
+    n_samples = factor.shape[1]
+    assert len(triangle) == packed_length(n_samples)
+    W = _directions(n_samples)
+    out = np.empty((1, 2, n_samples))
+    core.matvecs(triangle[None], np.zeros(1, dtype=np.int64), W, out)
+    out[0] -= (W @ factor.T) @ factor
+    return bool(np.linalg.norm(out[0], axis=1).max() <= 1e-4 * tol)
