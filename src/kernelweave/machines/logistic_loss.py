@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, expit, log_expit, xlogy
 
-from kernelweave._checks import check_kernel_matrix
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import check_start, kernel_product
+from kernelweave.machines.box import kernel_product
 from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
-from kernelweave.machines.loss import Index, Loss, System, check_labels
+from kernelweave.machines.loss import Asked, Index, Loss, System, check_labels
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status
 
@@ -71,23 +70,12 @@ class Logistic(Loss):
         block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
         return Weighted(block, self._second_derivative(costs, b)[rows])
 
-    def solve(
-        self,
-        K: Array,
-        y: ArrayLike,
-        costs: Array,
-        *,
-        tol: float,
-        warm_start: ArrayLike | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-    ) -> MachineSolution:
-        K = check_kernel_matrix(K)
-        target = self.check(y, costs)
+    def _solve(self, asked: Asked) -> MachineSolution:
+        K, y, costs, tol = asked.K, asked.y, asked.costs, asked.tol
         used = np.flatnonzero(costs > 0)
         part = K if len(used) == len(K) else np.ascontiguousarray(K[np.ix_(used, used)])
-        own, weight = target[used], costs[used]
-        start = np.zeros(len(used)) if warm_start is None else check_start(warm_start, len(K))[used]
+        own, weight = y[used], costs[used]
+        start = np.zeros(len(used)) if asked.start is None else asked.start[used]
         with blas_threads_for(len(used)):
             found, _, n_iter, used_up = solve_logistic(
                 part,
@@ -96,19 +84,19 @@ class Logistic(Loss):
                 start,
                 lambda b, product: self.values(own, weight, b, product),
                 tol,
-                max_iter,
+                asked.max_iter,
             )
         b = np.zeros(len(K))
         b[used] = found
-        product, error = kernel_product(K, b, entry_error)
-        at = self.values(target, costs, b, product)
-        rounding = self.rounding(target, costs, b, product, at, error)
-        if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
+        product, error = kernel_product(K, b, asked.entry_error)
+        at = self.values(y, costs, b, product)
+        rounding = self.rounding(y, costs, b, product, at, error)
+        if at.gap + rounding > tol * abs(at.primal) and asked.entry_error == 0.0:
             product, error = kernel_product(K, b, long=True)
-            at = self.values(target, costs, b, product)
-            rounding = self.rounding(target, costs, b, product, at, error)
+            at = self.values(y, costs, b, product)
+            rounding = self.rounding(y, costs, b, product, at, error)
         ended = Status.MAX_ITER if used_up and at.gap > tol * abs(at.primal) else Status.STALLED
-        low, high = self.bounds(target, costs)
+        low, high = self.bounds(y, costs)
         return MachineSolution.of(
             b,
             at.intercept,

@@ -33,6 +33,30 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What `Loss.solve` is asked for, checked.
+
+    Attributes
+    ----------
+    K : array of shape (n_rows, n_rows)
+    y, costs : arrays of shape (n_rows,)
+    tol : float
+    start : array of shape (n_rows,) or None
+        Coefficients of a similar problem.
+    entry_error : float
+    max_iter : int or None
+    """
+
+    K: Array
+    y: Array
+    costs: Array
+    tol: float
+    start: Array | None
+    entry_error: float
+    max_iter: int | None
+
+
+@dataclass(frozen=True)
 class Sides:
     """The dual of a machine as an interior point takes it: one variable for a row of a class, two for a tube.
 
@@ -154,7 +178,6 @@ class Loss(ABC):
         """The dual for an interior point; None where it is no quadratic program."""
         return None
 
-    @abstractmethod
     def solve(
         self,
         K: Array,
@@ -182,6 +205,12 @@ class Loss(ABC):
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         max_iter : int, optional
         """
+        K = check_kernel_matrix(K)
+        start = None if warm_start is None else check_start(warm_start, len(K))
+        return self._solve(Asked(K, self.check(y, costs), costs, tol, start, entry_error, max_iter))
+
+    @abstractmethod
+    def _solve(self, asked: Asked) -> MachineSolution: ...
 
     def values(
         self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None = None
@@ -232,29 +261,18 @@ class BoxLoss(Loss):
 
     quadratic: ClassVar[bool] = True
 
-    def solve(
-        self,
-        K: Array,
-        y: ArrayLike,
-        costs: Array,
-        *,
-        tol: float,
-        warm_start: ArrayLike | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-    ) -> MachineSolution:
-        K = check_kernel_matrix(K)
-        target = self.check(y, costs)
-        lower, upper = self.bounds(target, costs)
+    def _solve(self, asked: Asked) -> MachineSolution:
+        K, y, costs = asked.K, asked.y, asked.costs
+        lower, upper = self.bounds(y, costs)
         problem = BoxProblem(
-            K, self.ridge(costs), -target, lower, upper, kink=self.tube, entry_error=entry_error
+            K, self.ridge(costs), -y, lower, upper, kink=self.tube, entry_error=asked.entry_error
         )
-        start = None if warm_start is None else project(problem, check_start(warm_start, len(K)))
+        start = None if asked.start is None else project(problem, asked.start)
+        start = np.zeros(len(K)) if start is None else start
         with blas_threads_for(len(K)):
             found = solve_box(
-                problem, _Bounds(self, target, costs), tol=tol, max_iter=max_iter,
-                start=np.zeros(len(K)) if start is None else start,
-            )  # fmt: skip
+                problem, _Bounds(self, y, costs), tol=asked.tol, max_iter=asked.max_iter, start=start
+            )
         return MachineSolution.of(
             found.b,
             found.intercept,

@@ -16,7 +16,7 @@ from kernelweave._parameters import Nonnegative, check_fields
 from kernelweave.machines.box import UNBOUNDED, kernel_product
 from kernelweave.machines.least_squares import solve_least_squares
 from kernelweave.machines.logistic_loss import Logistic
-from kernelweave.machines.loss import BoxLoss, Index, Loss, Sides, check_labels
+from kernelweave.machines.loss import Asked, BoxLoss, Index, Loss, Sides, check_labels
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -219,25 +219,15 @@ class Squared(Loss):
     def free(self, costs: Array, b: Array) -> Index:
         return np.flatnonzero(costs > 0)
 
-    def solve(
-        self,
-        K: Array,
-        y: ArrayLike,
-        costs: Array,
-        *,
-        tol: float,
-        warm_start: ArrayLike | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-    ) -> MachineSolution:
-        target = self.check(y, costs)
-        b, intercept = solve_least_squares(K, target, costs)
-        product, error = kernel_product(K, b, entry_error)
-        at = self.values(target, costs, b, product, intercept)
+    def _solve(self, asked: Asked) -> MachineSolution:
+        y, costs = asked.y, asked.costs
+        b, intercept = solve_least_squares(asked.K, y, costs)
+        product, error = kernel_product(asked.K, b, asked.entry_error)
+        at = self.values(y, costs, b, product, intercept)
         # a linear system has no tolerance: it is solved, or it is singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
-        rounding = self.rounding(target, costs, b, product, at, error)
+        rounding = self.rounding(y, costs, b, product, at, error)
         return MachineSolution.of(
             b,
             intercept,

@@ -21,6 +21,7 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Nonnegative, OneOf, Whole, checked
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import as_kernel
+from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
@@ -76,9 +77,8 @@ def machine_problem(
     >>> kw.solve_svc(K, y, C=10.0).verify(kw.problems.machine_problem(K, y, C=10.0)).status
     Status.CONVERGED
     """
-    matrix, kind = as_kernel(K, "raise"), as_loss(loss, epsilon)
-    weights = check_row_weights(sample_weight, len(matrix))
-    return OnKernel(matrix, Machine(kind.check(y, C * weights), C, kind, weights))
+    matrix = as_kernel(K, "raise")
+    return OnKernel(matrix, _machine(y, C, as_loss(loss, epsilon), sample_weight, len(matrix)))
 
 
 @checked
@@ -285,7 +285,11 @@ def rkl_problem(
     >>> kw.solve_rkl(gram, y, C=10.0).verify(kw.problems.rkl_problem(gram, y, C=10.0)).status
     Status.CONVERGED
     """
-    stack, kind = as_gram(gram), as_loss(loss, epsilon)
-    weights = check_row_weights(sample_weight, stack.n_samples)
-    machine = Machine(kind.check(y, C * weights), C, kind, weights)
+    stack = as_gram(gram)
+    machine = _machine(y, C, as_loss(loss, epsilon), sample_weight, stack.n_samples)
     return RadiusProblem(stack, machine, check_scale(scale, stack.n_kernels))
+
+
+def _machine(y: ArrayLike, C: float, loss: Loss, sample_weight: ArrayLike | None, n_rows: int) -> Machine:
+    weights = check_row_weights(sample_weight, n_rows)
+    return Machine(loss.check(y, C * weights), C, loss, weights)

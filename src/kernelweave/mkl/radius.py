@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,21 +70,26 @@ NORMS: dict[int | None, _Place] = {
 PARAMETERS = _Place(Parameters(), on_parameters, units=True)
 
 
-def _do_by_newton(
-    family: WeightedSum,
-    machine: Machine,
-    start: Array | None,
-    norm: int | None,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None,
-) -> RadiusSolution:
+@dataclass(frozen=True)
+class _Asked:
+    """What a solver that ends with a global certificate is asked for."""
+
+    family: WeightedSum
+    machine: Machine
+    start: Array | None
+    norm: int | None
+    tol: float
+    max_iter: int
+    callback: Callback | None
+
+
+def _do_by_newton(asked: _Asked) -> RadiusSolution:
+    family, machine = asked.family, asked.machine
     plain = Problem(family.gram, machine, family.scale, Simplex())
-    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
+    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * asked.tol, 1e-10))
     problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
-    session = Session(problem, tol, WarmStart(start))
-    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback)
+    session = Session(problem, asked.tol, WarmStart(asked.start))
+    found = minimise(session, [Newton()], max_iter=asked.max_iter, callback=asked.callback)
     return found.extended(
         RadiusSolution,
         certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
@@ -92,36 +98,11 @@ def _do_by_newton(
     )
 
 
-def _rkl_by_newton(
-    family: WeightedSum,
-    machine: Machine,
-    start: Array | None,
-    norm: int | None,
-    *,
-    tol: float,
-    max_iter: int,
-    callback: Callback | None,
-) -> RadiusSolution:
-    session = RKLSession(family, machine, start, norm, tol)
-    found = minimise(session, turns(), max_iter=max_iter, callback=callback)
+def _rkl_by_newton(asked: _Asked) -> RadiusSolution:
+    session = RKLSession(asked.family, asked.machine, asked.start, asked.norm, asked.tol)
+    found = minimise(session, turns(), max_iter=asked.max_iter, callback=asked.callback)
     assert isinstance(found, RadiusSolution)
     return found
-
-
-class _ByNewton(Protocol):
-    """A solver that ends with a global certificate."""
-
-    def __call__(
-        self,
-        family: WeightedSum,
-        machine: Machine,
-        start: Array | None,
-        norm: int | None,
-        *,
-        tol: float,
-        max_iter: int,
-        callback: Callback | None,
-    ) -> RadiusSolution: ...
 
 
 @dataclass(frozen=True)
@@ -135,7 +116,7 @@ class _Kind:
     norms: tuple[int | None, ...]
     squared: bool = False
     families: bool = True
-    newton: _ByNewton | None = None
+    newton: Callable[[_Asked], RadiusSolution] | None = None
     ridge: bool = True
 
     def loss(self, kind: str, asked: Loss) -> Loss:
@@ -333,7 +314,7 @@ def solve_radius_problem(
         if newton is not None and step in ("auto", "newton"):
             assert isinstance(family, WeightedSum)
             begin = None if start is None else first
-            return newton(family, machine, begin, norm, tol=tol, max_iter=max_iter, callback=callback)
+            return newton(_Asked(family, machine, begin, norm, tol, max_iter, callback))
         criterion = RadiusMargin(family, machine, kind)
         session = DescentSession(criterion, first, place.region.scaled, place.stationarity, tol)
         steps = [ProjectedGradient(spectral=step != "armijo", scaled=place.units)]
