@@ -167,8 +167,8 @@ def _download(info: DatasetInfo, progress: bool) -> RawTable:
 
 def _short(error: BaseException) -> str:
     cause: BaseException = error
-    while cause.__cause__ or cause.__context__:
-        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    while (inner := cause.__cause__ or cause.__context__) is not None:
+        cause = inner
     return str(cause) or type(cause).__name__
 
 

@@ -145,12 +145,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
-        if y is None:
-            raise InputError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        rows, encoder = self._read_training(X)
-        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        rows, encoder, n_rows = self._read_rows(X, y)
         indicator = read_indicator(y)
         y = read_labels(y) if indicator is None else indicator.values
         if len(y) != n_rows:

@@ -57,6 +57,15 @@ class ReadingMixin(BaseEstimator):
         tags.input_tags.sparse = not self._is_precomputed()
         return tags
 
+    def _read_rows(self, X: Any, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
+        """Training rows, what encodes others like them, and their number; raises without targets."""
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        rows, encoder = self._read_training(X)
+        return rows, encoder, rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+
     def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
         """Check training rows; return a Table with what made it, an index or a stack."""
         if self.views is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):

@@ -186,12 +186,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
-        if y is None:
-            raise InputError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        rows, encoder = self._read_training(X)
-        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        rows, encoder, n_rows = self._read_rows(X, y)
         try:
             given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
         except (TypeError, ValueError) as error:

@@ -188,9 +188,9 @@ def concatenate(parts: Sequence[Gram], kernels: Sequence[Index] | None = None) -
         kernels = [np.arange(stop - part.n_kernels, stop) for part, stop in zip(parts, stops, strict=True)]
     factors = [p for p, part in enumerate(parts) if isinstance(part, FactorGram)]
     if len(factors) > 1:
-        merged = [parts[p] for p in factors]
+        merged = [part for part in parts if isinstance(part, FactorGram)]
         joined = FactorGram(
-            np.concatenate([part.rows for part in merged]),  # type: ignore[attr-defined]
+            np.concatenate([part.rows for part in merged]),
             np.r_[0, np.cumsum(np.concatenate([part.ranks for part in merged]))],
             np.concatenate([part.residual_trace for part in merged]),
         )

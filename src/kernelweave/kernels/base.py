@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -298,7 +298,7 @@ class Kernel(ABC):
         >>> RBF(gamma=0.5).on(["age"]).to_dict()
         {'kernel': 'on', 'base': {'kernel': 'rbf', 'gamma': 0.5}, 'columns': ['age'], 'name': None}
         """
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in parameters_of(self)}
         return {"kernel": type(self).__name__.lower()} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
         }
@@ -371,6 +371,12 @@ def _made(kind: str, *args: Any) -> Kernel:
     return (LEAVES | COMPOSITES)[kind](*args)
 
 
+def parameters_of(kernel: Kernel | type[Kernel]) -> list[str]:
+    """Names of the parameters of a kernel."""
+    assert is_dataclass(kernel)  # as every kernel that has a description
+    return [field.name for field in fields(kernel)]
+
+
 def set_fields(frozen: Kernel, /, **values: Any) -> None:
     """Set fields of a kernel that is being made."""
     for key, value in values.items():
@@ -409,7 +415,7 @@ def from_dict(description: Mapping[str, Any]) -> Kernel:
 def build(cls: type[Kernel], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Kernel:
     """Make a kernel from parameters, with an error that lists those it has."""
     kind = cls.__name__.lower()
-    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    known = parameters_of(cls)
     for key in kwargs:
         if not known:
             raise InputError(f"Kernel {kind!r} has no parameters, got {key!r}. Leave it out.")

@@ -170,7 +170,8 @@ class _Search(SessionOf[_Point]):
         layers = self.kernel.layers
         if self.as_published and len(layers):
             tape = self.kernel._tape
-            upper, H = layers.published_backward(tape, H)  # type: ignore[arg-type]
+            assert tape is not None
+            upper, H = layers.published_backward(tape, H)
             gradient = [self.kernel.gram.inner(H) * self.kernel.scale, *upper]
         else:
             gradient = self.kernel.backward(H)

@@ -56,7 +56,7 @@ class Path(Generic[S_co]):
         """The solution at one position of the path, and of `relax` where there are several."""
         found = self.solutions[index]
         if isinstance(found, RelaxedSolution) and np.ndim(found.relax) == 1:
-            return found.at(0 if which is None else which)  # type: ignore[return-value]
+            return found.at(0 if which is None else which)
         return found
 
     def _stack(self, name: str) -> Array:

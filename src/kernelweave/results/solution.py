@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -262,7 +262,7 @@ class RelaxedSolution(Solution):
         """``ridge_gap / ridge_primal``, of a single regularisation parameter."""
         return relative_gap(float(self.ridge_primal), float(self.ridge_gap))
 
-    def at(self, which: int) -> RelaxedSolution:
+    def at(self, which: int) -> Self:
         """The solution at one of several regularisation parameters of the ridge."""
         names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
         relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])

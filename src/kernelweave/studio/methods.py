@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelweave._declarations import Declared, declared
 from kernelweave._docstrings import read_docstring
@@ -15,6 +15,9 @@ from kernelweave.runs.fitting import make_learner
 from kernelweave.runs.settings import learner_settings
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Method, Parameter, Setting
+
+if TYPE_CHECKING:
+    from kernelweave.studio.schema.methods import SettingKind
 
 #: Scorers that need nothing but predictions and decision values.
 SCORERS = {
@@ -115,8 +118,13 @@ def called(name: str) -> str:
 
 def _setting(name: str, schema: Tree) -> Setting:
     choices = schema.get("x-choices") or [str(c) for c in schema.get("enum", [])]
-    kinds = {"boolean": "yes/no", "integer": "whole number", "number": "number", "string": "text"}
-    kind = "choice" if choices else kinds.get(schema.get("type", ""), "table")
+    kinds: dict[str, SettingKind] = {
+        "boolean": "yes/no",
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+    }
+    kind: SettingKind = "choice" if choices else kinds.get(schema.get("type", ""), "table")
     if name == "method":
         kind, choices = "choice", list(LEARNERS)
     return Setting(
@@ -124,7 +132,7 @@ def _setting(name: str, schema: Tree) -> Setting:
         label=schema["title"],
         group=schema["x-group"],
         about=schema["description"].replace("`", ""),
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         default=FitSpec.model_fields[name].default,
         choices=choices,
         least=schema.get("minimum", schema.get("exclusiveMinimum")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from kernelweave._errors import InputError
@@ -9,6 +11,9 @@ from kernelweave._types import DataFrame, Series
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.tables import check_target, detect_task, need_column
 from kernelweave.studio.schema import Column, Rows, Side, Table, Target
+
+if TYPE_CHECKING:
+    from kernelweave.studio.schema.tables import ColumnKind
 
 #: Columns that are described at once.
 MOST_COLUMNS = 500
@@ -58,6 +63,7 @@ def _describe(column: Series, name: str) -> Column:
     n_missing = int(column.isna().sum())
     kinds = pd.api.types
     low = high = mean = None
+    kind: ColumnKind
     if kinds.is_bool_dtype(column):
         kind = "yes/no"
     elif kinds.is_numeric_dtype(column):
@@ -72,7 +78,7 @@ def _describe(column: Series, name: str) -> Column:
     distinct = column.dropna().unique()
     return Column(
         name=name,
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         n_missing=n_missing,
         n_distinct=len(distinct),
         low=low,

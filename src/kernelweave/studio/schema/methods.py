@@ -8,6 +8,8 @@ from pydantic import Field
 
 from kernelweave.studio.schema.base import Record
 
+SettingKind = Literal["text", "number", "whole number", "yes/no", "choice", "table"]
+
 
 class Parameter(Record):
     """A parameter of a learner, as its docstring explains it."""
@@ -25,7 +27,7 @@ class Setting(Record):
     label: str
     group: str
     about: str
-    kind: Literal["text", "number", "whole number", "yes/no", "choice", "table"]
+    kind: SettingKind
     unit: str = ""
     default: Any = Field(description="Null if there is nothing to set.")
     choices: list[str] = []

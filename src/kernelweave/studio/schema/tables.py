@@ -10,6 +10,8 @@ from kernelweave.studio.schema.base import Name, Real, Record, TableId
 
 MOST_TABLES = 20
 
+ColumnKind = Literal["number", "whole number", "yes/no", "text", "date"]
+
 
 class TableRef(Record):
     """A table to choose."""
@@ -26,7 +28,7 @@ class Column(Record):
     """A column of a table."""
 
     name: str
-    kind: Literal["number", "whole number", "yes/no", "text", "date"]
+    kind: ColumnKind
     n_missing: int
     n_distinct: int | None = Field(description="Null where there are too many columns to count.")
     low: Real = None
