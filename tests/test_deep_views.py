@@ -297,7 +297,7 @@ def test_the_descent_starts_at_equal_weights_and_ends_at_the_model(three, two, o
     )
     for learner in ("deep-uniform", "rls2", "simple"):
         model = kw.MKLClassifier(BASE, learner).fit(X, TWO)
-        with pytest.raises(kw.InputError, match=r"left no descent.*'mlmkl'"):
+        with pytest.raises(kw.InputError, match=r"has no descent.*'mlmkl'"):
             inspection.descent(model)
 
 
@@ -461,7 +461,7 @@ def test_the_descent_is_drawn_from_the_history(two, three):
     )
     colors = sorted(line.get_color() for line in plain.weight_lines_[0])
     assert colors.count("0.8") == 2
-    with pytest.raises(kw.InputError, match="left no descent"):
+    with pytest.raises(kw.InputError, match="has no descent"):
         plots.DescentDisplay.from_estimator(kw.MKLClassifier(BASE, "deep-uniform").fit(X, TWO))
 
 
@@ -561,7 +561,7 @@ def test_the_report_says_what_is_certified(two, three):
             "Descent of the criterion",
             "Kernel matrices of every layer",
             "The weights are a local solution",
-            "Certified is the machine",
+            "The gap is that of the machine",
             "stationarity of the weights",
             "Weight by kernel, first layer",
             "Weight by kernel, layer 2",

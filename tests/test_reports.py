@@ -52,11 +52,11 @@ def test_uninformative_kernels_are_named(rng):
     text = make_report(model, title="t", data=[], settings={})
     names = [str(name) for name in model.kernel_names_]
     identities = (
-        f"2 kernels are the identity on the training rows: in them no row resembles another ({names[1]}, "
+        f"2 kernels are the identity on the training rows: in them no row is similar to another ({names[1]}, "
     )
     assert f"<p>{identities}{names[3]}).</p>" in text
     assert (
-        f"<p>1 kernel is constant on the training rows: in them all rows are alike ({names[2]}).</p>" in text
+        f"<p>1 kernel is constant on the training rows: in them all rows are equal ({names[2]}).</p>" in text
     )
     short = kw.inspection.uninformative(model, most=1)[0]
     assert short.endswith(f"({names[1]} and 1 more).")

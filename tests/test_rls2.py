@@ -184,7 +184,7 @@ def test_rounding_that_is_all_there_is_has_a_status():
 def test_estimators_say_that_rounding_is_all_there_is():
     gram, y = make_problem("rank deficient", np.random.default_rng(2))
     learner = kw.learners.RLS2(alpha=1e-9, tol=1e-10)
-    with pytest.warns(ConvergenceWarning, match="Rounding errors may be larger than tol allows"):
+    with pytest.warns(ConvergenceWarning, match="Rounding errors may exceed tol"):
         model = kw.MKLRegressor("precomputed", learner, normalize=None).fit(gram, y)
     assert model.status_ == "rounding"
 

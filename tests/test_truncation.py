@@ -1,4 +1,4 @@
-"""What truncated factors leave out stays in every bound."""
+"""Every bound includes the error of truncated factors."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""The data sets of the papers, encoded once.
+"""The data sets of the papers in one encoding.
 
-``load(name)`` looks in the folder named by ``KERNELWEAVE_DATA``, in a cache, in what scikit-learn ships, and then
+``load(name)`` searches the folder named by ``KERNELWEAVE_DATA``, a cache, and scikit-learn's data sets, and then
 downloads (with the extra ``datasets``). Copies with known faults are refused with the reason.
 """
 
@@ -80,29 +80,29 @@ def load(
     name : str
         See `names`. Some sets come in several versions, for example ``cpu`` and ``cpu_with_erp``.
     protocol : {"rls2", "rkl", "mlmkl"}, optional
-        Prepare the columns as that paper did: standardised over all rows where the paper standardises all rows.
+        Prepare the columns as that paper did: standardised over all rows if the paper does so.
         By default nothing is standardised.
     missing : {"drop", "keep"}, default="drop"
         Leave out rows with missing cells, as all papers do, or keep them as NaN.
     download : bool, default=True
-        Allow a download when the set is nowhere on this machine.
+        Allow a download if the set is not on this computer.
     progress : bool, default=False
         Print lines during long downloads.
 
     Returns
     -------
     Dataset
-        With `X`, `y`, `feature_names`, `target_names`, and the published split or views where there are any.
+        With `X`, `y`, `feature_names`, `target_names`, and the published split or views, if there are any.
 
     Raises
     ------
     InputError
-        Unknown names, sets that cannot be had, corrupted copies.
+        Unknown names, unavailable sets, corrupted copies.
 
     Warns
     -----
     DataWarning
-        The copy says something else than the one the published results rest on.
+        The copy differs from the one used for the published results.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""From cells to numbers: missing rows, categories as indicators, standardisation, flags. Once, for everyone."""
+"""From cells to numbers: missing rows, categories as indicators, standardisation, flags."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Dataset:
     target_names : tuple of str
         Class labels, sorted; empty for regression.
     train : bool array of shape (n_samples,) or None
-        The published split into training and test rows, where there is one.
+        The published split into training and test rows, if there is one.
     views : dict of str to list of int
-        Columns of each published view; empty where there are none.
+        Columns of each published view; empty if there are none.
     n_dropped : int
         Rows left out because of missing cells.
     standardized : bool
@@ -136,7 +136,7 @@ def _standard_rows(X: Array) -> Array:
     return (X - np.nanmean(X, axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
 
 
-#: How some versions are made from the numbers of their file; see `DatasetInfo`.
+#: Transformations that make some versions from the numbers of their file; see `DatasetInfo`.
 STEPS: dict[str, Callable[[Array], Array]] = {"log10": np.log10, "rows": _standard_rows}
 
 

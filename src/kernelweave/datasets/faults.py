@@ -1,4 +1,4 @@
-"""Known faults of copies that go round: recognised by what they say, and refused with the reason."""
+"""Known faults of copies in circulation: recognised by their content, and refused with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelweave.datasets.reading import RawTable
 
 @dataclass(frozen=True)
 class Fault:
-    """A property that only faulty copies have, and what happened to them."""
+    """A property that only faulty copies have, and a description of the fault."""
 
     present: Callable[[RawTable], bool]
     reason: str
@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "servo": (
         Fault(
             lambda table: all(value == int(value) for value in table.numbers("target")),
-            "its target holds the ranks 1 to 51 of the rise times, not the times.",
+            "its target has the ranks 1 to 51 of the rise times, not the times.",
         ),
     ),
     "autompg": (
@@ -88,11 +88,11 @@ FAULTS["wpbc_with_id"] = FAULTS["wpbc"]
 
 
 def find_fault(name: str, table: RawTable) -> str:
-    """Say what is wrong with a copy, or return an empty text."""
+    """Describe the fault of a copy, or return an empty text."""
     for fault in FAULTS.get(name, ()):
         try:
             if fault.present(table):
                 return fault.reason
         except ValueError:
-            return "it holds text where numbers belong."
+            return "it has text instead of numbers."
     return ""

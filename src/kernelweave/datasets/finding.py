@@ -1,4 +1,4 @@
-"""Where files are looked for: a data folder, the cache, what scikit-learn ships, and the public sites."""
+"""Search for files: a data folder, the cache, the data sets of scikit-learn, and the public sites."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kernelweave.datasets.registry import DatasetInfo
 FOLDER_VARIABLE = "KERNELWEAVE_DATA"
 #: Environment variable with the folder for downloads.
 CACHE_VARIABLE = "KERNELWEAVE_CACHE"
-#: Seconds without an answer after which a site counts as out of reach.
+#: Seconds without a response after which a site counts as unreachable.
 TIMEOUT = 20
 
 
 class DataWarning(UserWarning):
-    """A copy of a data set that differs from the one the published results rest on."""
+    """A copy of a data set differs from the one used for the published results."""
 
 
 def data_folder() -> Path | None:
@@ -46,7 +46,7 @@ def cache_folder() -> Path:
 
 
 def find_local(info: DatasetInfo) -> tuple[str, Path | None]:
-    """Return where a set can be had without a network: ("data folder" | "cache" | "scikit-learn" | "", path)."""
+    """Return where a set is available without a network: ("data folder" | "cache" | "scikit-learn" | "", path)."""
     folder = data_folder()
     names = [info.file, info.file.removesuffix(".gz"), f"{info.file}.gz"]
     for place, root in (("data folder", folder), ("cache", cache_folder())):
@@ -85,7 +85,7 @@ def fetch(info: DatasetInfo, *, download: bool = True, progress: bool = False) -
 
 
 def _check(info: DatasetInfo, table: RawTable, origin: str) -> None:
-    """Compare what a table says with what is known; refuse copies with known faults."""
+    """Compare a table with its registered checksum; refuse copies with known faults."""
     if content_checksum(table) == info.content_sha256:
         return
     reason = find_fault(info.name, table)
@@ -95,7 +95,7 @@ def _check(info: DatasetInfo, table: RawTable, origin: str) -> None:
             + (f", or load the corrupted one on purpose as '{info.name}_keel'." if "KEEL" in reason else ".")
         )
     warnings.warn(
-        f"{origin} differs from the copy of {info.name} that the published results rest on "
+        f"{origin} differs from the copy of {info.name} used for the published results "
         f"(it has {len(table.rows)} rows where {info.n_samples} are expected).",
         DataWarning,
         stacklevel=5,
@@ -129,7 +129,7 @@ def _bundled(info: DatasetInfo) -> RawTable:
 
 
 def _download(info: DatasetInfo, progress: bool) -> RawTable:
-    """Fetch the published file, check what it says, and keep it in the cache in our layout."""
+    """Download the published file, check its content, and store it in the cache in our layout."""
     try:
         import pooch
     except ImportError:
@@ -142,7 +142,7 @@ def _download(info: DatasetInfo, progress: bool) -> RawTable:
         folder.mkdir(parents=True, exist_ok=True)
         pooch.get_logger().setLevel("WARNING")
         saved = Path(pooch.retrieve(info.url, None, name, folder, downloader=Resuming(progress)))
-    except OSError as error:  # what requests raises is an OSError too
+    except OSError as error:  # exceptions of requests are OSErrors too
         raise InputError(
             f"{info.name} is not here and could not be downloaded from {info.url}: {_short(error)}. Connect and try "
             f"again (a partial download is continued), or save it as {info.file} in the folder that "
@@ -159,7 +159,7 @@ def _download(info: DatasetInfo, progress: bool) -> RawTable:
         saved.unlink(missing_ok=True)
         if isinstance(error, InputError):
             raise
-        raise InputError(f"What {info.url} sent is not the file that was expected: {error}.") from None
+        raise InputError(f"The file from {info.url} is not the expected one: {error}.") from None
     _save(table, folder / info.file.removesuffix(".gz"))
     saved.unlink(missing_ok=True)
     return table
@@ -182,12 +182,12 @@ def _save(table: RawTable, path: Path) -> None:
 
 
 class Resuming:
-    """A downloader for pooch that goes on where an interrupted transfer ended.
+    """A downloader for pooch that resumes interrupted transfers.
 
     Parameters
     ----------
     progress : bool
-        Print a line now and then.
+        Print a line occasionally.
     """
 
     CHUNK = 2**16
@@ -197,17 +197,17 @@ class Resuming:
         self.progress = progress
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
-        """Download to `output_file`, keeping what arrived beside the cache until all of it is there."""
+        """Download to `output_file`, with a partial file beside the cache until it is complete."""
         import requests
 
-        # pooch writes to a scratch name and forgets it when a transfer fails; this one is kept
+        # pooch writes to a temporary name and deletes it when a transfer fails; this file is kept
         kept = Path(output_file).parent / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
         done = kept.stat().st_size if kept.exists() else 0
         headers = {"Range": f"bytes={done}-"} if done else {}
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
             if answer.status_code == 416:
                 kept.unlink()
-                raise OSError("what was downloaded before does not fit the file; try again")
+                raise OSError("the earlier partial download does not match the file; try again")
             answer.raise_for_status()
             fresh = answer.status_code != 206
             told = done = 0 if fresh else done

@@ -1,4 +1,4 @@
-"""Tables of text as they lie in files, and a checksum of what they say."""
+"""Tables of text as in their files, and a checksum of their content."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ def _sparse_rows(text: str, width: int) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a site lays out a file.
+    """Layout of a published file.
 
     Attributes
     ----------
     separator : str
         One character; a space stands for any white space.
     order : tuple of str
-        Columns in the order of the file, ``target`` among them; others than those of the data set are left out.
+        Columns in the order of the file, including ``target``; columns that are not of the data set are left out.
         Empty: the features, then the target.
     missing : tuple of str
         Marks of missing cells.
@@ -127,7 +127,7 @@ class Layout:
     skip : int
         Header lines.
     sparse : bool
-        LIBSVM's format ``label index:value ...``, which leaves zeros out.
+        LIBSVM's format ``label index:value ...``, which omits zeros.
     """
 
     separator: str = ","
@@ -139,7 +139,7 @@ class Layout:
 
 
 def content_checksum(table: RawTable) -> str:
-    """SHA-256 of what a table says: numbers by value, text as it is, rows in any order."""
+    """SHA-256 of the content of a table: numbers by value, text verbatim, rows in any order."""
     known: dict[str, str] = {}
     lines = sorted(
         ",".join(known.get(c) or known.setdefault(c, _canonical(c)) for c in row) for row in table.rows

@@ -1,4 +1,4 @@
-"""What is known about each data set; the rows are in registry.toml."""
+"""Descriptions of the data sets; the rows are in registry.toml."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ class DatasetInfo:
     standardized : tuple of str
         Protocols that standardise its columns.
     source, licence, how : str
-        Where it comes from, under which terms, and how to get it.
+        Origin, terms of use, and how to get it.
     note : str
-        What to know before using it.
+        Remarks for its use.
     categorical : tuple of str
         Columns of categories, among them those written as numbers.
     drop : tuple of str
-        Columns of the file that are no features of this set.
+        Columns of the file that are not features of this set.
     flag : str
         Column that marks the training rows, and the value that marks them after ``=``.
     views : tuple of str
         Prefixes of column names that form views.
     steps : tuple of {"log10", "rows"}
-        How this version is made from the numbers of the file: logarithms of all cells, and rows with mean 0 and
+        How this version is computed from the numbers of the file: logarithms of all cells, and rows with mean 0 and
         standard deviation 1 (ddof 1), in this order. A protocol standardises columns after that.
     bundled : str
-        Loader of scikit-learn that ships the same table.
+        Loader of scikit-learn for the same table.
     url : str
-        Where the original can be downloaded; empty where no address is known.
+        Address of the original; empty if unknown.
     layout : Layout or None
         Form of the downloaded file; None for ours.
     bytes_sha256, content_sha256 : str
-        Checksums of the file, and of what it says.
+        Checksums of the file, and of its content.
     """
 
     name: str

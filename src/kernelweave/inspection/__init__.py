@@ -1,4 +1,4 @@
-"""Tables about fitted estimators: data, never drawings."""
+"""Tables about fitted estimators, without drawing."""
 
 from __future__ import annotations
 

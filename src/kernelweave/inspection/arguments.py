@@ -1,4 +1,4 @@
-"""What is asked of an estimator, and which of its outputs."""
+"""Arguments of inspection: an estimator and one of its outputs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernelweave._types import Labels
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.base import BaseMKL
 
-#: What is looked into.
+#: A fitted estimator.
 Model = Annotated[
     Any,
     InstanceOf(
-        (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV forms"
+        (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV variants"
     ),
 ]
 
@@ -25,7 +25,7 @@ Output = Annotated[str | int | None, Text() | Whole() | None]
 
 
 def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:
-    """Names of the classes or outputs that have weights of their own; one empty name where there is one."""
+    """Names of the classes or outputs with separate weights; one empty name if there is only one."""
     if estimator.model_.weights.ndim == 1:
         return ("",)
     classes = class_names(estimator)
@@ -35,7 +35,7 @@ def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:
 
 
 def class_names(estimator: Any) -> tuple[str, ...]:
-    """Names of the classes, or of the labels where rows have several; none of regression."""
+    """Names of the classes, or of the labels of multilabel targets; none for regression."""
     return tuple(map(str, getattr(estimator, "label_names_", getattr(estimator, "classes_", ()))))
 
 

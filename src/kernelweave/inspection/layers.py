@@ -17,7 +17,7 @@ from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
 
-#: Rows of the kernel matrices of layers: pictures and eigenvalues of more would cost more than they say.
+#: Rows of the kernel matrices of layers: more would make pictures and eigenvalues slow without further information.
 MAX_ROWS = 1000
 
 
@@ -30,7 +30,7 @@ class LayerWeights:
     names : tuple of arrays of str
         One array per layer, the lowest first.
     weights : tuple of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
-        One column per class or output where each has its own weights.
+        One column per class or output if each has its own weights.
     outputs : tuple of str
         Names of the columns; one empty name when there is one column.
     """
@@ -77,7 +77,7 @@ def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
 
 @dataclass(frozen=True)
 class LayerDescent:
-    """How the weights of a deep kernel came about, the start included.
+    """The descent of the weights of a deep kernel, including the start.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class LayerDescent:
         Kernels of every layer.
     weights : tuple of arrays of shape (n_steps, n_kernels of the layer)
     validation, validation_error : arrays of shape (n_steps,) or None
-        Mean loss, and error rate (of regression the root mean squared error), on rows set aside.
+        Mean loss, and error rate (for regression the root mean squared error), on validation rows.
     kept : int
         The step whose weights the model has.
     output : str
@@ -109,8 +109,8 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
-        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. Of a path of regularisation parameters the last
-        descent was kept, which started at the weights of the regularisation parameter before.
+        With a learner that descends: `MLMKL`, `DMKL` or `TwoLayerMKL`. For a path of regularisation parameters
+        this is the last descent, which started at the weights of the previous regularisation parameter.
     output : str or int, optional
         Class or output of a model with several; default the first.
 
@@ -135,7 +135,7 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
     history = histories[which] if which < len(histories) else {}
     if not {"criterion", "weights"} <= set(history):
         name = type(estimator.model_.learner).__name__
-        raise InputError(f"{name} left no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
+        raise InputError(f"{name} has no descent of a criterion. Use learner='mlmkl', 'dmkl' or '2lmkl'.")
     final = estimator.model_.weights_of(which)
     ends = np.cumsum([len(w) for w in final])[:-1]
     distance = np.abs(history["weights"] - np.concatenate(final)).max(axis=1)
@@ -189,11 +189,11 @@ def layer_grams(
     output : str or int, optional
         Class or output of a model with several; default the first.
     weights : {"learnt", "initial"}, default="learnt"
-        Those of the model, or the equal ones that learners start from.
+        Those of the model, or the equal weights from which learners start.
     max_rows : int, default=1000
-        Of more training rows, as many as this are drawn at random.
+        With more training rows, a random sample of this size is used.
     seed : int, default=0
-        Of that draw.
+        Seed of that sample.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def layer_grams(
     layers = Layers(()) if trained is None else trained.layers
     tape = layers.forward(K, K.diagonal().copy(), own[1:])
     return LayerGrams(
-        # of all but the last, a pass fills the upper triangle alone
+        # a pass fills only the upper triangle, except in the last layer
         kernels=tuple(np.triu(K) + np.triu(K, 1).T for K in tape.kernels),
         rows=rows,
         target=targets_of(estimator, which)[rows],
@@ -248,7 +248,7 @@ class LayerSpectra:
     eigenvalues : tuple of arrays of shape (n_rows,)
         Descending, divided by their sum (the trace).
     effective_rank : array of shape (n_layers,)
-        ``exp(-sum_i e_i log e_i)``: from 1, when one direction holds everything, to n_rows, when all are equal.
+        ``exp(-sum_i e_i log e_i)``: from 1, if there is a single direction, to n_rows, if all eigenvalues are equal.
     output : str
         Which class or output the weights belong to.
     """
@@ -276,14 +276,14 @@ def layer_spectra(
     output : str or int, optional
         Class or output of a model with several; default the first.
     weights : {"learnt", "initial"}, default="learnt"
-        Those of the model, or the equal ones that learners start from.
+        Those of the model, or the equal weights from which learners start.
     center : bool, default=False
-        Centre the matrices first: the mean, which often is the largest eigenvalue, is no more than the intercept can
-        do.
+        Centre the matrices first, which removes the mean; it is often the largest eigenvalue, and equivalent to an
+        intercept.
     max_rows : int, default=1000
-        Of more training rows, as many as this are drawn at random.
+        With more training rows, a random sample of this size is used.
     seed : int, default=0
-        Of that draw.
+        Seed of that sample.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def layer_spectra(
         if center:
             K = K - K.mean(axis=0)
             K = K - K.mean(axis=1, keepdims=True)
-        # rounding leaves negative ones of the size of the largest times the precision
+        # rounding leaves negative eigenvalues of the size of the largest one times the precision
         values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
         total = float(values.sum())
         found.append(values / total if total > 0 else values)

@@ -39,12 +39,12 @@ class Path:
     output : str
         Which class or output.
     upper_weights : tuple of arrays of shape (n_alphas, n_kernels of the layer)
-        Of the layers above the first, the lowest first; `names` and `weights` are those of the first.
+        Weights of the upper layers, the lowest first; `names` and `weights` are those of the first.
     criteria : dict of str to array of shape (n_alphas,)
         Selection criteria of RLS2, see `kernelweave.Path`; empty for other learners. Summed over outputs that
         were solved together.
     Cs : array of shape (n_alphas,) or None
-        Of learners with a C, ascending.
+        C of learners that have one, ascending.
     """
 
     alphas: Array
@@ -83,8 +83,8 @@ def regularization_path(
     output : str or int, optional
         Class (or output) of a one-vs-rest model; default the first.
     report : callable, optional
-        Called with a text after every regularisation parameter; a true value ends the path, as Ctrl-C does: what is
-        done is kept.
+        Called with a text after every regularisation parameter; a true value ends the path, like Ctrl-C; the
+        finished part is kept.
 
     Returns
     -------

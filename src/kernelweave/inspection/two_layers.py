@@ -34,7 +34,7 @@ class TwoLayers:
     first : array of shape (n_rows, n_kernels)
         f1 of the rows, ``f1_i(x) = s_i beta_i sum_j c_j K_i(x_j, x)``; 0 where d_i = 0.
     first_norm2 : float
-        ``||f1||^2 = c'K(d)c``, what the regularisation parameter multiplies.
+        ``||f1||^2 = c'K(d)c``, the term multiplied by the regularisation parameter.
     second_norm2 : float
         ``||f2||^2 = beta'S beta = sum_i d_i``: 1 on the simplex.
     output : str
@@ -76,7 +76,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     estimator : fitted MKLRegressor or MKLClassifier
         With a weighted sum of kernels.
     X : array-like of shape (n_rows, n_features)
-        Rows of which the first layer is evaluated.
+        Rows at which the first layer is evaluated.
     output : str or int, optional
         Class or output of a model with several; default the first.
 
@@ -111,7 +111,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     check_is_fitted(estimator)
     if estimator.model_.layers:
         raise InputError(
-            "This model has layers of kernels on kernels; `two_layers` reads weighted sums of kernels, as of RLS2 or "
+            "This model has layers of kernels on kernels; `two_layers` is for weighted sums of kernels, as of RLS2 or "
             "SimpleMKL. For deep kernels see `layer_weights`."
         )
     n_outputs = estimator.model_.dual_coef.shape[1]

@@ -1,4 +1,4 @@
-"""Weights of kernels and of views, and what kernels add to decision values."""
+"""Weights of kernels and of views, and contributions of kernels to decision values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelweave.inspection.arguments import Model, outputs_of
 
 Array = NDArray[np.float64]
 
-#: How the labels of single kernels begin.
+#: Beginnings of the labels of single kernels.
 _KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
 
 
@@ -28,7 +28,7 @@ class KernelWeights:
     ----------
     names : array of str, shape (n_kernels,)
     weights : array of shape (n_kernels,) or (n_kernels, n_outputs)
-        One column per class or output where each has its own weights.
+        One column per class or output if each has its own weights.
     outputs : tuple of str
         Names of the columns; one empty name when there is one column.
     """
@@ -42,7 +42,7 @@ class KernelWeights:
 def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True) -> KernelWeights:
     """Kernel weights of a fitted estimator, sorted by their sum over outputs.
 
-    Of deep kernels those of the first layer, the one that sees the data; `layer_weights` has all of them.
+    For deep kernels those of the first layer, which has the kernels on the data; `layer_weights` has all of them.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
 def view_weights(estimator: Model) -> dict[str, float]:
     """Shares of the views (or sets of columns) in the weights of their kernels, averaged over outputs, largest first.
 
-    Of deep kernels those of the first layer, the one that sees the data.
+    For deep kernels those of the first layer.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
 
 
 def _views(estimator: Model) -> list[str]:
-    """The view of every kernel: kernels know theirs, of kernel matrices there are only the names."""
+    """The view of every kernel: an attribute of kernels, inferred from the names of kernel matrices."""
     kernels = getattr(estimator.model_.source, "kernels", None)
     if kernels is None:
         return [view_of(str(name)) for name in estimator.kernel_names_]
@@ -96,7 +96,7 @@ def _views(estimator: Model) -> list[str]:
 
 
 def view_of(label: str) -> str:
-    """The view part of a kernel label, as well as a text can tell; `Kernel.view` is exact.
+    """The view part of a kernel label, inferred from the text; `Kernel.view` is exact.
 
     Examples
     --------
@@ -114,25 +114,25 @@ def view_of(label: str) -> str:
 
 @checked
 def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> list[str]:
-    """Sentences about kernels that say nothing about new rows, with their names.
+    """Sentences about kernels without information about new rows, with their names.
 
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
     most : int, default=6
-        Names in a sentence; of more it says how many.
+        Largest number of names in a sentence; further ones are counted.
 
     Returns
     -------
     list of str
-        One for kernels that are the identity on the training rows, one for those that are constant; none where there
+        One for kernels that are the identity on the training rows, one for those that are constant; none if there
         are no such kernels.
     """
     check_is_fitted(estimator)
     sentences = []
     for kind, words in (
-        ("identity", "the identity on the training rows: in them no row resembles another"),
-        ("constant", "constant on the training rows: in them all rows are alike"),
+        ("identity", "the identity on the training rows: in them no row is similar to another"),
+        ("constant", "constant on the training rows: in them all rows are equal"),
     ):
         names = [name for name, found in estimator.uninformative_kernels_ if found == kind]
         if names:
@@ -144,9 +144,9 @@ def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> li
 
 @checked
 def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
-    """Standard deviation over rows of what each kernel adds to the decision values, largest first.
+    """Standard deviation over rows of each kernel's contribution to the decision values, largest first.
 
-    Of deep kernels what the kernels of the last layer add, whose sum is the decision value.
+    For deep kernels the contributions of the last layer, whose sum is the decision value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Learners whose weights come before the machine: alignment and EasyMKL."""
+"""Learners that find weights before the machine: alignment and EasyMKL."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernelweave.results import Solution, Status, WarmStart
 
 
 def _machine_at(found: Solution, problem: MarginProblem, warm: WarmStart) -> Solution:
-    """The machine at weights that have a certificate of their own; its status tells when they are unfinished."""
+    """The machine at weights with a separate certificate; its status says if that is incomplete."""
     result = problem.at(found.weights, warm)
-    # what truncated factors leave out is not seen by the machine either
+    # the machine does not include the error of truncated factors either
     if result.status.ok and found.status in (Status.MAX_ITER, Status.STALLED):
         return result.ended(found.status)
     return result
@@ -115,7 +115,7 @@ class EasyMKL(RuleLearner):
 
     Notes
     -----
-    Kernels that do not tell the classes apart at all are refused, see `kernelweave.solve_easy_mkl`.
+    Kernels that do not separate the classes at all are an error, see `kernelweave.solve_easy_mkl`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What every learner is to the estimators."""
+"""The interface between learners and estimators."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Info:
-    """Kernels and targets as learners are given them.
+    """Kernels and targets, as passed to learners.
 
     Attributes
     ----------
     gram : Gram
     y : array of shape (n_samples, n_outputs)
-        Of classification -1 and 1.
+        For classification -1 and 1.
     scale : array of shape (n_kernels,)
         Factors s_m of the kernels.
     sample_weight : array of shape (n_samples,) or None
     classification : bool
     content : array of int, shape (n_samples,), or None
-        Place of every row among the distinct ones, for learners that validate inside a fit. Without it all rows count
-        as different, in their order.
+        Position of each row among the distinct ones, for learners that validate inside a fit. Without it all rows are
+        treated as distinct, in their order.
     report : callable or None
-        Is told of the steps within a fit, by learners that iterate.
+        Called with the steps within a fit, by learners that iterate.
     """
 
     gram: Gram
@@ -86,11 +86,11 @@ class Learner(BaseEstimator, ABC):
     bayesian = False
     #: Whether a single regularisation parameter takes many steps, which `solve` reports.
     iterates = False
-    #: Whether it validates inside a fit, on folds that the content of the rows gives; see `folds.deal`.
+    #: Whether it validates inside a fit, on folds made from the content of the rows; see `folds.deal`.
     validates = False
     #: Whether it can be used for regression.
     regression = True
-    #: What the gap says, for people.
+    #: Meaning of the gap, as shown in reports.
     certificate = "The objective is at most the gap above its optimum."
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -105,17 +105,17 @@ class Learner(BaseEstimator, ABC):
         check_values(self, self.get_params(deep=False))
 
     def check_here(self) -> None:
-        """Raise `InputError` if this computer lacks what the parameters ask for."""
+        """Raise `InputError` if this computer does not have what the parameters need."""
 
     def check_task(self, classification: bool) -> None:
-        """Raise `InputError` for a task that the learner, or its loss, is not for."""
+        """Raise `InputError` for a task that the learner or its loss does not support."""
         if not self.regression and not classification:
             raise InputError(
                 f"{type(self).__name__} is for classification. Use MKLClassifier, or another learner."
             )
 
     def log_probability(self, values: Array) -> Array | None:
-        """Logarithms of the probabilities of label 1 at decision values, where the loss gives them; None elsewhere."""
+        """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None."""
         return None
 
     @property
@@ -124,35 +124,35 @@ class Learner(BaseEstimator, ABC):
         try:
             return self.log_probability(np.zeros((1, 1))) is not None
         except InputError:
-            # a loss that the learner cannot have
+            # a loss that the learner does not support
             return False
 
     @classmethod
     def settings(cls) -> dict[str, Declared]:
-        """What people can set on a command line or in a form, by its name there: all but alpha or C."""
+        """Settings of command line and forms, by their names there: all parameters but alpha or C."""
         own: Any = cls
         found = declared(own).values()
         return {one.setting: one for one in found if one.setting and one.name != cls.regularization_parameter}
 
     @classmethod
     def reference(cls) -> str:
-        """What to cite; empty for what needs no citation."""
+        """The reference to cite; empty if there is none."""
         return plain(read_docstring(cls.__doc__).sections.get("References", ""))
 
     @abstractmethod
     def requested(self) -> float | None:
-        """The regularisation parameter that the parameters ask for, as alpha; None when it is to be chosen."""
+        """The regularisation parameter in the parameters, as alpha; None if it is to be chosen."""
 
     def default_alphas(self, n_alphas: int) -> Array | None:
         """A descending grid that does not depend on the data, or None for one that does."""
         return None
 
     def given_alphas(self) -> Array | None:
-        """The regularisation parameter that the parameters fix although something else is to be chosen, or None."""
+        """The regularisation parameter that is fixed although another parameter is to be chosen, or None."""
         return None
 
     def relax_grid(self, alphas: Array) -> Array | None:
-        """Further values to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
+        """Values of `relax` to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
         return None
 
     def layer_names(self) -> list[list[str]]:

@@ -30,7 +30,7 @@ class CardinalityMKL(RuleLearner):
         Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
         classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
     ridge : float, default=0.0
-        Factor of the squared weights, in units of the objective: the larger, the more equal the weights that are left.
+        Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
     epsilon : float, default=0.1
         Half width of the tube of regression, in units of the target.
     tol : float, default=1e-6
@@ -38,12 +38,12 @@ class CardinalityMKL(RuleLearner):
     max_iter : int, optional
         Nodes of the tree; default 1000.
     max_time : float, optional
-        Seconds for one problem, after which no other node is begun. What is found then depends on the computer.
+        Seconds for one problem, after which no further node is computed. The result then depends on the computer.
 
     Notes
     -----
-    A branch and bound, see `kernelweave.solve_cardinality_mkl`. Where it ends before the gap is closed the status says
-    so, and the gap how far the weights are from the best of all subsets at most. The source has the hinge loss and
+    A branch and bound, see `kernelweave.solve_cardinality_mkl`. If it ends before the gap is closed, the status says
+    so, and the gap bounds the distance of the objective from that of the best subset. The source has the hinge loss and
     ``ridge = lambda``, solves by a local search and bounds by semidefinite programs.
 
     References

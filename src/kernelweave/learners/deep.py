@@ -70,14 +70,14 @@ class MLMKL(DeepLearner):
     C : float, default=1.0
         Weight of the loss > 0.
     kernels : list of kernels, list of lists, or None, default=None
-        Of the layers above the first: `Linear`, `Polynomial`, `RBF`, `ArcCosine` or `Elementwise`; one list for all or
+        Kernels of the upper layers: `Linear`, `Polynomial`, `RBF`, `ArcCosine` or `Elementwise`; one list for all or
         one for each. None: linear, RBF with gamma 1, polynomials of degree 2 and 3.
     normalize_layers : bool, default=True
         Cosine normalisation of every kernel of those layers. Without it values explode with depth.
     criterion : {"out-of-fold", "logistic", "training"}, default="out-of-fold"
-        Mean squared or logistic (classification only) loss of decision values on rows that the machine has not seen, or
-        the paper's squared error on its own training rows, which rewards memorising. For regression with the
-        epsilon-insensitive machine that loss takes the place of the squared one.
+        Mean squared or logistic (classification only) loss of decision values on rows outside the training folds,
+        or the paper's squared error on the training rows, which favours overfitting. For regression with the
+        epsilon-insensitive machine that loss replaces the squared one.
     loss : {"auto", "hinge", "squared-hinge", "logistic", "squared"}, default="auto"
         Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression; "squared" is for both,
         the others are for classes. With "logistic" `MKLClassifier.predict_proba` needs no calibration.
@@ -93,8 +93,8 @@ class MLMKL(DeepLearner):
     n_folds : int, default=3
         Folds of the out-of-fold criteria.
     validation_fraction : float, default=0.0
-        Share of rows set aside: the weights with the smallest loss there are kept, and `n_iter_no_change` steps
-        without a better one end the descent. 0 keeps the weights with the best criterion.
+        Share of rows held out for validation: the weights with the smallest loss there are kept, and
+        `n_iter_no_change` steps without a better one end the descent. 0 keeps the weights with the best criterion.
     n_iter_no_change : int, default=10
         Steps without a better validation loss that end the descent.
     as_published : bool, default=False
@@ -144,7 +144,7 @@ class MLMKL(DeepLearner):
         weight_set: Annotated[str, OneOf(*WEIGHT_SETS), Shown("Weights of a layer")] = "orthant",
         n_folds: CriterionFolds = 3,
         validation_fraction: Annotated[
-            float, Number(least=0, most=0.5), Shown("Share set aside to stop early")
+            float, Number(least=0, most=0.5), Shown("Share of rows for early stopping")
         ] = 0.0,
         n_iter_no_change: Annotated[int, Whole(1), Shown("Patience", unit="steps")] = 10,
         as_published: Annotated[bool, Flag(), Shown("The update as published (ascends)")] = False,
@@ -219,7 +219,7 @@ class MLMKL(DeepLearner):
         folds = [np.intersect1d(fold, rows) for fold in problem.folds(self.n_folds)]
         folds = [fold for fold in folds if len(fold)]
         if len(folds) < 2:
-            # one distinct row leaves nothing to compare: the weights stay where they start
+            # with one distinct row there is no validation: the weights stay at the start
             return None
         return OutOfFold(machine, folds, rows, kind)
 
@@ -242,8 +242,8 @@ class MLMKL(DeepLearner):
 class DMKL(DeepLearner):
     """Deep kernels by the span bound: weights that minimise an estimate of the leave-one-out error.
 
-    The span of support vectors bounds how much a row's decision value falls when it is left out. The smoothed estimate
-    is differentiated exactly, rows at their bound included; the last layer's weights sum to at most 1.
+    The span of support vectors bounds the change of a row's decision value when the row is left out. The smoothed
+    estimate is differentiated exactly, including rows at their bound; the last layer's weights sum to at most 1.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class DMKL(DeepLearner):
     eta : float, default=0.1
         Size of fixed and adaptive steps.
     smoothing : float, default=1.0
-        > 0; larger makes the span vary less when support vectors come and go.
+        > 0; larger values reduce the change of the span when the set of support vectors changes.
     tol : float, default=1e-4
         Relative decrease of the bound at which to stop.
     max_iter : int, optional
@@ -266,8 +266,8 @@ class DMKL(DeepLearner):
 
     Notes
     -----
-    Each step costs a machine, O(n_support^3) and O(n_layers n_kernels n_samples^2). A weight of a row is not quite a
-    repetition of it: repeated rows span each other.
+    Each step costs a machine, O(n_support^3) and O(n_layers n_kernels n_samples^2). The weight of a row is not
+    exactly equivalent to repetitions, because repeated rows span each other.
 
     References
     ----------
@@ -393,7 +393,7 @@ class TwoLayerMKL(DeepLearner):
         self.max_iter = max_iter
 
     def layers(self) -> Layers:
-        # the normalised exponential is a Gaussian: no difference of large numbers
+        # the normalised exponential is a Gaussian, which avoids differences of large numbers
         return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
     def layer_names(self) -> list[list[str]]:
@@ -414,7 +414,7 @@ class TwoLayerMKL(DeepLearner):
 
 
 class DeepUniform(DeepLearner):
-    """A deep kernel with equal weights in every layer: what depth does without learning.
+    """A deep kernel with equal weights in every layer: depth without learning.
 
     Parameters
     ----------
@@ -436,8 +436,8 @@ class DeepUniform(DeepLearner):
 
     max_iter = None
     certificate = (
-        "The weights are equal and not learnt. Certified is the machine: its objective is at most the gap above its "
-        "optimum."
+        "The weights are equal and not learnt. The gap is that of the machine: its objective is at most the gap above "
+        "its optimum."
     )
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Folds that depend on what rows hold, for estimators and for learners that validate inside a fit."""
+"""Folds that depend on the values of rows, for estimators and for learners that validate inside a fit."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ Rows = NDArray[np.intp]
 
 
 def deal(content: NDArray[np.intp], y: Array, n_folds: int, *, stratify: bool) -> list[Rows]:
-    """Test rows of folds that depend on what rows hold, not on their order or number of repetitions.
+    """Test rows of folds that depend on the values of rows, not on their order or number of repetitions.
 
     Parameters
     ----------
     content : array of shape (n_rows,)
-        Place of every row among the distinct ones, in an order that their values give; equal rows share it.
+        Position of each row among the distinct ones, in an order given by their values; equal rows share it.
     y : array of shape (n_rows,) or (n_rows, n_outputs)
     n_folds : int
-        Fewer where there are fewer distinct rows.
+        Fewer if there are fewer distinct rows.
     stratify : bool
-        Deal out rows of each class in turn, so that every fold gets its share. For regression that would do harm: folds
-        with the same spread of y as the training rows flatter models of noise.
+        Assign rows of each class in turn, so that every fold has its share. Not for regression, because folds
+        with the same spread of y as the training rows favour models that fit noise.
 
     Returns
     -------
     list of arrays
-        One alone when all rows are equal.
+        Only one if all rows are equal.
     """
     columns = [y.reshape(len(y), -1), content[:, None]]
     _, rank = np.unique(np.column_stack(columns if stratify else columns[::-1]), axis=0, return_inverse=True)

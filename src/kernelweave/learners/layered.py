@@ -1,4 +1,4 @@
-"""What learners of several layers share: their parameters, layers and starts."""
+"""Common parts of learners with several layers: parameters, layers and starts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, WarmStart
 
-#: What the papers put on every layer.
+#: Kernels of every layer in the papers.
 LAYER_KERNELS: tuple[Kernel, ...] = (Linear(), RBF(gamma=1.0), Polynomial(degree=2), Polynomial(degree=3))
 
 
 class _LayerKernels(Rule):
-    """Kernels of the layers above the first; which of them suit the number of layers is for the learner to say."""
+    """Kernels of the upper layers; the learner checks their number of layers."""
 
     def read(self, value: Any) -> Any:
         if isinstance(value, Kernel):
@@ -42,7 +42,7 @@ class _LayerKernels(Rule):
         return value
 
     def parse(self, text: str) -> Any:
-        """Kernels between ";", and "|" between layers that differ."""
+        """Kernels separated by ";", and different layers by "|"."""
         try:
             layers = [[parse(part) for part in layer.split(";") if part.strip()] for layer in text.split("|")]
         except InputError as error:
@@ -62,7 +62,7 @@ LayerKernels = Annotated[
     _LayerKernels() | None,
     Shown(
         "Kernels of upper layers",
-        help='Separated by ";", and "|" between layers that differ, such as "arc_cosine(degree=0) | linear; '
+        help='Separated by ";", and different layers by "|", such as "arc_cosine(degree=0) | linear; '
         'rbf(gamma=1)".',
         setting="layer_kernels",
     ),
@@ -76,7 +76,7 @@ Steps = Annotated[str, OneOf(*STEPS), Shown("Steps")]
 
 StepSize = Annotated[float, Number(above=0), Shown("Length of fixed steps (eta)")]
 
-Device = Annotated[str | None, Text() | None, Shown("Device (empty: this processor)")]
+Device = Annotated[str | None, Text() | None, Shown("Device (empty: the CPU)")]
 
 
 def onto_orthant(weights: list[np.ndarray]) -> list[np.ndarray]:
@@ -98,13 +98,13 @@ def last_at_most_one(weights: list[np.ndarray]) -> list[np.ndarray]:
 
 
 class DeepWarmStart(WarmStart):
-    """A start that remembers every layer."""
+    """A start with the weights of every layer."""
 
     layers: tuple[np.ndarray, ...] | None = None
 
 
 class DeepLearner(RuleLearner):
-    """What learners of several layers share."""
+    """Base of learners with several layers."""
 
     n_layers: int
     kernels: Any
@@ -112,8 +112,8 @@ class DeepLearner(RuleLearner):
     device: str | None
     iterates = True
     certificate = (
-        "The weights are a local solution: the criterion is not convex. Certified is the machine on the kernel that "
-        "was found: its objective is at most the gap above its optimum."
+        "The weights are a local solution: the criterion is not convex. The gap certifies the machine on the learnt "
+        "kernel: its objective is at most the gap above its optimum."
     )
 
     def check(self) -> None:
@@ -121,7 +121,7 @@ class DeepLearner(RuleLearner):
         self.layers()
 
     def check_here(self) -> None:
-        """Raise if torch is not there, or does not know the device."""
+        """Raise if torch or the device is not available."""
         if not self.device:
             return
         try:
@@ -136,7 +136,7 @@ class DeepLearner(RuleLearner):
             # torch without CUDA fails an assertion, unknown names are runtime errors
             reason = str(error).strip().splitlines()[0]
             raise InputError(
-                f"`device`: {self.device!r} cannot be used: {reason:.200} Leave it empty to compute here."
+                f"`device`: {self.device!r} cannot be used: {reason:.200} Leave it empty to use the CPU."
             ) from error
 
     def layers(self) -> Layers:
@@ -201,6 +201,6 @@ class DeepLearner(RuleLearner):
 
     def _start(self, warm: WarmStart) -> list[np.ndarray] | None:
         layers = getattr(warm, "layers", None)
-        # a kernel that an earlier regularisation parameter gave up would stay without weight where its derivative is
-        # hidden
+        # a kernel without weight at an earlier regularisation parameter would stay without weight where its
+        # derivative is zero
         return None if layers is None else [np.maximum(w, 1e-3 * w.max()) for w in layers]

@@ -1,4 +1,4 @@
-"""Learners with a margin: one machine, and weights that minimise its optimal value or come from elsewhere."""
+"""Learners with a margin: one machine, and weights that minimise its optimal value or are found otherwise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIMPLE_SOLVERS = methods_for(Simplex)
 SOFT_SOLVERS = methods_for(CappedSimplex)
 NET_SOLVERS = methods_for(ElasticNet)
 
-#: Folds inside every fit; those that choose the regularisation parameter are others.
+#: Folds inside every fit, separate from those that choose the regularisation parameter.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]
 
 
@@ -43,7 +43,7 @@ class SimpleMKL(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression, in units of the target.
     solver : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"}, default="auto"
-        Active-set Newton, and an interior point where that is slow; "reduced-gradient" is the published descent
+        Active-set Newton, and an interior point if that is slow; "reduced-gradient" is the published descent
         with a line search by derivatives, "cutting-plane" is SILP with shortened steps.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
@@ -85,7 +85,8 @@ class SimpleMKL(MarginLearner):
 class SILP(MarginLearner):
     """L1 margin MKL by cutting planes: the problem of `SimpleMKL`, solved by a sequence of linear programs.
 
-    Steps lead from the best weights part of the way to the optimum of the linear program; the published ones go there.
+    Steps go from the best weights part of the way to the optimum of the linear program; the published steps go all the
+    way.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ class ElasticNetMKL(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
-        Newton on the shares, and an interior point where that is slow; "closed-form" is the published alternation.
+        Newton on the shares, and an interior point if that is slow; "closed-form" is the published alternation.
         At mix = 0 and 1 always "auto".
     tol : float, default=1e-8
         Relative duality gap.
@@ -212,9 +213,9 @@ class ElasticNetMKL(MarginLearner):
     Notes
     -----
     The problem is that of the alternation in the authors' toolbox PRoNTo 3.1 (``ENMKLSVMtrain``), with its mu as
-    `mix`; it was read from there, not from an equation of the paper, and no table of the paper was reproduced. PRoNTo
-    stops where coefficients hardly change, drops parts with norms below 1e-4, and divides the weights by their sum at
-    the end, which gives the same f; its regression has the squared loss.
+    `mix`; it was taken from that code, not from an equation of the paper, and no table of the paper was reproduced.
+    PRoNTo stops when coefficients hardly change, drops parts with norms below 1e-4, and divides the weights by their
+    sum at the end, which gives the same f; its regression has the squared loss.
 
     References
     ----------
@@ -268,7 +269,7 @@ class SoftMarginMKL(MarginLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
-        "closed-form" is the published alternation, after which Newton goes on where it is slow.
+        "closed-form" is the published alternation, after which Newton continues if it is slow.
     tol : float, default=1e-8
         Relative duality gap.
     max_iter : int, optional
@@ -310,7 +311,7 @@ class SoftMarginMKL(MarginLearner):
 
 
 class Uniform(RuleLearner):
-    """The average kernel: equal weights, one support vector machine. The baseline that every method must beat.
+    """The average kernel: equal weights, one support vector machine. A baseline for all other methods.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ class BestKernel(RuleLearner):
     epsilon : float, default=0.1
         Half width of the tube of regression.
     n_folds : int, default=3
-        Folds, made from the content of the rows: equal rows share one, so that a weight equals a repetition.
+        Folds, made from the content of the rows: equal rows share one, so that a weight is equivalent to a repetition.
     tol : float, default=1e-8
         Relative duality gap of the final machine.
 

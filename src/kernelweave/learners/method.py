@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 #: C of an automatic path: from the smallest to the largest.
 C_RANGE = (1e-2, 1e3)
 
-#: Losses of classification by name, and what stands for the usual one of every task.
+#: Losses of classification by name, and the name for the default of each task.
 CLASS_LOSSES = ("auto", *(name for name, kind in LOSSES.items() if kind.classifies))
 #: The loss of a machine.
 MachineLoss = Annotated[str, OneOf(*CLASS_LOSSES), Shown("Loss of the machine")]
@@ -56,24 +56,24 @@ class MarginSolution(Solution):
 
     @property
     def radius2(self) -> Array | None:
-        """Squared radii of the learnt kernels, where all have one."""
+        """Squared radii of the learnt kernels, if all have one."""
         found = [getattr(one, "radius2", None) for one in self.outputs]
         return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
 
     @cached_property
     def stationarity(self) -> Array | None:
-        """How nearly the weights of each output are stationary, where the criterion is not convex."""
+        """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
         deep = any(isinstance(one, DeepSolution) for one in self.outputs)
         found = [one.stationarity for one in self.outputs]
         if not deep and any(value is None for value in found):
             return None
-        # an output without any machine has nothing to learn
+        # an output with a single class has no machine
         values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
         return None if deep and np.isnan(values).any() else values
 
     @property
     def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
-        """Layers above the sum of kernels, for every output; empty where there are none."""
+        """Layers above the sum of kernels, for every output; empty if there are none."""
         deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
         if not deep or deep[0].upper is None:
             return ()
@@ -81,14 +81,14 @@ class MarginSolution(Solution):
 
     @cached_property
     def layer_weights(self) -> Array | None:
-        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN where a layer is short; None without."""
+        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN for missing kernels; None without layers."""
         deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
         if not deep:
             return None
         width = max(len(w) for w in deep)
         out = np.full((len(self.outputs), len(deep), width), np.nan)
         for block, one in zip(out, self.outputs, strict=True):
-            # an output without any machine has no layers: equal weights stand for it
+            # an output without a machine has no layers: equal weights are shown
             own = one.layer_weights if isinstance(one, DeepSolution) else ()
             for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in deep], strict=True):
                 row[: len(w)] = w
@@ -99,13 +99,13 @@ class MarginLearner(Learner):
     """Base of the learners with a C.
 
     Classification uses the hinge unless another loss is named, regression the epsilon-insensitive loss; every output is
-    a problem of its own.
+    a separate problem.
     """
 
     regularization_parameter = "C"
     own_intercept = True
 
-    #: Here, too, for learners with one loss only, and for files of models that were written before it.
+    #: Also for learners with a single loss, and for older model files.
     loss: str = "auto"
     C: float
     epsilon: float
@@ -127,7 +127,7 @@ class MarginLearner(Learner):
         return WarmStart()
 
     def remember(self, warm: WarmStart, result: Solution) -> None:
-        """Leave a solution as the start of the next one."""
+        """Store a solution as the start of the next one."""
         warm.weights, warm.dual_coef = result.weights, result.dual_coef
 
     def losses(self, classification: bool) -> Loss:
@@ -160,7 +160,7 @@ class MarginLearner(Learner):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[MarginSolution]:
-        # steps within a fit are those of one regularisation parameter alone
+        # steps within a fit are reported for a single regularisation parameter only
         info = replace(info, report=None)
         warm: list[WarmStart] = []
         done: list[MarginSolution] = []
@@ -171,7 +171,7 @@ class MarginLearner(Learner):
                     self._solve_at(info, alpha, self.tol if tol is None else max(tol, self.tol), warm)
                 )
                 told = callback is not None and callback(index, done[-1])
-                # a solver that keeps what it has is not asked for the next regularisation parameter
+                # after an interrupted solution no further regularisation parameter is solved
                 if (told or done[-1].status is Status.INTERRUPTED) and index + 1 < len(alphas):
                     interrupted = True
                     break
@@ -182,7 +182,7 @@ class MarginLearner(Learner):
         return Path.of(done, interrupted=interrupted)
 
     def _solve_at(self, info: Info, alpha: float, tol: float, warm: list[WarmStart]) -> MarginSolution:
-        """All outputs at one C; `warm` holds their starts, and is left with those for the next one."""
+        """All outputs at one C; `warm` has their starts, and receives those of the next one."""
         if not np.isfinite(alpha) or alpha <= 0:
             raise InputError(
                 f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
@@ -193,7 +193,7 @@ class MarginLearner(Learner):
         found: list[Solution] = []
         for column, start in zip(info.y.T, warm, strict=True):
             if info.classification and (column == column[0]).all():
-                # a fold without one of the classes: every row is right without any kernel
+                # a fold with a single class: all rows are classified correctly without kernels
                 found.append(_constant(column, info.gram.n_kernels))
                 continue
             machine = Machine(
@@ -210,7 +210,7 @@ class MarginLearner(Learner):
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """One output: a stack with a machine, and what learners need to know beside it.
+    """One output: a stack with a machine, and further information for learners.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class MarginProblem:
     classification: bool = False
 
     def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
-        """Test rows of folds by the content of the rows; without it all rows count as different, in their order."""
+        """Test rows of folds by the content of the rows; without it all rows count as distinct, in their order."""
         y = self.machine.y
         content = np.arange(len(y)) if self.content is None else self.content
         return deal(content, y, n_folds, stratify=self.classification)
@@ -246,13 +246,13 @@ class MarginProblem:
         return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
 
 
-#: Finds weights, and the machine at them, from the start that an earlier solution left.
+#: Finds weights, and the machine at them, from the start of an earlier solution.
 Rule = Callable[[MarginProblem, WarmStart], Solution]
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a learner solves a problem: the loss of the machine, and where weights come from.
+    """How a learner solves a problem: the loss of the machine, and how weights are found.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ class Method:
 
 
 def _constant(y: Array, n_kernels: int) -> Solution:
-    # whatever the weights are
+    # for any weights
     exact = Certificate("joint", 0.0, 0.0, 0.0)
     return Solution(np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(y), float(y[0]), exact, 1)
 
@@ -309,7 +309,7 @@ def _join(found: list[Solution], alpha: float) -> MarginSolution:
 
 
 class RuleLearner(MarginLearner):
-    """Base of the learners whose weights come by a rule of their own."""
+    """Base of the learners with their own rule for weights."""
 
     def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), rule=self.learn)

@@ -21,10 +21,10 @@ from kernelweave.results import RadiusSolution, Solution, WarmStart
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
 LOCAL = (
-    "What was learnt is a local solution: the criterion is not convex. Certified is the machine on the kernel that was "
-    "found: its objective is at most the gap above its optimum."
+    "The parameters are a local solution: the criterion is not convex. The gap certifies the machine on the learnt "
+    "kernel: its objective is at most the gap above its optimum."
 )
-#: Shares of the first guess of the widths among which the best is the start.
+#: Multiples of the first guess of the widths; the best is the start.
 STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -34,7 +34,7 @@ class _RadiusLearner(RuleLearner):
     step: str
 
     def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> Solution:
-        # convex problems may start from the last solution; the others would follow it into its valley
+        # convex problems may start from the last solution; others would stay near its local minimum
         convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
         family = WeightedSum(problem.gram, problem.scale)
         return solve_radius_problem(
@@ -55,7 +55,7 @@ class RKL(_RadiusLearner):
     C : float, default=1.0
         Weight of the loss > 0, on a kernel whose ball has radius 1.
     norm : {1, 2, None}, default=1
-        Constraint on the weights, which does not change the kernel that is learnt.
+        Constraint on the weights, which does not change the learnt kernel.
     loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
         Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
         classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
@@ -113,7 +113,7 @@ class ChapelleRadius(_RadiusLearner):
         Radius of ``K + I / C``, as Chapelle et al. do, or of K alone, as equation (10) of the RKL paper prints it.
         They are not equivalent; the second goes to zero with the scale of the kernel.
     norm : {1, 2}, default=1
-        Constraint on the weights, which matters here.
+        Constraint on the weights, which changes the solution.
     step : {"auto", "spectral", "armijo"}, default="auto"
         Guess of the step length of the projected gradient.
     tol : float, default=1e-3
@@ -206,16 +206,16 @@ class DoRadius(_RadiusLearner):
 
 
 class ARDGaussian(_RadiusLearner):
-    """ARD Gaussian: one Gaussian kernel whose widths are learnt, a relevance for every kernel instead of a weight.
+    """ARD Gaussian: one Gaussian kernel with learnt widths: a relevance for each kernel instead of a weight.
 
-    ARD stands for automatic relevance determination: kernels that do not matter get the relevance 0.
+    ARD stands for automatic relevance determination: irrelevant kernels have the relevance 0.
 
     The kernel is, with t >= 0 and s_m from the estimator's normaliser,
 
         k(x, z) = exp(-sum_m t_m s_m D_m(x, z)) ,      D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z) .
 
     With one linear kernel of all columns t is the gamma of an RBF kernel; with one linear kernel for each column every
-    column has a gamma of its own; with any other kernel the distances are those of its feature space. The criterion is
+    column has its own gamma; with other kernels the distances are those of their feature spaces. The criterion is
     not convex; the descent starts from the best of a few equal shares.
 
     Parameters
@@ -256,7 +256,7 @@ class ARDGaussian(_RadiusLearner):
         C: Cost = 1.0,
         *,
         kind: Annotated[
-            str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("What the widths minimise")
+            str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("Criterion of the widths")
         ] = "rkl",
         loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,

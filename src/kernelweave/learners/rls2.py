@@ -1,4 +1,4 @@
-"""RLS2: the squared loss, with a regularisation parameter along which everything is certified."""
+"""RLS2: the squared loss, with certified paths of the regularisation parameter."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
 from kernelweave.results import Path, Solution
 
-#: Regularisation parameters of the ridge that ``relax="auto"`` tries, as shares of that of the weights: four decades
-#: down.
+#: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 
 
@@ -44,12 +43,12 @@ class RLS2(Learner):
     alpha : float or "auto", default="auto"
         Regularisation parameter > 0, in units of the normalised kernels. "auto" chooses on a path by
         `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
-        a fold, so that a sample weight equals a repetition and the order of the rows does not matter. It costs
-        `n_folds` more paths.
+        a fold, so that a sample weight is equivalent to a repetition and the order of the rows does not matter. It
+        costs `n_folds` more paths.
     relax : float, "auto" or None, default=None
-        A regularisation parameter of its own for the function: weights d are those of `alpha`, coefficients those of
+        A separate regularisation parameter for the function: weights d are those of `alpha`, coefficients those of
         ridge regression with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine
-        shares from 1 to 1e-4 of it, at about twice the cost. Regressions often gain by it, classifications hardly.
+        shares from 1 to 1e-4 of it, at about twice the cost.
     tol : float, default=1e-8
         Relative duality gap at which the solver stops.
     max_iter : int, optional

@@ -31,7 +31,7 @@ def solve_meb(
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> Ball:
-    """Find the smallest ball that holds all rows in the feature space of a kernel, and certify it.
+    """Find the smallest ball that contains all rows in the feature space of a kernel, and certify it.
 
     Minimises over the centre c the largest squared distance, which equals
 
@@ -44,8 +44,8 @@ def solve_meb(
     ridge : float, default=0.0
         Added to the diagonal, in units of K: the ball of ``K + ridge I``.
     sample_weight : array of shape (n_samples,), optional
-        A row of weight w counts as w rows, each with a ridge of its own. Without a ridge repeated rows are one point,
-        and only weights of 0 matter: they leave rows out.
+        A row of weight w counts as w rows, each with a separate ridge. Without a ridge repeated rows are one point,
+        and only weights of 0 matter, which leave rows out.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
@@ -53,10 +53,10 @@ def solve_meb(
     warm_start : array of shape (n_samples,), optional
         Coefficients of the centre of a similar problem; clipped and scaled to fit.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        When K has negative eigenvalues: raise if that is noticed, or set them to zero, or add a multiple of the
+        If K has negative eigenvalues: raise when this is detected, or set them to zero, or add a multiple of the
         identity. The last two cost an eigendecomposition, and the result belongs to the changed matrix.
     check : bool, default=True
-        Look at every entry of K for NaN and asymmetry.
+        Check all entries of K for NaN and asymmetry.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def solve_meb(
     n = len(matrix)
     counts = check_row_weights(sample_weight, n)
     inside = counts > 0
-    # copies of a row share its coefficient, so that their ridges count for less
+    # copies of a row share its coefficient, which divides their ridge
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
     problem = BoxProblem(
@@ -101,7 +101,7 @@ def solve_meb(
     )
     start = None if warm_start is None else project(problem, check_start(warm_start, n))
     if start is None:
-        # the row farthest from the mean of all would cost n^2; any other vertex is nearly as good
+        # the row farthest from the mean would cost n^2, and hardly improves on another row
         start = np.zeros(n)
         start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
@@ -129,9 +129,9 @@ class _Enclosing:
     Attributes
     ----------
     diagonal, ridges : arrays of shape (n_samples,)
-        The diagonal of the kernel with its ridge, and what coefficients meet on the diagonal beside K.
+        The diagonal of the kernel with its ridge, and the ridge of each coefficient.
     inside : array of bool, shape (n_samples,)
-        Rows that the ball must hold.
+        Rows that the ball must contain.
     """
 
     diagonal: Array
@@ -150,17 +150,17 @@ class _Enclosing:
         """Bound of the rounding errors of a certificate, given that of the product."""
         Qb = product + self.ridges * b
         if np.count_nonzero(b) == 1:
-            # a ball about a row: entries of K, of which nothing was summed
+            # a ball around a row: entries of K, without sums
             error, share = np.zeros_like(error), 0.0
         else:
             error, share = error + EPS * np.abs(Qb), sum_error(len(b))
         size = float(b @ np.abs(Qb))
-        middle = float(b @ error) + share * size  # of b'Kb, which all distances share
+        middle = float(b @ error) + share * size  # error of b'Kb, which is part of all distances
         distances = self._distances(b, Qb)
-        # rows that coincide with the centre are seen to do so exactly
+        # rows that coincide with the centre have an exact distance of zero
         apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * Qb) + np.abs(distances), 0.0)
         own = 2.0 * error + EPS * apart
         primal = float((distances + own)[self.inside].max()) - at.primal + middle
-        # of b'diag - b'Kb, and of coefficients whose sum is not quite 1
+        # error of b'diag - b'Kb, and of coefficients whose sum differs from 1 by rounding
         away = abs(math.fsum(b) - 1.0) + share
         return primal + middle + away * (float(b @ self.diagonal) + 2.0 * size)

@@ -1,4 +1,4 @@
-"""The quadratic program behind every machine with one kernel, its derivatives and feasible points.
+"""The quadratic program of machines with one kernel, its derivatives and feasible points.
 
     min  1/2 b'Q b + q'b + kink |b|_1     s.t.  1'b = total,  lower <= b <= upper,     Q = K + diag(ridge) ,
 
@@ -24,9 +24,9 @@ from kernelweave.machines.rounding import EPS, sum_error
 
 Array = NDArray[np.float64]
 
-#: Stands for no bound: the compiled core assumes finite numbers.
+#: Represents infinity, as the compiled core assumes finite numbers.
 UNBOUNDED = 1e300
-#: What may be done about a matrix that is not positive semidefinite.
+#: Treatments of a matrix that is not positive semidefinite.
 OnIndefinite = Annotated[str, OneOf("raise", *CORRECTIONS)]
 
 
@@ -44,8 +44,8 @@ class BoxProblem:
         >= 0.
     total : float
     entry_error : float
-        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 when they are what was asked for, and
-        not the sum of other kernels.
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``: 0 for given matrices, positive
+        for sums of kernels.
     """
 
     K: Array
@@ -64,7 +64,7 @@ class BoxProblem:
         return g
 
     def scaled(self, factor: float) -> BoxProblem:
-        """The problem whose C is multiplied by a factor."""
+        """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
     def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
@@ -82,8 +82,8 @@ def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = Fal
     out = np.zeros_like(b)
     (core.long_product if long else core.add_rows)(K, b, out)
     used = np.flatnonzero(b)
-    # abs(K_ij) <= sqrt(K_ii K_jj), which holds for the terms of a sum of kernels as well; a product with abs(K)
-    # would be sharper by a small factor only
+    # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels; a product with abs(K) would be sharper
+    # only by a small factor
     root = np.sqrt(np.maximum(np.diag(K), 0.0))
     size = root * float(root[used] @ np.abs(b[used]))
     own = sum_error(len(used), long=long) * size + (EPS * np.abs(out) if long else 0.0)
@@ -106,7 +106,7 @@ def resolution(problem: BoxProblem, b: Array) -> float:
 
 
 def project(problem: BoxProblem, start: Array) -> Array | None:
-    """Coefficients near `start` that fit the constraints, keeping zeros; None when nothing is left of it."""
+    """Feasible coefficients near `start` with the same zeros; None if all are zero."""
     b = np.clip(start, problem.lower, problem.upper)
     if problem.total == 0.0:
         above, below = float(b[b > 0].sum()), -float(b[b < 0].sum())
@@ -122,14 +122,14 @@ def project(problem: BoxProblem, start: Array) -> Array | None:
 
 
 def snap(problem: BoxProblem, b: Array) -> Array:
-    """Coefficients with those on zero or on a bound that only rounding keeps off it."""
+    """Coefficients, with those set to zero or to a bound that differ from it only by rounding."""
     b = np.where(np.abs(b) <= EPS * float(np.abs(b).max()), 0.0, b)
     b = np.where(np.abs(b - problem.upper) <= 16.0 * EPS * np.abs(problem.upper), problem.upper, b)
     return np.where(np.abs(b - problem.lower) <= 16.0 * EPS * np.abs(problem.lower), problem.lower, b)
 
 
 def rescale(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
-    """The best point on the ray through b: a solution for another C is often of the right shape."""
+    """The best point on the ray through b; a solution for another C is often proportional to the solution."""
     product = g - problem.linear
     curvature = float(b @ product)
     slope = float(problem.linear @ b) + problem.kink * float(np.abs(b).sum())
@@ -146,7 +146,7 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
     """A training kernel, checked, symmetric, C-contiguous and float64; copied only where it must be.
 
     With ``on_indefinite="clip"`` or ``"shift"`` negative eigenvalues are removed here, at the cost of an
-    eigendecomposition. ``check=False`` skips the look at all entries.
+    eigendecomposition. ``check=False`` skips the check of all entries.
     """
     matrix = check_kernel_matrix(K)
     if check:

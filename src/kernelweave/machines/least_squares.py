@@ -14,13 +14,13 @@ Array = NDArray[np.float64]
 class Bordered:
     """Solutions of ``[A 1; 1' 0] [x; t] = [g; s]`` for a positive semidefinite A.
 
-    Where A is singular a multiple of the identity is added to it.
+    If A is singular, a multiple of the identity is added.
 
     Parameters
     ----------
     A : array of shape (n, n)
     jitter : float
-        Share of the mean diagonal that is added to it at least; grows until the factorisation works.
+        Smallest multiple of the identity, as a share of the mean diagonal; increased until the factorisation succeeds.
     """
 
     def __init__(self, A: Array, jitter: float = 1e-10) -> None:
@@ -74,7 +74,7 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]
         Symmetric positive semidefinite.
     y : array of shape (n_samples,)
     costs : array of shape (n_samples,)
-        C_i >= 0; rows with 0 take no part.
+        C_i >= 0; rows with 0 are ignored.
 
     Returns
     -------

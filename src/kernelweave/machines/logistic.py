@@ -4,7 +4,7 @@ At decision values f the step solves, with p_i the probability of the other labe
 
     (K + W^-1) b + t 1 = f + W^-1 (y C p) ,     1'b = 0 ,
 
-scaled by the roots of W, so that rows that are sure of their label cost no digits. Any decision values with the best
+scaled by the roots of W, so that rows with probabilities near 1 lose no digits. Any decision values with the best
 intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from below.
 """
 
@@ -24,15 +24,15 @@ from kernelweave.machines.smo import Values
 
 Array = NDArray[np.float64]
 
-#: Systems of one solution.
+#: Most systems of one solution.
 MOST_STEPS = 200
-#: Share of the decrease that the derivative promises which a step must bring, and the shortest step.
+#: Required share of the decrease predicted by the derivative, and the shortest step.
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
-#: Curvature of a loss that is linear to rounding, as a share of its cost: less would leave steps without a length.
+#: Curvature of a loss that is linear to rounding, as a share of its cost: with less, steps would have no length.
 FLATTEST = 1e-30
-#: How often more is added to the diagonal, ten times as much each time, before a matrix is called indefinite.
+#: Number of attempts with jitter on the diagonal, ten times as much each time, before a matrix counts as indefinite.
 JITTERS = 3
-#: Steps without a smaller gap after which rounding is blamed.
+#: Steps without a smaller gap after which rounding is assumed to limit it.
 PATIENCE = 3
 
 
@@ -41,7 +41,7 @@ class Weighted:
 
     def __init__(self, K: Array, W: Array) -> None:
         self.root = np.sqrt(W)
-        # beside entries that are much larger than 1 the identity is lost in rounding
+        # relative to entries much larger than 1 the identity is below rounding
         rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
         for added in (0.0, *(rounding * 10.0**k for k in range(JITTERS))):
             B = K * self.root[:, None]
@@ -54,7 +54,7 @@ class Weighted:
         else:
             raise NotPSDError(
                 "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
-                "mend it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
+                "repair it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
             )
         self._ones = self._inverse(self.root)
         self._total = float(self.root @ self._ones)
@@ -83,7 +83,7 @@ class Weighted:
 
 def best_intercept(y: Array, costs: Array, product: Array) -> float:
     """Minimiser t of ``sum_i C_i log(1 + exp(-y_i (product_i + t)))``, by Newton inside of a bracket."""
-    # at its ends every row of one class has a smaller slope than the balance of the classes asks for
+    # at its ends the slope of one class is smaller than that of the other at any intercept inside
     odds = np.log(float(costs[y > 0].sum())) - np.log(float(costs[y < 0].sum()))
     used = costs > 0
     low, high = odds - float(product[used].max()), odds - float(product[used].min())
@@ -116,12 +116,12 @@ def solve_logistic(
     tol: float,
     most: int | None,
 ) -> tuple[Array, Values, int, bool]:
-    """Descend from coefficients until the gap of the best coefficients met is at most tol, or grows no smaller.
+    """Iterate until the gap of the best coefficients is at most tol, or no longer falls.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        On rows with positive costs only, as all that follows.
+        Rows with positive costs only, like all other arrays.
     y, costs, b : arrays of shape (n,)
     values : callable
         From coefficients and their product with K to primal value and gap.
@@ -135,11 +135,11 @@ def solve_logistic(
     at : Values
     n_iter : int
     used_up : bool
-        Whether `most` ended it.
+        Whether it stopped at `most`.
     """
 
     def balanced(b: Array) -> Array:
-        # what is left of the sum is taken off the heavier side
+        # the remaining sum is subtracted from the heavier side
         total = float(b.sum())
         if total == 0.0:
             return b
@@ -153,7 +153,7 @@ def solve_logistic(
     level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
     constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
     if not level <= (least := float(costs @ np.logaddexp(0.0, -y * constant))):
-        # a start that is worse than none
+        # a start that is worse than zero
         b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
     limit = MOST_STEPS if most is None else most
     n = idle = 0
@@ -161,13 +161,13 @@ def solve_logistic(
         before = at.gap
         p = expit(-y * f)
         inside = (y * b > 0.0) & (y * b < costs)
-        # coefficients that belong to f, and those of the step where they are feasible: the first are better once steps
-        # are short beside the kernel, the second before
+        # coefficients computed from f, and those of the step where feasible: the first are better once steps are short
+        # relative to the kernel, the second before
         for own in (balanced(y * costs * p), balanced(np.where(inside, b, y * costs * p))):
             here = values(own, K @ own)
             if here.gap < at.gap:
                 best, at = own, here
-        # a start that is near enough is improved once: who asks again wants coefficients that answer
+        # an accurate start is still improved once, so that coefficients respond to changes of the kernel
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE:
             return best, at, n, n >= limit
         n += 1
@@ -178,7 +178,7 @@ def solve_logistic(
             return best, at, n, False
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
-        # along the segment from b to aim its form is quadratic, and the losses are convex
+        # along the segment from b to aim the penalty is quadratic, and the losses are convex
         quadratic_forms = form, float(b @ moved), float(aim @ moved)
         slope = quadratic_forms[1] - form - float((costs * y * p) @ (new - f))
         step = 1.0
@@ -197,6 +197,6 @@ def solve_logistic(
         b, product = b + step * (aim - b), product + step * (moved - product)
         form, f, level = float(b @ product), trial, value
         if step < 1.0:
-            # the slope above holds at the best intercept, which that of two best ones need not be
+            # the slope above is valid at the best intercept, and a mean of two best ones need not be the best
             f = product + best_intercept(y, costs, product)
             level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))

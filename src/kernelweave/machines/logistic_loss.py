@@ -48,7 +48,7 @@ class Logistic(Loss):
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         a = self._shares(y, costs, b)
         p = expit(-y * f)
-        # the linear terms of both logarithms cancel: what is left has no sign
+        # the linear terms of both logarithms cancel, and the rest has no sign
         own = _beyond_linear(a, p - a, log_expit(-y * f))
         return float(costs @ (own + _beyond_linear(1.0 - a, a - p, log_expit(y * f))))
 

@@ -1,4 +1,4 @@
-"""What solvers ask of a machine: the methods of a loss, each answered in one place.
+"""The interface of losses: all that solvers need of a machine.
 
 With signed coefficients b, costs C_i >= 0 and f = K b + intercept the machine of a loss is
 
@@ -6,7 +6,7 @@ With signed coefficients b, costs C_i >= 0 and f = K b + intercept the machine o
 
 where the dual term is minus the sum of the conjugates of ``C_i loss(y_i, .)`` at ``-b_i``. At fixed intercept the gap
 between the two is a sum of one nonnegative number for each row, which is how it is computed: the difference of the two
-values would lose the digits that a tight tolerance asks for.
+values would lose the digits that a small tolerance needs.
 
 Losses are values without data, see `kernelweave.machines.losses`.
 """
@@ -58,7 +58,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Sides:
-    """The dual of a machine as an interior point takes it: one variable for a row of a class, two for a tube.
+    """The dual of a machine for an interior point: one variable for a row of a class, two for a tube.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class System(Protocol):
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """What every loss answers. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
+    """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
 
     name: ClassVar[str]
     #: Whether targets are the labels -1 and 1.
@@ -118,7 +118,7 @@ class Loss(ABC):
         """The loss of every row."""
 
     def log_probability(self, f: Array) -> Array | None:
-        """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss that does not say."""
+        """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities."""
         return None
 
     @abstractmethod
@@ -127,7 +127,7 @@ class Loss(ABC):
 
     @abstractmethod
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """The best one for ``f = product + intercept``; the middle where it is not unique."""
+        """The best intercept for ``f = product + intercept``; the middle if it is not unique."""
 
     @abstractmethod
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
@@ -143,18 +143,18 @@ class Loss(ABC):
 
     @abstractmethod
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
-        """Smallest and largest coefficients that the dual allows."""
+        """Bounds of the coefficients in the dual."""
 
     def ridge(self, costs: Array) -> Array:
-        """What the loss adds to the diagonal of the kernel, whatever the coefficients."""
+        """Ridge that the loss adds to the diagonal of the kernel, for all coefficients."""
         return np.zeros(len(costs))
 
     def free(self, costs: Array, b: Array) -> Index:
-        """Rows whose coefficient moves when the kernel changes a little: neither zero nor at a bound."""
+        """Free rows, whose coefficient changes with the kernel: neither zero nor at a bound."""
         return np.flatnonzero((b != 0) & (np.abs(b) < costs))
 
     def system(self, K: Array, costs: Array, b: Array, rows: Index) -> System | None:
-        """What the coefficients of free rows solve when the kernel moves; None where none of them can move.
+        """The linear system of the change of free coefficients with the kernel; None if there is none.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Loss(ABC):
         """
         block = K[np.ix_(rows, rows)]
         block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
-        # no multiple of the identity would make a kernel of zeros positive
+        # a kernel of zeros has no scale for a multiple of the identity
         return Bordered(block) if float(block.diagonal().mean()) > 0.0 else None
 
     def curvature(self, K: Array, costs: Array, b: Array, V: Array) -> Array:
@@ -175,7 +175,7 @@ class Loss(ABC):
         return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
 
     def sides(self, y: Array, costs: Array) -> Sides | None:
-        """The dual for an interior point; None where it is no quadratic program."""
+        """The dual for an interior point; None if it is not a quadratic program."""
         return None
 
     def solve(
@@ -196,7 +196,7 @@ class Loss(ABC):
         K : array of shape (n_samples, n_samples)
         y : array of shape (n_samples,)
         costs : array of shape (n_samples,)
-            C_i >= 0; rows with 0 take no part.
+            C_i >= 0; rows with 0 are ignored.
         tol : float
             Relative gap.
         warm_start : array of shape (n_samples,), optional
@@ -242,7 +242,7 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class _Bounds:
-    """A loss with its data, as `solve_box` asks for it."""
+    """A loss with its data, for `solve_box`."""
 
     loss: Loss
     y: Array

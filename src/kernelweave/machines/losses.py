@@ -224,7 +224,7 @@ class Squared(Loss):
         b, intercept = solve_least_squares(asked.K, y, costs)
         product, error = kernel_product(asked.K, b, asked.entry_error)
         at = self.values(y, costs, b, product, intercept)
-        # a linear system has no tolerance: it is solved, or it is singular
+        # a linear system has no tolerance: it is solved, or singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
         rounding = self.rounding(y, costs, b, product, at, error)

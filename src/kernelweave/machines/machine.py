@@ -4,8 +4,8 @@ With signed coefficients b the optimal value of every machine on a kernel K is
 
     J(K) = max_b  dual term(b) - 1/2 b'K b ,      dJ/dK = -1/2 b b' at the maximiser,
 
-so q_m = b'K_m b is all that a weight needs, and for a convex set of weights with support function sigma, any feasible b
-bounds the joint optimum from below by ``dual term(b) - sigma(q) / 2``.
+so weights depend on the kernels only through q_m = b'K_m b, and for a convex set of weights with support function
+sigma, any feasible b bounds the joint optimum from below by ``dual term(b) - sigma(q) / 2``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kernelweave.results import Certificate, MachineSolution, Solution, Status
 Array = NDArray[np.float64]
 
 
-#: How far coefficients may lie outside of the box, and their sum from zero, as a share of the sum of their sizes.
+#: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
 OUTSIDE = 1e-12
 
 
@@ -59,12 +59,12 @@ class Machine:
 
     @property
     def ridge(self) -> Array:
-        """What the loss adds to the diagonal of the kernel."""
+        """Ridge that the loss adds to the diagonal of the kernel."""
         return self.loss.ridge(self.costs)
 
     @property
     def one_class(self) -> bool:
-        """Whether there is nothing to tell apart: every row has the same label."""
+        """Whether all rows have the same label."""
         return self.loss.classifies and bool((self.y == self.y[0]).all())
 
     def solve(
@@ -88,7 +88,7 @@ class Machine:
     def certify(self, K: Array, b: Array, intercept: float, entry_error: float = 0.0) -> Certificate:
         """The certificate of any coefficients and intercept on a kernel; the gap of coefficients outside is infinite.
 
-        Products are summed in extended precision, unless the entries of K are not that exact.
+        Products are summed in extended precision, unless the entries of K are less exact.
         """
         product, error = kernel_product(K, b, entry_error, long=entry_error == 0.0)
         at = self.loss.values(self.y, self.costs, b, product, intercept)
@@ -101,15 +101,15 @@ class Machine:
         return Certificate.of("machine", at.primal, gap, rounding, Status.CONVERGED)
 
     def free(self, b: Array) -> NDArray[np.int64]:
-        """Rows whose coefficient moves when the kernel changes a little."""
+        """Free rows, whose coefficient changes with the kernel."""
         return self.loss.free(self.costs, b)
 
     def curvature(self, K: Array, b: Array, V: Array) -> Array:
         """Second derivative of J in the weights: ``V_F' P V_F``.
 
-        P is the inverse of the kernel on the free rows F, with the curvature of the loss beside it, on coefficients
-        that sum to zero; V (n_kernels, n_samples) holds the K_m b. It describes J as long as the free rows stay the
-        same.
+        P is the inverse of the kernel on the free rows F, with the curvature of the loss, on coefficients
+        that sum to zero; V (n_kernels, n_samples) holds the K_m b. It is valid as long as the free rows do not
+        change.
         """
         return self.loss.curvature(K, self.costs, b, V)
 
@@ -123,7 +123,7 @@ class OnKernel:
     K : array of shape (n_samples, n_samples)
     machine : Machine
     entry_error : float
-        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``; 0 where they are what was given.
+        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``; 0 for a given matrix.
     """
 
     K: Array

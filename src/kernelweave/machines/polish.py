@@ -1,13 +1,13 @@
-"""Newton steps on the free coefficients of a box problem: the digits that SMO would be slow to give.
+"""Newton steps on the free coefficients of a box problem, for digits that SMO would find slowly.
 
 With the free set F known, a solution is one linear system,
 
     Q_FF b_F + level 1 = -(q + Q b_fixed + kink sign)_F ,     1'b = total .
 
-The free set is found by the primal-dual active set method: solve, fix what left its segment, free what has a
-derivative of the wrong sign, repeat. It ends in a few systems when it starts near the solution and may cycle
-otherwise. Then a primal active set method goes as far as its budget: it never raises the objective, changes the
-free set by one coefficient for each system, and saves SMO most of its steps where K has low rank.
+The free set is found by the primal-dual active set method: solve, fix coefficients that left their segment, free those
+with a derivative of the wrong sign, repeat. It ends after a few systems if it starts near the solution, and may cycle
+otherwise. Then a primal active set method continues within its budget: it never raises the objective, changes the free
+set by one coefficient for each system, and saves SMO most of its steps if K has low rank.
 
 References
 ----------
@@ -33,17 +33,17 @@ Mask = NDArray[np.bool_]
 
 #: Most systems of one run.
 MOST_SYSTEMS = 20
-#: What a system costs, n_free^3 times this, when a step of SMO on n coefficients costs n.
+#: Cost of a system, as a multiple of n_free^3, in units in which an SMO step on n coefficients costs n.
 SYSTEM_COST = 1.0 / 40.0
-#: A run may cost this many times what the SMO steps before it did.
+#: Largest cost of a run, as a multiple of the cost of the preceding SMO steps.
 SHARE = 2.0
-#: Free coefficients above which a dense factor is left alone (its memory is the square of it).
+#: Largest number of free coefficients for a dense factor, whose memory is its square.
 MOST_FREE = 6000
 
 
 @dataclass(frozen=True)
 class Polished:
-    """Where the Newton steps led.
+    """Result of the Newton steps.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Polished:
     systems : int
         Linear systems that were solved.
     solved : bool
-        Whether the active set method came to its end.
+        Whether the active set method converged.
     negative : bool
         The free block has negative eigenvalues beyond rounding.
     """
@@ -69,14 +69,14 @@ class _Negative(ArithmeticError):
 
 
 class _FreeBlock:
-    """Factor of ``Q_FF``, with as little added to its diagonal as makes it positive definite."""
+    """Factor of ``Q_FF``, with the smallest jitter that makes it positive definite."""
 
     def __init__(self, problem: BoxProblem, free: NDArray[np.int64]) -> None:
         self.free = free
         self.block = problem.K[np.ix_(free, free)]
         self.block.flat[:: len(free) + 1] += problem.ridge[free]
         diagonal = np.abs(np.diag(self.block))
-        # rows that the kernel does not see at all have no scale of their own
+        # rows of zeros in the kernel have no scale of their own
         jitter = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
         while True:
             shifted = self.block.copy()
@@ -84,7 +84,7 @@ class _FreeBlock:
             self._factor, info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 break
-            # a block of zeros never comes here
+            # a block of zeros does not occur here
             jitter = 100.0 * jitter + 1e-300
             if not jitter <= 1e-7 * float(diagonal.sum()):
                 raise _Negative
@@ -96,7 +96,7 @@ class _FreeBlock:
     def step(self, slope: Array, missing: float) -> tuple[Array, float]:
         """The step d and level with ``Q_FF d - level 1 = -slope`` and ``1'd = missing``."""
         d, level = np.zeros(len(slope)), 0.0
-        for _ in range(3):  # the first solves, the others take back the jitter
+        for _ in range(3):  # the first solve, and refinements that correct for the jitter
             plain = self._solve(level - slope - self.block @ d)
             more = (missing - float(d.sum()) - float(plain.sum())) / float(self._ones.sum())
             d += plain + more * self._ones
@@ -130,7 +130,7 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     b, g : arrays of shape (n,)
     work : float
         SMO steps since the last try, times n. Systems cost ``n_free^3 / 3`` each and read the rows of K whose
-        coefficients change; a try costs about as much as the steps did, so that nothing is tried when they were few.
+        coefficients change; a try costs about as much as the steps, so that nothing is tried after few steps.
     """
     free = _free(problem, b)
     n_free = int(np.count_nonzero(free))
@@ -151,7 +151,7 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
     low, high, slope = _segments(problem, b)
     spent = 0.0
     n_systems = 0
-    # far from the solution whole groups are freed, and systems grow beyond what they are worth
+    # far from the solution whole groups are freed, and systems become too large to be useful
     while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
         n_systems += 1
         where = np.flatnonzero(free)
@@ -197,7 +197,7 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         with blas_threads_for(len(where)):
             d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
-        with np.errstate(over="ignore"):  # room without a bound
+        with np.errstate(over="ignore"):  # without a bound
             ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)
         first = int(np.argmin(ratio))
         size = min(1.0, float(ratio[first]))
@@ -237,7 +237,7 @@ def _turn(problem: BoxProblem, which: Mask, sign: float, low: Array, high: Array
 
 
 def _settle(problem: BoxProblem, b: Array, free: NDArray[np.int64]) -> None:
-    """Give what rounding left of the constraint to the coefficient with the most room."""
+    """Correct the rounding error of the constraint in the coefficient farthest from its bounds."""
     if len(free):
         k = free[np.argmax(np.minimum(b[free] - problem.lower[free], problem.upper[free] - b[free]))]
         b[k] = np.clip(b[k] + problem.total - float(b.sum()), problem.lower[k], problem.upper[k])

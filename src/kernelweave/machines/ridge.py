@@ -1,6 +1,6 @@
 """The ridge machine: linear systems with ``Q = K(d) + alpha * N`` for one combined kernel.
 
-N is diagonal, the inverse of the sample weights. Two forms of the same operations: a Cholesky factor of Q (n, n),
+N is diagonal, the inverse of the sample weights. Two implementations: a Cholesky factor of Q (n, n),
 or, when the active kernels are held as factors of low total rank, the Woodbury identity in that rank.
 """
 
@@ -57,7 +57,7 @@ class DenseSystem:
     def inverse_diagonal(self) -> Array:
         """Diagonal of ``Q^-1``; costs n^3 / 3."""
         inverse, _ = lapack.dtrtri(self._factor, lower=1)
-        # entries above the diagonal are leftovers of the factorisation
+        # entries above the diagonal are not part of the factor
         return np.square(np.tril(inverse)).sum(axis=0)
 
 
@@ -110,13 +110,13 @@ RidgeSystem = DenseSystem | LowRankSystem
 
 
 class Workspace:
-    """One (n, n) matrix that is made when a dense factor first needs it, and used again."""
+    """One (n, n) matrix, allocated for the first dense factor and used again."""
 
     def __init__(self) -> None:
         self._square: Array | None = None
 
     def square(self, n: int) -> Array:
-        """A matrix (n, n) with any content."""
+        """A matrix (n, n) with arbitrary content."""
         if self._square is None or len(self._square) != n:
             self._square = np.empty((n, n))
         return self._square
@@ -125,12 +125,12 @@ class Workspace:
 def ridge_system(
     gram: Gram, weights: Array, alpha: float, inverse_weights: Array, work: Workspace | None = None
 ) -> RidgeSystem:
-    """Factorise ``Q = sum_m weights[m] K_m + alpha N`` in the cheaper of the two forms.
+    """Factorise ``Q = sum_m weights[m] K_m + alpha N`` in the cheaper of the two ways.
 
     Parameters
     ----------
     gram : Gram
-        Only asked for `factor` or `combine_upper`.
+        Only `factor` and `combine_upper` are used.
     weights : array of shape (n_kernels,)
     alpha : float
     inverse_weights : array of shape (n_samples,)
@@ -141,7 +141,7 @@ def ridge_system(
     ranks = gram.ranks[np.flatnonzero(weights)]
     total = int(ranks.sum())
     # flops: n r^2 + r^3/3 against n^3/3 and n^2 r to form the matrix. The identity loses trace/alpha in digits,
-    # so it is left to the dense factor when alpha is tiny, and when there is no row at all
+    # so the dense factor is used if alpha is tiny, and if there are no rows
     if (ranks >= 0).all() and 0 < 2 * total < n:
         rows = gram.factor(weights)
         if rows is not None and alpha * inverse_weights.min() > LOW_RANK_FLOOR * float(

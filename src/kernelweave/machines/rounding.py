@@ -1,4 +1,4 @@
-"""Bounds of what rounding errors may do to a certificate: they are part of every gap that is reported.
+"""Bounds of rounding errors in a certificate, which are part of every reported gap.
 
 A sum of k terms is off by at most ``k u`` times the sum of their sizes, with u half the distance of floating-point
 numbers near 1. `sum_error` is ``(4 + 2 sqrt(k)) u``: errors of both signs cancel, and the loops here add four terms or
@@ -23,17 +23,17 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 
-#: Where the platform has no longer numbers this is the same, and nothing is gained by them.
+#: Equal to double precision on platforms without extended precision.
 LONG_EPS = float(np.finfo(np.longdouble).eps)
 
 
 def sum_error(n_terms: int, *, long: bool = False) -> float:
-    """Error of a sum of so many terms, as a share of the sum of their sizes."""
+    """Error of a sum of that many terms, as a share of the sum of their sizes."""
     return (LONG_EPS if long else EPS) * (2.0 + math.sqrt(n_terms))
 
 
 def imbalance(b: Array) -> tuple[float, Array]:
-    """What to take off the heavier side of b, as a share of it, so that ``sum(b) = 0``, and the sizes on that side."""
+    """Share to subtract from the heavier side of b, so that ``sum(b) = 0``, and the sizes on that side."""
     missing = math.fsum(b)
     side = np.maximum(b, 0.0) if missing > 0.0 else np.maximum(-b, 0.0)
     total = float(side.sum())
@@ -54,8 +54,8 @@ def of_machine(
 ) -> float:
     """Bound of the errors of `primal` and `dual` of a machine whose values are off by at most `error`.
 
-    The gap moves with the value f_i by ``b_i + C_i loss'(f_i)``, which is zero wherever the coefficient already fits
-    the loss, and the dual value by half of b_i.
+    The derivative of the gap by f_i is ``b_i + C_i loss'(f_i)``, which is zero if the coefficient is optimal for
+    the loss, and that of the dual value is half of b_i.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Box problems solved to a certified gap.
 
-Two methods take turns. SMO finds out which coefficients are free; Newton steps on the free set
-(`kernelweave.machines.polish`) give the digits. SMO alone needs a number of steps that grows with the condition of the
+Two methods alternate. SMO determines the free coefficients; Newton steps on the free set
+(`kernelweave.machines.polish`) give accuracy. SMO alone needs a number of steps that grows with the condition of the
 free block, Newton alone needs to know the free set.
 
 References
@@ -26,29 +26,29 @@ from kernelweave.results import Certificate, Status
 
 Array = NDArray[np.float64]
 
-#: Curvatures below minus this share of the diagonal are no rounding errors, not even those of float32 kernels.
+#: Curvatures below minus this share of the diagonal exceed rounding errors, even of float32 kernels.
 NEGATIVE = 1e-6
-#: Entries of K read in one call of the compiled loop: Ctrl-C is noticed between calls, within about a second.
+#: Entries of K read in one call of the compiled loop; Ctrl-C is handled between calls, within about a second.
 CHUNK = 4e8
 #: Rounds before C is approached from below, and rounds for each value of C on the way.
 FIRST_ROUNDS, STAGE_ROUNDS = 3, 2
-#: Factor between the values of C on the way, the smallest share of C to begin with, and the gap asked on the way.
+#: Factor between intermediate values of C, the smallest share of C to begin with, and the gap at these values.
 RAISE, SMALLEST, STAGE_TOL = 3.0, 1e-12, 1e-4
-#: Rounding errors below this share of the gap are not worth a second look.
+#: Rounding errors below this share of the gap are not computed again.
 SMALL_SHARE = 0.1
-#: Rounds without progress after which rounding errors are blamed.
+#: Rounds without progress after which rounding errors are assumed to limit the gap.
 PATIENCE = 4
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a machine says about coefficients.
+    """Values of a machine at coefficients.
 
     Attributes
     ----------
     primal, gap : float
         The dual value is ``primal - gap``. The gap is summed from one nonnegative term for each sample: the
-        difference of the two values would lose the digits that a tight tolerance asks for.
+        difference of the two values would lose the digits that a small tolerance needs.
     intercept : float
     """
 
@@ -58,7 +58,7 @@ class Values:
 
 
 class Certify(Protocol):
-    """What a machine knows about its coefficients."""
+    """Certificates of a machine for its coefficients."""
 
     def __call__(self, b: Array, product: Array, factor: float) -> Values:
         """The values of b, with ``product = K b``, of the problem whose C is multiplied by the factor."""
@@ -97,12 +97,12 @@ def solve_box(
     Raises
     ------
     NotPSDError
-        Negative curvature was met.
+        Negative curvature was found.
     """
     n = len(start)
     limit = 1_000_000 + 100 * n if max_iter is None else max_iter
     run = _Run(problem, certify, tol, limit, 1.0, start)
-    # a warm start is worth more patience: what comes next forgets it
+    # a warm start gets more rounds, because the next method discards it
     first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
     if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
         _continue(run)
@@ -110,7 +110,7 @@ def solve_box(
     found = _finish(run, tol)
     left = tol * abs(found.certificate.primal) - found.certificate.rounding
     if found.certificate.status is Status.ROUNDING and left > 0.0:
-        # what rounding leaves of the tolerance is worth another try
+        # another try, if rounding leaves a part of the tolerance
         run.tol, run.idle = 0.5 * left / abs(found.certificate.primal), 0
         run.rounds(None)
         found = _finish(run, tol)
@@ -131,33 +131,33 @@ def _finish(run: _Run, tol: float) -> Outcome:
         raise NotPSDError(_indefinite())
     allowed = tol * abs(final.primal)
     own = final.gap
-    # a sum of kernels is not known more exactly than it was summed
+    # extended precision is of no use for a sum of kernels in double precision
     if own + rounding > allowed and rounding > SMALL_SHARE * own and problem.entry_error == 0.0:
         longer = certified(long=True)
         if longer[1].gap + longer[2] < own + rounding:
             product, final, rounding = longer
-    # steps that are used up do not matter where the gap is small enough
+    # the limit of steps does not matter if the gap is small enough
     ended = Status.MAX_ITER if run.steps >= run.limit and final.gap > allowed else Status.STALLED
     certificate = Certificate.of("machine", final.primal, final.gap, rounding, ended, tol=tol)
     return Outcome(b, product, final.intercept, certificate, run.steps + run.systems)
 
 
 class _Run:
-    """SMO and Newton in turns on one problem, until the gap is small, the steps are used up, or nothing moves."""
+    """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
     def __init__(
         self, problem: BoxProblem, certify: Certify, tol: float, limit: int, factor: float, start: Array
     ) -> None:
         self.problem, self.certify, self.tol, self.limit, self.factor = problem, certify, tol, limit, factor
         self.steps = self.systems = self.idle = 0
-        self.count = int(np.count_nonzero(start) > 1)  # what is known from elsewhere counts as a round
+        self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
         self.best_b, self.best = start, Values(np.inf, np.inf, 0.0)
         self.move_to(start)
 
     def move_to(self, start: Array) -> None:
-        """Go on from other feasible coefficients, or the best multiple of them."""
+        """Continue from other feasible coefficients, or the best multiple of them."""
         self.b, self.g = start.copy(), self.problem.gradient(start)
         if start.any():
             self.b, self.g = rescale(self.problem, self.b, self.g)
@@ -167,7 +167,7 @@ class _Run:
         self.keep(self.judge())
 
     def objective(self) -> float:
-        """What the box problem minimises."""
+        """The objective of the box problem."""
         half = 0.5 * float(self.b @ (self.g + self.problem.linear))
         return half + self.problem.kink * float(np.abs(self.b).sum())
 
@@ -181,12 +181,12 @@ class _Run:
         return c.gap <= self.tol * abs(c.primal)
 
     def keep(self, here: Values) -> None:
-        """Remember the current point if it has the smallest gap."""
+        """Store the current point if it has the smallest gap."""
         if here.gap < self.best.gap:
             self.best_b, self.best = self.b.copy(), here
 
     def rounds(self, most: int | None) -> bool:
-        """Run at most so many rounds; tell whether the tolerance is met."""
+        """Run at most that many rounds; returns whether the tolerance is met."""
         count = 0
         while not self.good(self.best) and self.steps < self.limit and self.idle < PATIENCE:
             if most is not None and count == most:
@@ -207,10 +207,10 @@ class _Run:
         self.work += float(done * len(self.b))
         here = self.judge()
         if self.good(here):
-            # the gradient was updated step by step; the certificate must not depend on that
+            # the gradient was updated step by step; the certificate recomputes it
             self.g = self.problem.gradient(self.b)
             here = self.judge()
-        # the free set after a first, coarse round that went well is rarely the right one
+        # the free set after a first coarse round is rarely the final one
         near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
         if near and not self.good(here) and self.steps < self.limit:
             found = polish(self.problem, self.b, self.g, self.work)
@@ -239,10 +239,10 @@ class _Run:
 
 
 def _continue(run: _Run) -> None:
-    """Raise C to its value in steps, each solved from the one before, and let `run` go on from there.
+    """Raise C to its value in steps, each solved from the previous one, and continue with `run`.
 
-    With little regularisation beside the kernel SMO crawls, and the active set method starts too far away. But the
-    solution for C / `RAISE`, multiplied, has nearly the free set of the solution for C.
+    With little regularisation relative to the kernel SMO is slow, and the active set method starts too far away. But
+    the solution for C / `RAISE`, multiplied, has nearly the free set of the solution for C.
     """
     factor = 1.0
     b = None
@@ -293,6 +293,6 @@ def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tu
 def _indefinite() -> str:
     return (
         "`K` must be positive semidefinite, got a matrix with a direction of negative curvature. Use another "
-        "kernel, mend the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
+        "kernel, repair the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
         "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
     )

@@ -47,20 +47,20 @@ def solve_svc(
     C : float
         Weight of the loss > 0, a sum over samples; in units of 1 / K.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part. Weights of classes are
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored. Weights of classes are
         weights of their rows.
     tol : float, default=1e-6
-        Stop when ``gap <= tol * primal``. About 1e-12 is the smallest that rounding lets most problems reach.
+        Stop when ``gap <= tol * primal``. With rounding, about 1e-12 is the smallest value that most problems reach.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, for example at another C or with another kernel. It is clipped and scaled
-        to fit, and the best multiple of it is taken.
+        to be feasible, and the best multiple of it is used.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        When K has negative eigenvalues: raise if that is noticed, or set them to zero, or add a multiple of the
+        If K has negative eigenvalues: raise when this is detected, or set them to zero, or add a multiple of the
         identity. The last two cost an eigendecomposition, and the result belongs to the changed matrix.
     check : bool, default=True
-        Look at every entry of K for NaN and asymmetry.
+        Check all entries of K for NaN and asymmetry.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def solve_l2svc(
 
         max_b  y'b - 1/2 b'(K + diag(1 / C_i)) b     s.t.  y_i b_i >= 0,  sum(b) = 0 .
 
-    Mind the factor: adding I / C to the kernel belongs to the loss ``C / 2 sum xi^2``, not ``C sum xi^2``.
+    Note the factor: adding I / C to the kernel corresponds to the loss ``C / 2 sum xi^2``, not ``C sum xi^2``.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def solve_l2svc(
     C : float
         Weight of the loss > 0, a sum over samples; in units of 1 / K.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
@@ -144,7 +144,7 @@ def solve_l2svc(
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
     check : bool, default=True
-        Look at every entry of K for NaN and asymmetry.
+        Check all entries of K for NaN and asymmetry.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def solve_svr(
     epsilon : float, default=0.1
         Half width >= 0 of the tube without loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
@@ -221,7 +221,7 @@ def solve_svr(
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
     check : bool, default=True
-        Look at every entry of K for NaN and asymmetry.
+        Check all entries of K for NaN and asymmetry.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def solve_svr(
 
     Notes
     -----
-    Costs are those of `solve_svc`: the kink at b_i = 0 takes the place of a second copy of the variables.
+    Costs are those of `solve_svc`: the kink at b_i = 0 replaces a second copy of the variables.
 
     References
     ----------
@@ -288,7 +288,7 @@ def solve_klr(
     C : float
         Weight of the loss > 0, a sum over samples; in units of 1 / K.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
@@ -298,7 +298,7 @@ def solve_klr(
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
     check : bool, default=True
-        Look at every entry of K for NaN and asymmetry.
+        Check all entries of K for NaN and asymmetry.
 
     Returns
     -------

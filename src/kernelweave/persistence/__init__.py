@@ -43,7 +43,7 @@ def save(
     Raises
     ------
     InputError
-        If the model holds something that could not be loaded without running code, or something of other packages
+        If the model has parts that could not be loaded without running code, or parts of other packages
         (such as a pipeline), and skops (the extra `save`) is missing.
     OSError
         If the file cannot be written.
@@ -61,7 +61,7 @@ def save(
     target = Path(path)
     if not target.name or target.is_dir():
         raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
-    # not by tempfile, whose files nobody else may read
+    # not by tempfile, whose files only the owner may read
     name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
     state, things = _take_apart(model)
     try:
@@ -73,7 +73,7 @@ def save(
 
 
 def _take_apart(model: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The state of a model, and the things of other packages in it, in which numbers stand for ours."""
+    """The state of a model, and its parts of other packages, in which numbers replace ours."""
     things: list[Any] = []
     held: list[states.State] = []
 
@@ -96,7 +96,7 @@ def _take_apart(model: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _put_together(content: dict[str, Any], things: list[Any]) -> Any:
-    """The model that `_take_apart` described."""
+    """The model described by `_take_apart`."""
 
     def outside(index: int) -> Any:
         return foreign.traded(things[index], inside)
@@ -124,9 +124,9 @@ def load(path: FilePath) -> Any:
     Raises
     ------
     InputError
-        If the file is no model of this package, holds types that it should not, or is not what was written: its end
-        holds a digest of everything before. Files of version 0.1 have none; what can be seen in their numbers is
-        checked.
+        If the file is not a model of this package, contains types that are not allowed, or was changed: it ends with a
+        digest of its content. Files of version 0.1 have none; their numbers are checked as far as
+        possible.
     FileNotFoundError
         If there is no such file.
     """
@@ -155,7 +155,7 @@ def _read(file: IO[bytes], source: Path, sealed: bool) -> Any:
     if not isinstance(content, dict) or content.get("format") not in formats:
         raise InputError(f"{source} is not a model file written by kernelweave.save.")
     if content["format"] != former.UNSEALED and not sealed:
-        raise InputError(f"{source} is damaged: its digest is missing. Take it from its source again.")
+        raise InputError(f"{source} is damaged: its digest is missing. Copy it from its source again.")
     if "model" not in content:
         raise InputError(f"{source} is not a model file written by kernelweave.save: it holds no model.")
     if not new:

@@ -17,14 +17,14 @@ import numpy as np
 
 from kernelweave._checks import InputError
 
-#: Before the digest of a whole file, in the comment at the end of the archive.
+#: Prefix of the digest of a file, in the comment at the end of the archive.
 SEAL = b"kernelweave sha256 "
 SEAL_LENGTH = len(SEAL) + 64
 
 STATE = "state.json"
 FOREIGN = "foreign.skops"
 
-#: What parsers of archives, of JSON and of arrays raise where these are damaged.
+#: Exceptions of the parsers of archives, JSON and arrays for damaged files.
 BROKEN = (
     ArithmeticError,
     AttributeError,
@@ -52,7 +52,7 @@ def write(path: Path, state: dict[str, Any], foreign: bytes | None) -> None:
 
     def place(value: object) -> dict[str, Any]:
         if not isinstance(value, np.ndarray):
-            raise TypeError(f"{type(value).__name__} is no part of a state")
+            raise TypeError(f"{type(value).__name__} is not part of a state")
         if id(value) not in places:
             places[id(value)] = len(arrays)
             arrays.append(value)
@@ -70,7 +70,7 @@ def write(path: Path, state: dict[str, Any], foreign: bytes | None) -> None:
 
 
 def read(file: IO[bytes]) -> tuple[dict[str, Any], bytes | None]:
-    """The state of an archive, and the bytes of what is not of this package."""
+    """The state of an archive, and the bytes of parts of other packages."""
     with zipfile.ZipFile(file) as archive:
         arrays: dict[int, np.ndarray] = {}
 
@@ -94,9 +94,9 @@ def holds_state(file: IO[bytes]) -> bool:
 
 
 def seal(path: Path) -> None:
-    """Put the digest of everything before it at the end of a file, where archives have their comment."""
+    """Write the digest of a file to its end, where archives have their comment."""
     with path.open("r+b") as file:
-        # an archive says how long its comment is
+        # archives state the length of their comment
         file.seek(-2, os.SEEK_END)
         file.write(SEAL_LENGTH.to_bytes(2, "little"))
         file.seek(0)
@@ -105,7 +105,7 @@ def seal(path: Path) -> None:
 
 
 def is_sealed(file: IO[bytes], source: Path) -> bool:
-    """Whether a file ends with its digest; one of something else is an error."""
+    """Whether a file ends with its digest; a wrong digest is an error."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - SEAL_LENGTH))
     end = file.read()
@@ -118,6 +118,6 @@ def is_sealed(file: IO[bytes], source: Path) -> bool:
         left -= len(chunk)
     if end[len(SEAL) :] != digest.hexdigest().encode():
         raise InputError(
-            f"{source} is damaged: it is not what its digest says. Take it from its source again."
+            f"{source} is damaged: its content does not match its digest. Copy it from its source again."
         )
     return True

@@ -1,4 +1,4 @@
-"""What is not of this package in a model file: splitters, pipelines and their other steps, through skops."""
+"""Parts of other packages in a model file: splitters, pipelines and their other steps, through skops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelweave._checks import InputError
 
-#: Splitters that `cv` may hold. Besides these, types that skops trusts itself; everything else is refused.
+#: Splitters allowed for `cv`, in addition to the types that skops trusts; all others are refused.
 SPLITTERS = tuple(
     f"sklearn.model_selection._split.{name}"
     for name in (
@@ -30,7 +30,7 @@ SPLITTERS = tuple(
 
 
 def _skops() -> Any:
-    """The package that writes and reads things of others."""
+    """The package that writes and reads parts of other packages."""
     try:
         import skops.io.exceptions
     except ImportError:
@@ -42,7 +42,7 @@ def _skops() -> Any:
 
 
 def write(things: Sequence[Any]) -> bytes:
-    """Things of other packages as bytes, or `InputError` for those that could not be read without running code."""
+    """Parts of other packages as bytes, or `InputError` for those that could not be read without running code."""
     skops = _skops()
     try:
         content: bytes = skops.io.dumps(list(things))
@@ -51,36 +51,36 @@ def write(things: Sequence[Any]) -> bytes:
         raise InputError(f"This model cannot be stored without code: {error}.") from error
     if untrusted:
         raise InputError(
-            f"This model cannot be stored without code: it holds {', '.join(untrusted)}. "
+            f"This model cannot be stored without code: it has parts of type {', '.join(untrusted)}. "
             "Kernels and scorers given as Python functions have to be replaced by named ones."
         )
     return content
 
 
 def read(content: bytes, source: object, trusted: Sequence[str] = ()) -> Any:
-    """The things again; `source` is the file for messages."""
+    """The parts, restored; `source` is the file for messages."""
     skops = _skops()
     try:
         return skops.io.loads(content, trusted=[*SPLITTERS, *trusted])
     except skops.io.exceptions.UntrustedTypesFoundException as error:
-        raise InputError(f"{source} holds types that a model file must not hold: {error}") from error
+        raise InputError(f"{source} has types that are not allowed in a model file: {error}") from error
 
 
 def traded(value: Any, trade: Callable[[Any], Any], seen: dict[int, tuple[Any, Any]] | None = None) -> Any:
-    """`value` with other things in it, at any depth; itself where there is nothing to trade.
+    """`value` with parts replaced at any depth; the same object if nothing is replaced.
 
     Parameters
     ----------
     value : object
-        Looked into are lists, tuples, dicts, and objects with attributes.
+        Lists, tuples, dicts and objects with attributes are searched.
     trade : callable
-        Gives what takes the place of a thing, or the thing itself.
+        Returns the replacement of a part, or the part itself.
     """
     seen = {} if seen is None else seen
     if id(value) in seen:
         return seen[id(value)][1]
     new = trade(value)
-    # what holds itself is not followed again; the thing is kept, so that its number stays its own
+    # objects that contain themselves are not followed twice; a reference keeps their id from being used again
     seen[id(value)] = (value, new)
     if new is not value:
         return new

@@ -1,4 +1,4 @@
-"""Files of the first two formats, which name classes: these become parts, and the parts what they are today."""
+"""Files of the first two formats, which name classes: read as parts, which are converted to present objects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FORMATS = (UNSEALED, "kernelweave model 2")
 
 
 class Former:
-    """Something of this package in an older file: the name of its class, and its attributes."""
+    """An object of this package in an older file: the name of its class, and its attributes."""
 
 
-#: Short names of learners by their classes, the former ones included.
+#: Short names of learners by their classes, including former ones.
 _LEARNERS = {cls.__name__: name for name, cls in LEARNERS.items()} | {"GaussianWidths": "gaussian"}
 
-#: Classes that older files may hold. skops looks them up here by name, whatever module they once were in.
+#: Classes allowed in older files. skops looks them up here by name, whatever their former module.
 _CLASSES = {
     name: type(name, (Former,), {"__module__": __name__})
     for name in (*states.KINDS, *states.ESTIMATORS, *_LEARNERS)
@@ -43,7 +43,7 @@ def read(file: IO[bytes], source: object) -> Any:
 
 
 def _with_parts(file: IO[bytes]) -> bytes:
-    """The file with the classes of this package replaced by those of parts."""
+    """The file, with the classes of this package replaced by parts."""
 
     def rename(node: dict[str, Any]) -> dict[str, Any]:
         module, name = node.get("__module__"), node.get("__class__")
@@ -63,7 +63,7 @@ def _with_parts(file: IO[bytes]) -> bytes:
 
 
 def _present(value: Any) -> Any:
-    """What a part is today, the parts in it first; anything else as it is."""
+    """The present object of a part, inner parts first; other values unchanged."""
     if not isinstance(value, Former):
         return value
     name = type(value).__name__
@@ -77,7 +77,7 @@ def _present(value: Any) -> Any:
 
 
 def _accepted(cls: type, parts: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parts that are parameters."""
+    """The parts that are parameters."""
     return {k: v for k, v in parts.items() if k in inspect.signature(cls).parameters}
 
 
@@ -87,7 +87,7 @@ def _estimator(name: str, parts: dict[str, Any]) -> Any:
     return states.make_estimator(name, params, found, _model(parts) if "_source" in parts else None)
 
 
-#: Attributes of fitted estimators that have become the model, and what scikit-learn notes in files.
+#: Former attributes of fitted estimators that are in the model now, and those that scikit-learn adds to files.
 _REPLACED = frozenset(
     {
         "_source", "_training", "_base_weights", "_uppers", "_dual", "_intercepts", "_effective", "_owner",
@@ -99,7 +99,7 @@ _REPLACED = frozenset(
 def _model(parts: dict[str, Any]) -> Model:
     """The model of the private attributes that fitted estimators had."""
     kept, source = parts["_training"], parts["_source"]
-    # version 0.1 did not keep what its parameters said
+    # version 0.1 did not store its parameters
     learner = kept.get("learner") or resolve_learner(parts["learner"])
     given_intercept = bool(parts["fit_intercept"]) and not learner.own_intercept
     if parts.get("_kept_columns") is not None:

@@ -1,6 +1,6 @@
-"""Models as states: dicts, lists, texts, numbers and arrays, without a name of a module or a class of ours.
+"""Models as states: dicts, lists, texts, numbers and arrays, without names of modules or classes of this package.
 
-A state names the *kind* of what it describes, a word of the table below, so that files outlive any move of the code.
+A state has a *kind*, a word of the table below, so that files do not depend on the place of the code.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
     "MKLRegressorCV": estimators.MKLRegressorCV,
 }
 
-#: What a dataclass says of itself is enough to make it again.
+#: Dataclasses that are made from their fields.
 _DATACLASSES: tuple[type, ...] = (
     kernels.ArcCosine,
     kernels.Categorical,
@@ -95,14 +95,14 @@ _DATACLASSES: tuple[type, ...] = (
 
 @dataclass(frozen=True)
 class Kind:
-    """How things of one class are taken apart and made again.
+    """How objects of one class are converted to states and back.
 
     Attributes
     ----------
     parts : tuple of str
-        Attributes that a state holds.
+        Attributes in a state.
     make : callable
-        Takes those of them that there are by name: older files may lack what was added later.
+        Called with the attributes by name; older files may lack later ones.
     """
 
     parts: tuple[str, ...]
@@ -114,7 +114,7 @@ def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> Table
     for name in ("n_columns_", "names_", "categories_"):
         setattr(encoder, name, learnt[name])
     encoder.sparse_ = bool(learnt.get("sparse_", False))
-    # older files have none, and say so by not having it
+    # older files have none
     encoder.texts_, encoder.declared_ = tuple(learnt.get("texts_", ())), True
     return encoder
 
@@ -164,7 +164,7 @@ KINDS: dict[str, Kind] = {
     "Vocabulary": Kind(("terms", "idf", "unseen"), kernels.Vocabulary),
 }
 
-#: The words of classes.
+#: Kinds of classes.
 _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
     cls: cls.__name__
     for cls in (
@@ -186,7 +186,7 @@ _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
 
 
 def is_known(value: object) -> bool:
-    """Whether a thing of this package has a kind of its own."""
+    """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
     return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in own
 
@@ -198,7 +198,7 @@ def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State
     ----------
     value : estimator, learner, kernel, normaliser, source, model, or a plain value
     foreign : callable, optional
-        Gives the state of things that are not of this package; default: they are refused.
+        Returns the state of objects of other packages; by default they are refused.
 
     Returns
     -------
@@ -240,7 +240,7 @@ def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State
         word = _WORDS[type(value)]
         return {"kind": word} | {part: to_state(getattr(value, part), foreign) for part in KINDS[word].parts}
     if foreign is None:
-        raise InputError(f"This cannot be written as a state: it holds a {type(value).__qualname__}.")
+        raise InputError(f"This cannot be written as a state: it contains a {type(value).__qualname__}.")
     return foreign(value)
 
 
@@ -254,13 +254,13 @@ def _estimator_state(estimator: BaseMKL, foreign: Callable[[Any], State] | None)
 
 
 def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any:
-    """Make what a state describes.
+    """Make the object described by a state.
 
     Parameters
     ----------
     state : State
     foreign : callable, optional
-        Gives the thing of a number that is not of this package; default: there are none.
+        Returns the object of another package by its number; by default there are none.
     """
     if isinstance(state, list):
         return [from_state(item, foreign) for item in state]
@@ -290,7 +290,7 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
 
 
 def make(kind: str, parts: dict[str, Any]) -> Any:
-    """Make something of a kind from those of its parts that there are; others in `parts` are left out."""
+    """Make an object of a kind from its available parts; others in `parts` are ignored."""
     known = KINDS[kind]
     return known.make(**{name: parts[name] for name in known.parts if name in parts})
 
@@ -305,7 +305,7 @@ def _put(estimator: Any, found: dict[str, Any]) -> Any:
 def make_estimator(
     name: str, params: dict[str, Any], found: dict[str, Any], model: Model | None = None
 ) -> BaseMKL:
-    """Make an estimator from its parameters, what a fit found, and its model."""
+    """Make an estimator from its parameters, its fitted attributes and its model."""
     estimator = _put(ESTIMATORS[name](**params), found)
     if model is not None:
         check_model(model)
@@ -314,7 +314,7 @@ def make_estimator(
 
 
 def check_model(model: Model) -> None:
-    """Raise a `ValueError` if the arrays of a model hold NaN or do not belong together."""
+    """Raise a `ValueError` if the arrays of a model have NaN or inconsistent shapes."""
     source, n_outputs = model.source, model.n_outputs
     n_rows, n_kernels = source.n_samples, source.n_kernels
     table = getattr(source, "table", None)
@@ -333,4 +333,4 @@ def check_model(model: Model) -> None:
     held = [model.dual_coef, model.intercept, model.weights, *scales]
     held += [] if table is None else table.arrays()
     if not all(fits) or not all(np.isfinite(array).all() for array in held):
-        raise ValueError("its arrays hold NaN or do not belong together")
+        raise ValueError("its arrays have NaN or inconsistent shapes")

@@ -1,4 +1,4 @@
-"""Pictures of fitted estimators: Display classes in scikit-learn's manner; matplotlib is imported when drawing."""
+"""Pictures of fitted estimators: display classes as in scikit-learn; matplotlib is imported when drawing."""
 
 from kernelweave.plots.descent import DescentDisplay
 from kernelweave.plots.layers import KernelMatricesDisplay, LayerSpectraDisplay

@@ -34,12 +34,12 @@ from kernelweave.plots.drawing import (
 
 
 class DescentDisplay:
-    """Criterion and validation loss over the iterations of a deep learner, above the weights of every layer.
+    """Criterion and validation loss over the iterations of a deep learner, and the weights of every layer below.
 
     Parameters
     ----------
     criterion : array of shape (n_steps,)
-        The start included.
+        Including the start.
     names : sequence of arrays of str
         Kernels of every layer.
     weights : sequence of arrays of shape (n_steps, n_kernels of the layer)
@@ -47,7 +47,7 @@ class DescentDisplay:
     kept : int, optional
         The step whose weights were kept.
     error_label : str, default="error rate"
-        What `validation_error` is.
+        Label of `validation_error`.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class DescentDisplay:
         Parameters
         ----------
         ax : matplotlib Axes of a grid, optional
-            Its place is taken by several panels.
+            Replaced by several panels.
         most : int, default=8
             Kernels of a layer with a label: those with the largest weights. The others are thin and grey.
         name : str, optional
@@ -171,7 +171,7 @@ class DescentDisplay:
         for rank, m in enumerate(order):
             own = GREY
             if rank < most:
-                # few kernels keep their colours from layer to layer
+                # with few kernels, colours are the same in all layers
                 key = int(m) if len(order) <= len(COLORS) else rank
                 own = {
                     "color": COLORS[key % len(COLORS)],
@@ -180,7 +180,7 @@ class DescentDisplay:
                 }
             (lines[m],) = panel.plot(steps, w[:, m], **{**own, **style})
         panel.set_ylim(bottom=min(0.0, float(w.min())))
-        # below the label of the axis, however high the panel is
+        # below the label of the axis, for any height of the panel
         below = panel.transAxes + ScaledTranslation(0.0, -36.0 / 72.0, panel.figure.dpi_scale_trans)
         panel.legend(
             handles=[lines[m] for m in order[:most]], frameon=False, fontsize="small", loc="upper center",
@@ -201,7 +201,7 @@ class DescentDisplay:
         output : str or int, optional
             Class or output of a model with several; default the first.
         ax : matplotlib Axes of a grid, optional
-            Its place is taken by several panels.
+            Replaced by several panels.
         **plot_kwargs : dict
             Passed to `plot`.
 

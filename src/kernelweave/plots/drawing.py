@@ -1,4 +1,4 @@
-"""What all pictures share: how a display is drawn, rules of its arguments, colours and axes."""
+"""Common parts of all pictures: displays, rules of their arguments, colours and axes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Array = NDArray[np.float64]
 
 # ---- rules -----------------------------------------------------------------------------------------
 
-#: Numbers that can be drawn; what is not finite is left out.
+#: Numbers to draw; values that are not finite are left out.
 LINE = Reals(largest=LARGEST_NUMBER)
 COLUMNS = Reals((1, 2), LARGEST_NUMBER)
 TABLE = Reals((2,), LARGEST_NUMBER)
 #: A title, or None.
 Title = Annotated[str | None, Text() | None]
-#: How many are shown.
+#: Number of items shown.
 Most = Annotated[int, Whole(1)]
-#: Names of what is drawn.
+#: Names of the items drawn.
 Names = Annotated[ArrayLike, Texts()]
 #: Classes or outputs.
 Outputs = Annotated[Sequence[str], Texts()]
-#: One number for each of something.
+#: One number for each item.
 Line = Annotated[ArrayLike, LINE]
-#: Numbers for each kernel, and for each output where there are several.
+#: Numbers for each kernel, and for each output if there are several.
 Columns = Annotated[ArrayLike, COLUMNS]
 #: Names, lines or columns of every layer, the lowest first.
 LayerNames = Annotated[Sequence[ArrayLike], Each(Texts())]
@@ -54,7 +54,7 @@ def same_length(given: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
 
 
 def check_place(place: int | None, name: str, count: int) -> None:
-    """Raise unless a position is one of so many."""
+    """Raise unless a position is below a count."""
     if place is not None and place >= count:
         raise InputError(f"`{name}` must be a position from 0 to {count - 1}, got {place}.")
 
@@ -63,7 +63,7 @@ class Sortable(Rule):
     """Classes or numbers, one for each row."""
 
     def read(self, value: Any) -> NDArray[Any]:
-        """The array; classes that cannot be put in an order are refused."""
+        """The array; classes that cannot be sorted are refused."""
         try:
             array = np.asarray(value)
         except ValueError:  # rows of different lengths
@@ -86,11 +86,11 @@ Target = Annotated[ArrayLike, Sortable()]
 
 
 class Display(ABC):
-    """Numbers that can be drawn."""
+    """A display of numbers."""
 
     @abstractmethod
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
-        """Draw, with what is asked of the artists."""
+        """Draw, with the style of the artists."""
 
     @checked
     def plot(self, ax: Axes | None = None, *, name: Title = None, **style: Any) -> Self:
@@ -99,7 +99,7 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: a new figure. Several panels take the place of the axes in their grid.
+            Default: a new figure. Several panels replace the axes in their grid.
         name : str, optional
             Title.
         **style : dict
@@ -114,11 +114,11 @@ class Display(ABC):
 
 
 class ListDisplay(ABC):
-    """Kernels that can be drawn, the largest of them."""
+    """A display of kernels, the largest first."""
 
     @abstractmethod
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
-        """Draw so many, with what is asked of the artists."""
+        """Draw that many, with the style of the artists."""
 
     @checked
     def plot(self, ax: Axes | None = None, *, most: Most = 20, name: Title = None, **style: Any) -> Self:
@@ -148,9 +148,9 @@ class ListDisplay(ABC):
 #: Okabe and Ito's palette, distinguishable with colour-blind vision.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000")
 STYLES = ("-", "--", ":", "-.")
-#: Lines that stand behind those with a label.
+#: Lines behind those with a label.
 GREY: Style = {"color": "0.8", "linewidth": 0.8, "zorder": 1}
-#: The line of what was chosen.
+#: The line of the chosen value.
 CHOSEN: Style = {"color": "0.3", "linestyle": ":", "label": "chosen"}
 
 
@@ -166,12 +166,12 @@ def axes(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure | SubFigure
 
 
 def grid(ax: Axes | None, size: tuple[float, float]) -> tuple[Figure | SubFigure, SubplotSpec]:
-    """The place of some axes, for several panels, in a new figure or instead of those given."""
+    """The grid position of some axes, for several panels, in a new figure or instead of the given axes."""
     figure, frame = axes(ax, size)
     place = frame.get_subplotspec()
     if place is None:
         raise InputError(
-            "`ax` must be of a grid, as plt.subplots makes them: several panels take its place. Use None for a new "
+            "`ax` must be of a grid, as made by plt.subplots: several panels replace it. Use None for a new "
             "figure."
         )
     # the given axes stay as an empty frame, as in scikit-learn's displays of several panels
@@ -190,7 +190,7 @@ def titled(ax: Axes, name: str, **options: Any) -> None:
 
 
 def line_style(rank: int) -> Style:
-    """A colour and, when colours are used up, another kind of line."""
+    """A colour and, after all colours are used, another kind of line."""
     return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
 
 
@@ -200,7 +200,7 @@ def parameter_values(alphas: Array, parameter: str) -> Array:
 
 
 def parameter_axis(ax: Axes, alphas: Array, parameter: str = "alpha") -> None:
-    """An axis of regularisation parameters with most of it on the left; infinity has no place on it."""
+    """An axis of regularisation parameters with the strongest on the left; infinity is not shown."""
     if np.isfinite(alphas).any():
         ax.set_xscale("log")
     if parameter == "alpha":
@@ -208,16 +208,16 @@ def parameter_axis(ax: Axes, alphas: Array, parameter: str = "alpha") -> None:
 
 
 def legend(ax: Axes, **options: Any) -> None:
-    """A legend of what has a label; none where nothing was drawn."""
+    """A legend of labelled artists; none if there are none."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, **options)
 
 
 def short(name: str, most: int = 44) -> str:
-    """A name that fits beside a picture."""
+    """A name shortened to fit beside a picture."""
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def layer_name(depth: int) -> str:
-    """What a layer is called; 0 is the first."""
+    """Name of a layer; 0 is the first."""
     return f"layer {depth + 1}"

@@ -33,7 +33,7 @@ from kernelweave.plots.drawing import (
 class KernelMatricesDisplay(Display):
     """Kernel matrices of every layer on training rows, with equal weights above and with learnt ones below.
 
-    Matrices are divided by their mean diagonal. The two of a layer share their colours, which leave out the most
+    Matrices are divided by their mean diagonal. The two of a layer share a colour scale, which leaves out the most
     extreme hundredth of the values off the diagonal.
 
     Parameters
@@ -41,9 +41,9 @@ class KernelMatricesDisplay(Display):
     before, after : sequences of arrays of shape (n_rows, n_rows)
         One matrix per layer.
     target : array of shape (n_rows,)
-        Classes or numbers, by which rows are sorted.
+        Classes or numbers by which rows are sorted.
     classes : bool, default=True
-        Whether `target` holds classes, whose borders are drawn.
+        Whether `target` has classes, whose borders are drawn.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class KernelMatricesDisplay(Display):
     axes_ : array of matplotlib Axes, shape (2, n_layers)
     images_ : array of AxesImage, shape (2, n_layers)
     order_ : array of int, shape (n_rows,)
-        How rows are sorted.
+        Order of the rows.
     """
 
     @checked
@@ -148,10 +148,10 @@ class KernelMatricesDisplay(Display):
         output : str or int, optional
             Class or output of a model with several; default the first.
         max_rows : int, default=300
-            Of more training rows, as many as this are drawn at random (with a fixed seed): a picture has not many more
-            pixels.
+            With more training rows, a random sample of this size is used (with a fixed seed), as a picture has few
+            more pixels.
         ax : matplotlib Axes of a grid, optional
-            Its place is taken by several panels.
+            Replaced by several panels.
         **plot_kwargs : dict
             Passed to `plot`.
 
@@ -192,7 +192,7 @@ class LayerSpectraDisplay(Display):
         One line per layer.
     """
 
-    #: Shares below this are rounding.
+    #: Shares below this are rounding errors.
     floor = 1e-10
 
     @checked
@@ -265,9 +265,9 @@ class LayerSpectraDisplay(Display):
         output : str or int, optional
             Class or output of a model with several; default the first.
         center : bool, default=False
-            Of the centred matrices, see `kernelweave.inspection.layer_spectra`.
+            Whether to centre the matrices, see `kernelweave.inspection.layer_spectra`.
         max_rows : int, default=1000
-            Of more training rows, as many as this are drawn at random, with a fixed seed.
+            With more training rows, a random sample of this size is used, with a fixed seed.
         ax : matplotlib Axes, optional
         **plot_kwargs : dict
             Passed to `plot`.

@@ -52,7 +52,7 @@ class _AgainstParameter:
 
     def _set_parameter(self, parameter: str, strength: str | None) -> None:
         if strength is not None:
-            # above this function: the constructor, and the check of its arguments
+            # callers: the constructor, and the check of its arguments
             _warn_of_former_name(stacklevel=5)
         self.parameter = strength or parameter
 
@@ -315,7 +315,7 @@ class CVCurveDisplay(_AgainstParameter, Display):
 
 
 Criteria = Annotated[Mapping[str, ArrayLike], InstanceOf((Mapping,), "a dict of arrays")]
-#: What is drawn of `kernelweave.inspection.Path.criteria`, with the names for people.
+#: Criteria of `kernelweave.inspection.Path.criteria` that are drawn, with their labels.
 CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "cp": "Mallows' Cp"}
 
 
@@ -338,7 +338,7 @@ class SelectionCriteriaDisplay(Display):
     axes_ : dict of str to matplotlib Axes
     lines_ : dict of str to Line2D
     best_ : dict of str to int
-        Position of the smallest finite value; left out where there is none.
+        Position of the smallest finite value; left out if there is none.
     """
 
     @checked
@@ -411,7 +411,7 @@ class SelectionCriteriaDisplay(Display):
         output : str or int, optional
             Class or output of a model with several.
         ax : matplotlib Axes of a grid, optional
-            Its place is taken by several panels.
+            Replaced by several panels.
         **plot_kwargs : dict
             Passed to `plot`.
 

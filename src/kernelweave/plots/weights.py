@@ -1,4 +1,4 @@
-"""Weights and contributions of kernels: bars, and a map of layers."""
+"""Weights and contributions of kernels: bars, and a heat map of layers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Bars(ListDisplay):
         if len(values) > shown:
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
-            title = f"{title}  ({len(values) - shown} more kernels hold {share:.0%})".strip()
+            title = f"{title}  ({len(values) - shown} more kernels have {share:.0%})".strip()
         titled(self.ax_, title)
         if len(self.outputs) > 1:
             # the longest bars are on top
@@ -137,7 +137,7 @@ class KernelWeightsDisplay(_Bars):
 
 
 class KernelContributionsDisplay(_Bars):
-    """How much each kernel moves the decision values: standard deviation of its contribution over rows.
+    """Effect of each kernel on the decision values: standard deviation of its contribution over rows.
 
     Parameters
     ----------
@@ -180,8 +180,8 @@ class KernelContributionsDisplay(_Bars):
 class LayerWeightsDisplay(ListDisplay):
     """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
 
-    Cells hold the weights; their colour is the share of the layer, because the layers of a deep kernel have no common
-    scale. A hatched cell says that the layer does not have this kernel.
+    Cells show the weights; their colour is the share of the layer, because the layers of a deep kernel have no common
+    scale. A hatched cell means that the layer does not have this kernel.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class LayerWeightsDisplay(ListDisplay):
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     images_ : list of AxesImage
-        One for each output, with masked cells where a layer lacks a kernel.
+        One for each output, with masked cells if a layer does not have a kernel.
     texts_ : list of Text
         The numbers in the cells.
     """
@@ -211,14 +211,14 @@ class LayerWeightsDisplay(ListDisplay):
             _check_outputs(self.outputs, layer)
 
     def _table(self) -> tuple[list[str], Array, Array]:
-        """Names, and weights and shares (n_names, n_layers, n_outputs), NaN where a layer lacks a kernel."""
+        """Names, and weights and shares (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
         keys: dict[tuple[str, int], int] = {}
         places = []
         for layer in self.names:
             seen: dict[str, int] = {}
             own = []
             for name in layer:
-                # the first layer's kernels are "on all" columns, those above have none; equal names stay apart
+                # only kernels of the first layer are "on all" columns, so that equal names of other layers differ
                 short = str(name).removesuffix(" on all")
                 seen[short] = seen.get(short, 0) + 1
                 own.append(keys.setdefault((short, seen[short]), len(keys)))

@@ -1,6 +1,6 @@
 """What solvers return: a `Solution` with its `Certificate`, or a `Path` of them along regularisation parameters.
 
-All are frozen values. A few methods know more than weights, coefficients and a certificate, and return a subclass.
+All are frozen values. Some methods have further results and return a subclass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a solver ended, and how far a solution is from the optimum at most."""
+"""How a solver ended, and a bound on the distance of a solution from the optimum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Status(enum.Enum):
-    """How a solver ended. The value is the sentence for the user."""
+    """How a solver ended. The value is a sentence for users."""
 
     CONVERGED = "The relative duality gap is at or below tol."
     RESIDUAL_RULE = (
@@ -28,7 +28,7 @@ class Status(enum.Enum):
     )
     MAX_TIME = "max_time was reached before the gap fell to tol. Raise max_time or tol."
     UNFINISHED = (
-        "max_iter was reached while the criterion still moved by more than tol. Raise max_iter or tol, or change "
+        "max_iter was reached while the criterion still changed by more than tol. Raise max_iter or tol, or change "
         "the step."
     )
     EMPTIED = (
@@ -36,21 +36,21 @@ class Status(enum.Enum):
         "step='backtracking'."
     )
     NOT_STATIONARY = (
-        "The criterion falls no further, though its gradient promises more than tol: rounding errors, or the criterion "
+        "The criterion falls no further, although its gradient predicts more: rounding errors, or the criterion "
         "has a kink. Raise tol, or normalise the kernels."
     )
     STALLED = (
-        "No step brings progress any more: there is next to no regularisation beside the kernels, or they differ by "
+        "No step makes further progress: there is hardly any regularisation relative to the kernels, or they differ by "
         "many orders of magnitude, or the solver's steps cannot reach so small a tol. Raise tol, raise alpha (lower "
-        "C), normalise the kernels, or take the default solver."
+        "C), normalise the kernels, or use the default solver."
     )
     TRUNCATED = (
-        "The solution is exact for the kernels as held, but what their truncated factors leave out keeps the gap "
+        "The solution is exact for the kernels as stored, but the error of their truncated factors keeps the gap "
         "above tol. Lower rank_tol, or raise tol."
     )
     ROUNDING = (
-        "Rounding errors may be larger than tol allows, though the solver can do no more: numbers of 16 digits tell no "
-        "more about this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
+        "Rounding errors may exceed tol, and no step can reduce the gap further: 16 digits are not enough "
+        "for this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
     )
     INTERRUPTED = "Interrupted; what was finished is returned."
     REFUTED = "The numbers do not have the certificate that was reported with them: they, or the data, have changed."
@@ -65,7 +65,7 @@ class Status(enum.Enum):
 
     @property
     def is_of_descent(self) -> bool:
-        """Whether it speaks of a criterion that descends, of which the duality gap of the machine says nothing."""
+        """Whether it refers to the descent of a criterion, for which the duality gap of the machine gives no bound."""
         return self in (Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY)
 
 
@@ -78,23 +78,23 @@ def relative_gap(primal: float, gap: float) -> float:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far a solution is from the optimum, at most.
+    """Bounds on the distance of a solution from the optimum.
 
     Attributes
     ----------
     kind : str
         What is bounded: ``"joint"`` (weights and machine together), ``"cuts"`` (the same, with the lower bound of an
-        average of coefficients that were met on the way, which is the `proof` of the solution), ``"cardinality"`` (the
+        average of earlier coefficients, which is the `proof` of the solution), ``"cardinality"`` (the
         same over all subsets of kernels that a limit allows), ``"machine"`` (the machine at these weights), ``"ball"``,
-        ``"alignment"`` or ``"margins"`` (weights that come before the machine).
+        ``"alignment"`` or ``"margins"`` (weights found before the machine).
     primal, dual : float
-        Bounds of the optimal value: the value of this solution, and one that no solution passes.
+        Upper and lower bound of the optimal value: the value of this solution, and a dual value.
     gap : float
         Their distance >= 0, in units of the objective; an upper bound of the suboptimality, `rounding` included.
     rounding : float
         The part of `gap` that bounds rounding errors, to first order.
     stationarity : float or None
-        Where the criterion is not convex: what its linear model still promises, as a share of the value.
+        If the criterion is not convex: the decrease predicted by its linear model, as a share of the value.
     status : Status
     """
 
@@ -113,7 +113,7 @@ class Certificate:
 
     @property
     def own_gap(self) -> float:
-        """The gap without the rounding errors: what more steps could make smaller."""
+        """The gap without the rounding errors: the part that more steps could reduce."""
         return self.gap - self.rounding
 
     @classmethod
@@ -128,17 +128,17 @@ class Certificate:
         tol: float | None = None,
         stationarity: float | None = None,
     ) -> Certificate:
-        """A certificate from the gap that a solver left and the rounding errors beside it.
+        """A certificate from the gap of a solver and its rounding errors.
 
         Parameters
         ----------
         kind : str
         primal, own, rounding : float
         status : Status
-            How the solver says that it ended.
+            Status reported by the solver.
         tol : float, optional
-            The relative gap that was asked for: the whole gap, with its rounding errors, has the last word about
-            whether it was reached. None leaves the status as it is.
+            The required relative gap: whether it was reached is decided by the whole gap, with its rounding
+            errors. None leaves the status unchanged.
         stationarity : float, optional
         """
         gap = own + rounding
@@ -147,7 +147,7 @@ class Certificate:
             if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= allowed:
                 status = Status.CONVERGED if gap <= allowed else Status.ROUNDING
             elif status is Status.CONVERGED:
-                # the last look at all kernels has the last word
+                # the final gap over all kernels decides
                 status = Status.ROUNDING if own - rounding <= allowed else Status.STALLED
             elif status is Status.STALLED and own <= rounding:
                 status = Status.ROUNDING
@@ -157,7 +157,7 @@ class Certificate:
     def total(cls, parts: Sequence[Certificate]) -> Certificate:
         """The certificate of the sum of several objectives.
 
-        Its kind is that of the part of which least is bounded, its status the first one that is not well.
+        Its kind is that of the part with the weakest bound, its status the first one that is not a success.
         """
         kinds = {part.kind for part in parts}
         kind = next((one for one in ("machine", "cuts") if one in kinds), parts[0].kind)
@@ -166,10 +166,10 @@ class Certificate:
         return cls(kind, primal, primal - gap, gap, sum(part.rounding for part in parts), status=worst)
 
     def checked_by(self, found: Certificate) -> Certificate:
-        """What was found when the certificate was computed again, with the status that follows from it."""
+        """The recomputed certificate, with the status that follows from the comparison."""
         slack = self.rounding + found.rounding + 16.0 * EPS * abs(self.primal)
         holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
-        # rounding errors that grew speak against the numbers as the gap does
+        # larger rounding errors refute the numbers, like a larger gap
         holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
         return replace(
             found,

@@ -32,7 +32,7 @@ class Path(Generic[S_co]):
     solutions : tuple of Solution
         After an interruption the last one has the status ``INTERRUPTED``.
     measure : callable or None
-        Computes `df` and `criteria` when they are first asked for; it keeps the Gram matrices alive.
+        Computes `df` and `criteria` on first access; it holds a reference to the Gram matrices.
     """
 
     alphas: Array
@@ -43,7 +43,7 @@ class Path(Generic[S_co]):
     def of(
         cls, solutions: Iterable[S_co], *, interrupted: bool = False, measure: Measure | None = None
     ) -> Path[S_co]:
-        """The path of these solutions; `interrupted` tells that more were asked for."""
+        """The path of these solutions; `interrupted` if more were requested."""
         found = list(solutions)
         if interrupted:
             found[-1] = found[-1].ended(Status.INTERRUPTED)
@@ -53,7 +53,7 @@ class Path(Generic[S_co]):
         return len(self.solutions)
 
     def at(self, index: int, which: int | None = None) -> S_co:
-        """The solution at one position of the path, and of `relax` where there are several."""
+        """The solution at one position of the path, and of `relax` if there are several."""
         found = self.solutions[index]
         if isinstance(found, RelaxedSolution) and np.ndim(found.relax) == 1:
             return found.at(0 if which is None else which)
@@ -74,12 +74,12 @@ class Path(Generic[S_co]):
 
     @cached_property
     def intercept(self) -> Array:
-        """Intercepts, shape (n_alphas, n_outputs), or (n_alphas, 1) where all outputs share one."""
+        """Intercepts, shape (n_alphas, n_outputs), or (n_alphas, 1) if all outputs share one."""
         return self._stack("intercept").reshape(len(self), -1)
 
     @property
     def upper_layers(self) -> list[tuple[object, ...]]:
-        """Layers above the sum of kernels, for every alpha and output; empty tuples where there are none."""
+        """Layers above the sum of kernels, for every alpha and output; empty tuples if there are none."""
         return [getattr(one, "upper_layers", ()) for one in self.solutions]
 
     @property
@@ -109,7 +109,7 @@ class Path(Generic[S_co]):
 
     @property
     def status(self) -> tuple[Status, ...]:
-        """How each ended."""
+        """Status of each solution."""
         return tuple(one.status for one in self.solutions)
 
     @property
@@ -153,7 +153,7 @@ class Path(Generic[S_co]):
 
         ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the smallest
         regularisation parameter of the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``,
-        ``df`` and ``df_total`` (which counts the learnt weights). Of the ridge where the path is relaxed; ``df_total``
-        and ``cp`` are NaN there, since what the weights add is not known. Computed on first use.
+        ``df`` and ``df_total`` (which counts the learnt weights). For a relaxed path they are those of the ridge,
+        and ``df_total`` and ``cp`` are NaN, as the contribution of the weights is not known. Computed on first use.
         """
         return {} if self.measure is None else self.measure(True)

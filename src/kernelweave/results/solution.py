@@ -19,7 +19,7 @@ class Verifier(Protocol):
     """A problem that can compute the certificate of any weights and coefficients."""
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of the numbers of a solution, whatever was reported with them."""
+        """The certificate of the numbers of a solution, independent of the reported one."""
 
 
 S = TypeVar("S", bound="Solution")
@@ -32,24 +32,24 @@ class Solution:
     Attributes
     ----------
     weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
-        Kernel weights d. Two-dimensional when every output has its own.
+        Kernel weights d. Two-dimensional if every output has its own.
     dual_coef : array of shape (n_samples,) or (n_samples, n_outputs)
-        Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty where weights come before the machine.
+        Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty if weights are found without a machine.
     intercept : float or array of shape (n_outputs,)
     certificate : Certificate
-        Of weights and machine together where the problem is convex in the weights; otherwise of the machine at these
+        Of weights and machine together if the problem is convex in the weights; otherwise of the machine at these
         weights.
     n_iter : int
         Outer iterations: factorisations, steps of the weights, rounds.
     trace : mapping of str to array
-        ``objective``, ``rel_gap`` (without rounding errors) and ``n_active`` after every iteration, and what else the
-        solver has to tell.
+        ``objective``, ``rel_gap`` (without rounding errors) and ``n_active`` after every iteration, and further
+        records of the solver.
     alpha : float
-        The regularisation parameter that was used; 1 / C for machines with a C along a path, NaN without one.
+        The regularisation parameter; 1 / C for machines with a C along a path, NaN without one.
     n_machines : int
-        Machines that were solved on the way.
+        Number of machines that were solved.
     proof : array of shape (n_bounds, n_samples)
-        Coefficients whose bound `dual` is, where they are others than `dual_coef`; else empty.
+        Coefficients whose bound is `dual`, if they differ from `dual_coef`; else empty.
     """
 
     weights: Array
@@ -99,7 +99,7 @@ class Solution:
 
     @property
     def stationarity(self) -> float | Array | None:
-        """How nearly the weights are stationary, where the criterion is not convex; else None."""
+        """Distance of the weights from a stationary point, if the criterion is not convex; else None."""
         return self.certificate.stationarity
 
     @property
@@ -124,11 +124,11 @@ class Solution:
         return self.certificate.checked_by(problem.certify(self))
 
     def ended(self: S, status: Status) -> S:
-        """The same with another status."""
+        """The solution with another status."""
         return replace(self, certificate=replace(self.certificate, status=status))
 
     def extended(self, kind: type[S], **more: object) -> S:
-        """The same as one of the subclasses, which know more."""
+        """The solution as an object of a subclass with further fields."""
         return kind(**{f.name: getattr(self, f.name) for f in fields(Solution)} | more)
 
 
@@ -136,8 +136,8 @@ class Solution:
 class MachineSolution(Solution):
     """A machine on one kernel.
 
-    Its ``weights`` are the single 1, ``n_iter`` counts SMO steps plus Newton systems. The gap presumes that the kernel
-    is positive semidefinite. The intercept is the best one for the coefficients; the middle where it is not unique.
+    Its ``weights`` are the single 1, ``n_iter`` counts SMO steps plus Newton systems. The gap requires a positive
+    semidefinite kernel. The intercept is the best one for the coefficients; if it is not unique, the middle one.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class MachineSolution(Solution):
     def of(
         cls, b: Array, intercept: float, certificate: Certificate, *, n_iter: int, infeasibility: float
     ) -> MachineSolution:
-        """The solution of these coefficients: the single weight is 1, and what is not zero is the support."""
+        """The solution of these coefficients: the single weight is 1, and nonzero coefficients are the support."""
         return cls(
             np.ones(1),
             b,
@@ -172,7 +172,7 @@ class Ball(MachineSolution):
     """The minimum enclosing ball of the rows in the feature space of one kernel.
 
     `dual_coef` are the coefficients of the centre, nonnegative with sum 1: ``center = sum_i dual_coef[i] phi(x_i)``.
-    `primal` is the squared radius of the ball about this centre that holds every row.
+    `primal` is the squared radius of the ball around this centre that contains all rows.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class RadiusSolution(Solution):
     A `proof` holds two rows, both for a kernel of radius 1: coefficients of the machine, and of a ball.
 
     With Newton steps the gap certifies weights and machine together; otherwise it is that of the machine at these
-    weights, and `stationarity` says how nearly the weights are stationary.
+    weights, and `stationarity` measures the distance of the weights from a stationary point.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class RadiusSolution(Solution):
 
     @property
     def stationarity(self) -> float:
-        """What the linear model of the criterion still promises over the simplex, as a share of `value`."""
+        """Decrease predicted by the linear model of the criterion over the simplex, as a share of `value`."""
         found = self.certificate.stationarity
         return math.nan if found is None else found
 
@@ -219,7 +219,8 @@ class AlignmentSolution(Solution):
     """Weights from the alignment of kernels with the targets, nonnegative with sum 1.
 
     `primal` is the alignment of the combination ``sum_m weights[m] s_m K_m``, and no combination has more than `dual`.
-    For weights proportional to each kernel's own alignment both are NaN, as is the gap: they optimise nothing.
+    For weights proportional to each kernel's own alignment both are NaN, as is the gap, because these
+    weights do not solve an optimisation problem.
 
     Attributes
     ----------
@@ -239,7 +240,7 @@ class AlignmentSolution(Solution):
 class RelaxedSolution(Solution):
     """RLS2 with weights of one regularisation parameter and the coefficients of others.
 
-    `weights` and the certificate speak of RLS2 at `alpha`, where the weights come from. `dual_coef` is that of ridge
+    `weights` and the certificate are those of RLS2 at `alpha`. `dual_coef` is that of ridge
     regression at the regularisation parameters `relax`; with several it has their axis first, and the fields below are
     arrays.
 
@@ -250,7 +251,7 @@ class RelaxedSolution(Solution):
     ridge_primal : float or array of shape (n_relax,)
         ``1/2 ||y - K(d) c||^2 + relax/2 c'K(d)c`` at these weights, summed over outputs.
     ridge_gap : float or array of shape (n_relax,)
-        An upper bound of how far `ridge_primal` is above its smallest value at these weights, rounding included.
+        An upper bound of the distance of `ridge_primal` from its minimum at these weights, rounding included.
     """
 
     relax: float | Array = math.nan
@@ -277,7 +278,7 @@ class RelaxedSolution(Solution):
 
 @dataclass
 class WarmStart:
-    """Where a solver begins: the weights and coefficients of a similar problem.
+    """A warm start: the weights and coefficients of a similar problem.
 
     Attributes
     ----------
