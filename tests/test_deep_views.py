@@ -561,7 +561,7 @@ def test_the_report_says_what_is_certified(two, three):
             "Descent of the criterion",
             "Kernel matrices of every layer",
             "The weights are a local solution",
-            "The gap is that of the machine",
+            "The gap certifies the machine",
             "stationarity of the weights",
             "Weight by kernel, first layer",
             "Weight by kernel, layer 2",
