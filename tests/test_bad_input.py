@@ -70,7 +70,9 @@ FITS = {
     "numbers for classes": (cls(), X, Y, {}, ValueError, "continuous"),
     "complex": (reg(), X * 1j, Y, {}, ValueError, "Complex data not supported"),
     "sparse": (reg(standardize=True), sparse.csr_array(X), Y, {}, kw.InputError, "Sparse.*standardised.*toarray"),
-    "NaN in sparse rows": (reg(), sparse.csr_array(put(X, np.nan, 3, 1)), Y, {}, kw.InputError, "NaN.*1 cells.*Impute"),
+    "NaN in sparse rows": (
+        reg(), sparse.csr_array(put(X, np.nan, 3, 1)), Y, {}, kw.InputError, "NaN.*column 1.*1 of 20 rows.*Impute"
+    ),
     "dates": (reg(), FRAME.assign(day=pd.date_range("2020", periods=20)), Y, {}, kw.InputError,
         "'day'.*dates.*Convert"),
     # shapes

@@ -296,7 +296,7 @@ def test_labels(k, label):
             "Unknown preparation 'standardise'.*Did you mean 'standardize'",
         ),
         (lambda: Linear().prepared("zscore"), "Known: 'standardize', 'normalize-rows', 'log1p'"),
-        (lambda: Linear().prepared(3), "'standardize', 'normalize-rows', 'log1p' or None, got 3"),
+        (lambda: Linear().prepared(3), "'standardize', 'normalize-rows', 'log1p', 'impute'.* or None, got 3"),
         (lambda: Linear().prepared("log1p", "log1p"), "every step once, got 'log1p' twice"),
         (lambda: Linear().prepared({"step": "log1p", "mean": 1}), "no such numbers"),
         (lambda: Prepared(Linear(), ()), "at least one step"),

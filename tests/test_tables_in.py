@@ -378,7 +378,7 @@ BAD_VIEWS = {
         "View 'b' must be a table.*an array of shape \\(4,\\).*reshape",
     ),
     "ragged": ({"a": [[1.0], [1.0, 2.0]]}, "View 'a' must .*different lengths"),
-    "NaN": ({"a": E, "b": E * np.nan}, "View 'b': X must be complete"),
+    "NaN": ({"a": E, "b": E * np.nan}, "View 'b' is missing in all 4 training rows"),
     "not square": ({"a": kw.precomputed(E[:, :3])}, "View 'a': A precomputed view must be square"),
     "asymmetric": ({"a": kw.precomputed(E + np.eye(4, k=1))}, "symmetric"),
     "negative": ({"a": kw.precomputed(E - 0.9)}, "View 'a'|semidefinite"),

@@ -224,7 +224,16 @@ def test_state_is_plain():
     encoder = TableEncoder().fit(pd.DataFrame(DATA))
     state = vars(encoder)
     texts = ("texts_", "declared_")
-    assert set(state) == {"owner", "reorder", "n_columns_", "names_", "categories_", "sparse_", *texts}
+    assert set(state) == {
+        "owner",
+        "reorder",
+        "missing",
+        "n_columns_",
+        "names_",
+        "categories_",
+        "sparse_",
+        *texts,
+    }
     assert all(type(c) in (str, float) for level in encoder.categories_ for c in level)
     assert all(type(name) is str for name in encoder.names_)
 

@@ -14,6 +14,7 @@ __all__ = [
     "entries",
     "is_sparse",
     "join_columns",
+    "l1_distances",
     "row_ranks",
     "scale_rows",
     "sq_norms",
@@ -31,10 +32,10 @@ def is_sparse(X: object) -> bool:
     return hasattr(X, "toarray") and hasattr(X, "nnz")
 
 
-def as_csr(X: Any) -> Any:
+def as_csr(X: Any, *, missing: bool = False) -> Any:
     """A sparse matrix or array of any format as float64 rows, sorted, without stored zeros.
 
-    The argument stays as it is.
+    The argument stays as it is. With `missing`, NaN that is stored is a missing cell.
 
     Raises
     ------
@@ -62,11 +63,13 @@ def as_csr(X: Any) -> Any:
     rows = sparse.csr_array(X)
     rows = rows.astype(np.float64) if rows.dtype != np.float64 else rows
     finite = np.isfinite(rows.data)
+    if missing:
+        finite |= np.isnan(rows.data)
     if not finite.all():
-        kind = "NaN (missing values)" if np.isnan(rows.data).any() else "infinity"
+        kind = "NaN (missing values)" if np.isnan(rows.data).any() and not missing else "infinity"
         raise InputError(
             f"X must be complete and finite, but contains {kind} in {np.count_nonzero(~finite)} cells. Impute the "
-            "values or drop these rows."
+            "values, as estimators do with missing='impute', or drop these rows."
         )
     if not rows.has_canonical_format or not rows.data.all():
         rows = rows.copy()
@@ -81,7 +84,9 @@ def to_dense(A: Any) -> FloatArray:
 
 
 def entries(A: Any) -> FloatArray:
-    """All entries of a dense array, the stored ones of a sparse one: the others are 0."""
+    """All entries of a dense array, the stored ones of a sparse one: the others are 0. Missing cells are left out."""
+    if hasattr(A, "entries"):
+        return A.entries()
     return A.data if is_sparse(A) else A
 
 
@@ -95,10 +100,28 @@ def join_columns(parts: list[Any]) -> Any:
 
 
 def sq_norms(A: Any) -> FloatArray:
-    """Squared norms of the rows."""
+    """Squared norms of the rows; of rows with missing cells as these say."""
+    if hasattr(A, "sq_norms"):
+        return A.sq_norms()
     if is_sparse(A):
         return np.asarray(A.power(2).sum(axis=1), dtype=np.float64).reshape(-1)
     return np.einsum("ij,ij->i", A, A)
+
+
+def l1_distances(A: Any, B: Any) -> FloatArray:
+    """Sums of absolute differences between rows, of which either may be sparse.
+
+    Sums of absolute values of both rows, less what they have in common in columns where neither is 0.
+    """
+    from scipy.sparse import csc_array
+
+    left, right = csc_array(A), csc_array(B)
+    S = np.asarray(abs(left).sum(axis=1)).reshape(-1, 1) + np.asarray(abs(right).sum(axis=1)).reshape(-1)
+    for j in np.flatnonzero((np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)):
+        i, k = (slice(M.indptr[j], M.indptr[j + 1]) for M in (left, right))
+        a, b = left.data[i, None], right.data[k]
+        S[left.indices[i, None], right.indices[k]] -= np.abs(a) + np.abs(b) - np.abs(a - b)
+    return np.maximum(S, 0.0)
 
 
 def scale_rows(A: Any, factors: FloatArray) -> Any:

@@ -16,6 +16,7 @@ from kernelweave._callbacks import ReportingMixin
 from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
 from kernelweave._types import Features
+from kernelweave.estimators.missing import residuals_of
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
@@ -144,12 +145,15 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if weights is not None and (weights == 1.0).all():
             weights = None
         source = self._make_source(rows, kept, weights)
+        extra = self._extra_queries(normalizer, encoder)
+        if extra is not None and isinstance(source, TableSource):
+            extra = source.accepted(extra)
         task = Task(
             source=source,
             targets=tuple(target[kept] for target in targets),
             sample_weight=weights,
             normalizer=normalizer.without_extra(),
-            extra=self._extra_queries(normalizer, encoder),
+            extra=extra,
             fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
             classification=isinstance(self, ClassifierMixin),
             flat=flat,
@@ -157,6 +161,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             multilabel=multilabel,
         )
         setups = set_up(task)
+        if isinstance(source, TableSource) and (residuals := residuals_of(source)):
+            self.missing_["residuals"] = residuals
         report = self._reporter(self._n_steps(learner, len(targets), folds), X, y)
         alpha, solved = self._solve(task, setups, learner, labels, kept, folds, report)
         learner = clone(learner)

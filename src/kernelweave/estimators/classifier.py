@@ -18,6 +18,7 @@ from kernelweave._parameters import Flag, Number, OneOf, checked, shown
 from kernelweave._types import Splits
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
+from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
 from kernelweave.views import TableEncoder, ViewsEncoder
@@ -55,6 +56,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     rank_tol : float, default=0.0
     views : dict of str to columns, or str, optional
         Views of one table, see `MKLRegressor`.
+    missing : str or `kernelweave.kernels.Impute`, default="error"
+        Missing cells: "error", "impute", "impute-median", "impute-nearest" or "skip", see `MKLRegressor`.
+    missing_views : {"complete", "renormalize", "error"}, default="complete"
+        Rows that lack a view, see `MKLRegressor`.
 
     Attributes
     ----------
@@ -71,7 +76,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only when every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
     alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
-    stationarity_, status_, n_iter_, history_, gram_
+    stationarity_, status_, n_iter_, history_, gram_, missing_
         As in `MKLRegressor`.
 
     References
@@ -102,6 +107,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
         views: Any = None,
+        missing: Annotated[Any, CELLS] = "error",
+        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -114,6 +121,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.max_memory = max_memory
         self.rank_tol = rank_tol
         self.views = views
+        self.missing = missing
+        self.missing_views = missing_views
 
     classes_: Classes
     label_names_: NDArray[Any]
@@ -145,6 +154,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        y = target_in_order(X, y, self.missing_views)
         rows, encoder, n_rows = self._read_rows(X, y)
         indicator = read_indicator(y)
         y = read_labels(y) if indicator is None else indicator.values

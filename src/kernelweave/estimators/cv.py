@@ -20,6 +20,7 @@ from kernelweave._checks import Alphas, Costs, InputError, check_known
 from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.folds import Fold, split_rows
@@ -160,6 +161,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     ----------
     kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol, views
         See `MKLRegressor`; the learner's own alpha is not used.
+    missing, missing_views
+        See `MKLRegressor`.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
         `kernelweave.rls2_path`.
@@ -216,6 +219,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
         views: Any = None,
+        missing: Annotated[Any, CELLS] = "error",
+        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
     ) -> None:
         super().__init__(
             kernels,
@@ -226,6 +231,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
             max_memory=max_memory,
             rank_tol=rank_tol,
             views=views,
+            missing=missing,
+            missing_views=missing_views,
         )
         self.alphas = alphas
         self.Cs = Cs
@@ -277,6 +284,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     ----------
     kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
         See `MKLClassifier`; the learner's own alpha is not used.
+    missing, missing_views
+        See `MKLRegressor`.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
         `kernelweave.rls2_path`.
@@ -335,6 +344,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
         views: Any = None,
+        missing: Annotated[Any, CELLS] = "error",
+        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
     ) -> None:
         super().__init__(
             kernels,
@@ -346,6 +357,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
             max_memory=max_memory,
             rank_tol=rank_tol,
             views=views,
+            missing=missing,
+            missing_views=missing_views,
         )
         self.alphas = alphas
         self.Cs = Cs

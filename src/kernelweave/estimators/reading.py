@@ -21,10 +21,21 @@ from kernelweave._checks import (
 )
 from kernelweave._sparse import entries
 from kernelweave._types import Features
+from kernelweave.estimators.missing import (
+    check_cells,
+    imputer_of,
+    looked_at,
+    missing_of,
+    refuse_absent_views,
+    skipping,
+    takes_missing,
+)
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.partial import PartialSource
+from kernelweave.fitting.presence import views_of
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
@@ -38,8 +49,10 @@ class ReadingMixin(BaseEstimator):
     """Checks rows in the three forms that estimators take: tables (or several), indices of a bank, kernel stacks."""
 
     kernels: Any
-    #: Here, too, for models that were pickled before it was a parameter.
+    #: Here, too, for models that were pickled before these were parameters.
     views: Any = None
+    missing: Any = "error"
+    missing_views: str = "error"
     standardize: bool | str
     max_memory: float | str
     rank_tol: float
@@ -55,6 +68,7 @@ class ReadingMixin(BaseEstimator):
         tags.input_tags.categorical = not self._is_precomputed()
         tags.input_tags.string = False
         tags.input_tags.sparse = not self._is_precomputed()
+        tags.input_tags.allow_nan = takes_missing(self.missing, self.kernels)
         return tags
 
     def _read_rows(self, X: Any, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
@@ -97,7 +111,7 @@ class ReadingMixin(BaseEstimator):
             return BankSource.check_index(self.kernels, X), None
         X = matrix_of(X) if is_annotated(X) else X
         self._look_at(X, reset=True)
-        encoder = TableEncoder(type(self).__name__, reorder=False).fit(X)
+        encoder = TableEncoder(type(self).__name__, reorder=False, missing=True).fit(X)
         table = self._declare_texts(encoder.transform(X), encoder)
         check_size(entries(table.values), "X")
         self.n_features_in_ = table.n_columns
@@ -121,7 +135,9 @@ class ReadingMixin(BaseEstimator):
                 "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its matrices "
                 "with kw.precomputed(K), and leave `kernels` out."
             )
-        encoder = ViewsEncoder(type(self).__name__)
+        refuse_absent_views(X)
+        keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
+        encoder = ViewsEncoder(type(self).__name__, missing=keeps)
         table = self._declare_texts(encoder.fit_transform(X), encoder)
         for array in table.arrays():
             check_size(array, "X")
@@ -184,14 +200,26 @@ class ReadingMixin(BaseEstimator):
                         "dense views with prepared('standardize')."
                     )
         standardize = self.kernels is None and dense if self.standardize == "auto" else bool(self.standardize)
-        return TableSource(
-            self._kernel_list(table),
-            table,
-            max_memory=memory_budget(self.max_memory),
-            rank_tol=self.rank_tol,
-            standardize=standardize,
-            sample_weight=sample_weight,
-        )
+        imputer = imputer_of(self.missing)
+        kernels = self._kernel_list(looked_at(table))
+        if isinstance(self.missing, str) and self.missing == "skip":
+            kernels = [skipping(kernel) for kernel in kernels]
+        options: dict[str, Any] = {
+            "max_memory": memory_budget(self.max_memory),
+            "rank_tol": self.rank_tol,
+            "standardize": standardize,
+            "sample_weight": sample_weight,
+            "imputer": imputer,
+        }
+        views = {} if self.missing_views == "error" else views_of(kernels, table)
+        if len(views) < 2:
+            check_cells(kernels, table, {}, imputer)
+            source = TableSource(kernels, table, **options)
+        else:
+            check_cells(kernels, table, views, imputer)
+            source = PartialSource(kernels, table, views=views, how=self.missing_views, **options)
+        self.missing_ = missing_of(source, self.missing, self.missing_views)
+        return source
 
     def _extra_queries(
         self, normalizer: normalizers.Normalizer, encoder: TableEncoder | ViewsEncoder | None

@@ -14,6 +14,7 @@ from kernelweave._checks import InputError, as_floats, check_finite, check_size
 from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Solved
 from kernelweave.mkl.ridge_problem import make_problem
@@ -63,6 +64,21 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     views : dict of str to columns, or str, optional
         Views of one table: names, patterns such as ``"g_*"``, positions or slices for each, or the path of a GMT or
         TOML file of such groups. They may overlap; other columns are left out.
+    missing : str or `kernelweave.kernels.Impute`, default="error"
+        What is done about missing cells (None, NaN, null):
+
+        - "error": they are refused, columns and counts are named, unless the steps of all kernels say what to do;
+        - "impute": numbers are filled with the mean of their column, categories with the most frequent one;
+        - "impute-median": with the median, and kernels see columns of 0 and 1 that say where cells were missing;
+        - "impute-nearest": with the mean over the five nearest training rows;
+        - "skip": kernels compare rows in the columns that both have, see `kernelweave.kernels.Skip`.
+
+        All numbers are those of the training rows, in every fold anew.
+    missing_views : {"complete", "renormalize", "error"}, default="complete"
+        What is done about rows that lack all cells of a view, in `fit` and among new rows. "complete": kernels of the
+        view are foretold from those of the views that are there; "renormalize": the views that both rows of a pair have
+        stand for those that one lacks; "error": such rows are rows with missing cells like others. Views are those of
+        X, those of `views`, and the named groups of columns that kernels are put on.
 
     Attributes
     ----------
@@ -119,6 +135,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Of the Gaussian-process reading: noise variance ``alpha tau^2`` and prior scale ``tau^2``, at their maximum
         of likelihood for the learnt kernel.
     log_marginal_likelihood_ : float
+    missing_ : dict
+        What was missing among the training rows and what was done: "n_rows", "cells" (name of column to count), "views"
+        (name to number of rows that lack it), "cells_done" and "views_done" in words, and "residuals" (name of kernel
+        to what setting its negative eigenvalues to zero took away, as a share of the matrix in the Frobenius norm).
+        `kernelweave.inspection.missing` says it in sentences.
     n_features_in_, feature_names_in_
 
     References
@@ -148,6 +169,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
         views: Any = None,
+        missing: Annotated[Any, CELLS] = "error",
+        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
     ) -> None:
         self.kernels = kernels
         self.learner = learner
@@ -159,6 +182,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.max_memory = max_memory
         self.rank_tol = rank_tol
         self.views = views
+        self.missing = missing
+        self.missing_views = missing_views
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -186,6 +211,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        y = target_in_order(X, y, self.missing_views)
         rows, encoder, n_rows = self._read_rows(X, y)
         try:
             given = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")

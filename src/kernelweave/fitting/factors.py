@@ -29,9 +29,9 @@ def single_columns(
     kernels: Sequence[Kernel], columns: Sequence[Rows | None], table: Table
 ) -> dict[int, tuple[Kernel, int]]:
     """Kernels on one numeric column as it is, without their selection, with the position of the column."""
-    found = {}
+    found, marked = {}, table.marked
     for m, (kernel, chosen) in enumerate(zip(kernels, columns, strict=True)):
-        if chosen is None or len(chosen) != 1 or table.levels[chosen[0]]:
+        if chosen is None or len(chosen) != 1 or table.levels[chosen[0]] or marked[chosen[0]]:
             continue
         base = kernel.base
         if not base.preparation:

@@ -181,12 +181,14 @@ class Model:
         """New rows as queries, where kernels look at columns."""
         if self.encoder is None:
             raise InputError("This model looks at no columns: it takes indices of its bank, or cross-Grams.")
-        return self.encoder.transform(X)
+        assert isinstance(self.source, TableSource)
+        return self.source.accepted(self.encoder.transform(X))
 
     def decision(self, queries: Any) -> Array:
         """Decision values of queries of the source, shape (n_rows, n_outputs)."""
-        if self.linear is not None:
-            return queries.values @ self.linear.coef.T + self.linear.intercept
+        source = self.source
+        if self.linear is not None and isinstance(source, TableSource) and not source.lacks(queries):
+            return source.filled(queries).values @ self.linear.coef.T + self.linear.intercept
         problems = [
             Expansions(e[None, None], c[None, :, None], b[None, None], self._layers_of(k))
             for k, (e, c, b) in enumerate(zip(self.effective, self.dual_coef.T, self.intercept, strict=True))
@@ -224,6 +226,8 @@ class Model:
         """The model as a function of the columns, if every kernel is linear on numeric columns and stays so."""
         source = self.source
         if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
+            return None
+        if source.table.marked.any() or not source.is_whole:
             return None
         if not all(kernel.is_linear for kernel in source.kernels):
             return None

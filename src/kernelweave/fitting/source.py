@@ -17,7 +17,9 @@ from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
 from kernelweave._threads import SMALL, threads_for
+from kernelweave.fitting.correction import Correction, correct
 from kernelweave.fitting.factors import Features, add_factors, single_columns
+from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
@@ -29,6 +31,7 @@ from kernelweave.kernels import (
     pairwise_statistic,
     statistic_panels,
 )
+from kernelweave.kernels.imputation import Impute
 from kernelweave.kernels.preparation import apply_steps, column_statistics
 from kernelweave.views import Table
 
@@ -120,6 +123,10 @@ class TableSource(Source):
         A source with the same kernels and columns, whose names and resolved columns are taken over.
     rules : list of Kernel, optional
         The kernels before they were fitted, if `kernels` are fitted on these rows already.
+    imputer : Impute, optional
+        How missing cells are filled before anything else is done to columns.
+    fillers : dict of str to Impute, optional
+        The same by view, fitted on these rows already.
 
     Attributes
     ----------
@@ -140,15 +147,22 @@ class TableSource(Source):
         statistics: tuple[Array, Array] | None = None,
         like: TableSource | None = None,
         rules: list[Kernel] | None = None,
+        imputer: Impute | None = None,
+        fillers: Fillers | None = None,
     ) -> None:
         self.raw = table
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
         self.sample_weight = sample_weight
         self.n_samples = table.n_rows
+        if imputer is not None and fillers is None:
+            fillers = fit_fillers(imputer, table, sample_weight)
+        self.imputer, self.fillers = imputer, fillers
+        table = self.filled(table)
         if standardize and statistics is None:
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
-        self.table = self.encode(table)
+        self._corrections: dict[int, Correction | None] = {}
+        self.table = self._standardized(table)
         self.kernels, self.rules = list(kernels), rules
         if not all(kernel.is_fitted for kernel in kernels):
             training = TrainingRows(self.table, sample_weight, self.raw)
@@ -162,8 +176,40 @@ class TableSource(Source):
             None if kernel.columns is None else table.resolve(kernel.columns) for kernel in self.kernels
         ]
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether rows may have missing cells."""
+        return self.fillers is not None or all(kernel.takes_missing for kernel in self.kernels)
+
+    @property
+    def may_hold_nan(self) -> bool:
+        """Whether NaN in training rows stands for something."""
+        return self.takes_missing
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all training rows have all views."""
+        return True
+
+    def lacks(self, queries: Table) -> bool:
+        """Whether a query, or a training row, lacks a view."""
+        return False
+
+    def accepted(self, queries: Table) -> Table:
+        """New rows as they are; raises if cells are missing and nobody said what to do about them."""
+        if not self.takes_missing:
+            refuse_missing(count_missing(queries), queries.n_rows)
+        return queries
+
+    def filled(self, table: Table) -> Table:
+        """Fill missing cells with this source's numbers."""
+        return table if self.fillers is None else fill(self.fillers, table)
+
     def encode(self, table: Table) -> Table:
-        """Standardise a table with this source's statistics."""
+        """Fill missing cells and standardise with this source's numbers."""
+        return self._standardized(self.filled(table))
+
+    def _standardized(self, table: Table) -> Table:
         if self.statistics is None:
             return table
         mean, std = self.statistics
@@ -179,6 +225,7 @@ class TableSource(Source):
             standardize=self.standardize,
             sample_weight=weight,
             like=self,
+            imputer=self.imputer,
         )
 
     def queries(self, rows: Rows) -> Table:
@@ -191,7 +238,13 @@ class TableSource(Source):
         return self.raw.content()
 
     def query_diagonal(self, queries: Table, m: int) -> Array:
-        return self.kernels[m].diag(self.encode(queries))
+        table = self.encode(queries)
+        diagonal, correction = self.kernels[m].diag(table), self.correction(m)
+        return (
+            diagonal
+            if correction is None
+            else diagonal + correction.beyond(self.kernels[m](table, self.table))
+        )
 
     def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
         training = self.kernels[m].features(self.table)
@@ -238,7 +291,7 @@ class TableSource(Source):
         n = self.n_samples
         # besides the triangles, room to look for factors, and for a matrix where one must be checked
         scratch = 8.0 * n * highest_rank(n)
-        if any(self.kernels[m].needs_psd_check for m in rest):
+        if any(self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in rest):
             scratch += 8.0 * n * n
         needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
         if builder.nbytes + needed <= self.max_memory or not len(rest):
@@ -246,7 +299,7 @@ class TableSource(Source):
             bases = [kernel.base for kernel in self.kernels]
             for group in self._groups(rest):
                 tried = bases[group[0]].statistic is not None and not any(
-                    self.kernels[m].needs_psd_check for m in group
+                    self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in group
                 )
                 if tried:
                     A = self._statistic(int(group[0]), self.table)
@@ -256,10 +309,17 @@ class TableSource(Source):
                 packed = builder.triangles(len(group))
                 self._fill(group, packed)
                 for k, m in enumerate(group):
-                    if self.kernels[m].needs_psd_check:
+                    if self.kernels[m].is_corrected:
+                        self._correct(int(m), packed[k])
+                    elif self.kernels[m].needs_psd_check:
                         check_semidefinite(PackedGram(packed[k : k + 1], n), [repr(self.names[m])])
                 builder.keep_triangles(group.tolist(), tol=self.rank_tol, max_rank=0 if tried else None)
             return builder.finish()
+        if any(self.kernels[m].is_corrected for m in rest):
+            raise InputError(
+                f"Kernels that skip missing cells are held as whole matrices, which takes {needed / 2**30:.3g} GiB, "
+                f"got max_memory={self.max_memory / 2**30:.3g} GiB. Allow more, or use missing='impute'."
+            )
         # over the budget: factors from single columns of the kernel, tiles for what has no low rank
         tiles = []
         for m in rest:
@@ -285,6 +345,31 @@ class TableSource(Source):
             if rank < 0:
                 tiles.append(int(m))
         return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
+
+    def _correct(self, m: int, triangle: Array) -> None:
+        """Make the packed triangle of a kernel positive semidefinite, and remember what that took."""
+        n = self.n_samples
+        fixed, correction = correct(PackedGram(triangle[None], n).combine(np.ones(1)))
+        if correction is not None:
+            triangle[:] = fixed[np.triu_indices(n)]
+        self._corrections[m] = correction
+
+    def correction(self, m: int) -> Correction | None:
+        """What was done to make the training matrix of a kernel positive semidefinite; None for nothing."""
+        if not self.kernels[m].is_corrected:
+            return None
+        if m not in self._corrections:
+            self._corrections[m] = correct(self.kernels[m](self.table))[1]
+        return self._corrections[m]
+
+    def corrections(self) -> dict[str, Correction]:
+        """What was done for which kernels."""
+        found = {self.names[m]: self.correction(m) for m in range(self.n_kernels)}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _projected(self, m: int, K: Array) -> Array:
+        correction = self.correction(m)
+        return K if correction is None else correction.project(K)
 
     def _tiles(self, kernels: list[int]) -> TileGram:
         diagonals = np.stack([self.kernels[m].diag(self.table) for m in kernels])
@@ -394,14 +479,15 @@ class TableSource(Source):
                 base = self.kernels[group[0]].base
                 if getattr(base, "statistic", None) is None:
                     for m in group:
-                        yield where, int(m), self.kernels[m](part, self.table)
+                        yield where, int(m), self._projected(int(m), self.kernels[m](part, self.table))
                     continue
                 A = self._statistic(int(group[0]), part)
                 B = self._statistic(int(group[0]), self.table)
                 S = pairwise_statistic(base.statistic, A, B)
                 left, right = sq_norms(A)[:, None], sq_norms(B)[None, :]
                 for m in group:
-                    yield where, int(m), self.kernels[m].base.from_statistic(S, left, right)
+                    K = self.kernels[m].base.from_statistic(S, left, right)
+                    yield where, int(m), self._projected(int(m), K)
 
 
 def _check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:

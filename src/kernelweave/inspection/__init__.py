@@ -12,6 +12,7 @@ from kernelweave.inspection.layers import (
     layer_spectra,
     layer_weights,
 )
+from kernelweave.inspection.missing import missing
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
 from kernelweave.inspection.weights import (
@@ -37,6 +38,7 @@ __all__ = [
     "layer_grams",
     "layer_spectra",
     "layer_weights",
+    "missing",
     "regularization_path",
     "two_layers",
     "uninformative",

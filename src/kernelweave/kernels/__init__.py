@@ -32,6 +32,7 @@ from kernelweave.kernels import (
     algebra,
     base,
     dot,
+    imputation,
     other,
     parsing,
     preparation,
@@ -45,6 +46,7 @@ from kernelweave.kernels import (
 from kernelweave.kernels.algebra import *
 from kernelweave.kernels.base import *
 from kernelweave.kernels.dot import *
+from kernelweave.kernels.imputation import *
 from kernelweave.kernels.other import *
 from kernelweave.kernels.parsing import *
 from kernelweave.kernels.preparation import *
@@ -60,6 +62,7 @@ _MODULES = (
     algebra,
     base,
     dot,
+    imputation,
     other,
     parsing,
     preparation,

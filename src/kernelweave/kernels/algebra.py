@@ -66,6 +66,16 @@ class Terms(Kernel):
         return any(term.needs_psd_check for term in self.terms)
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether all terms say what to do about missing cells."""
+        return all(term.takes_missing or isinstance(term, Constant) for term in self.terms)
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether any term skips missing cells."""
+        return any(term.is_corrected for term in self.terms)
+
+    @property
     def is_fitted(self) -> bool:
         """Whether all terms are."""
         return all(term.is_fitted for term in self.terms)
@@ -289,6 +299,16 @@ class Scaled(Kernel):
     def needs_psd_check(self) -> bool:
         """Whether the kernel that is scaled may fail to be positive semidefinite."""
         return self.kernel.needs_psd_check
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the kernel that is scaled says what to do about missing cells."""
+        return self.kernel.takes_missing
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the kernel that is scaled skips missing cells."""
+        return self.kernel.is_corrected
 
     @property
     def is_linear(self) -> bool:

@@ -85,6 +85,9 @@ class Kernel(ABC):
     is_fitted: ClassVar[Any] = True  # whether all numbers are there that it takes from training rows
     preparation: ClassVar[Any] = ()  # steps before `statistic` is taken
     decay: ClassVar[Any] = None  # gamma of a kernel exp(-gamma S) of its statistic, a distance
+    takes_missing: ClassVar[Any] = False  # whether its steps say what to do about missing cells
+    #: Whether negative eigenvalues are set to zero, where others are an error.
+    is_corrected: ClassVar[Any] = False
     __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
 
     @property
@@ -121,13 +124,13 @@ class Kernel(ABC):
         A kernel that is not fitted yet is fitted on the training side: on `Z`, or on `X` without `Z`. To ask about
         other rows one by one, fit it first, see :meth:`fitted`.
         """
-        left, right = as_tables(X, Z)
+        left, right = as_tables(X, Z, missing=self.takes_missing)
         K = self._on_rows(left if right is None else right)._gram(left, right)
         return mirror(K) if right is None else K
 
     def diag(self, X: Any) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
-        table = as_table(X)
+        table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
     def fitted(self, X: Any, sample_weight: ArrayLike | None = None) -> Kernel:
@@ -155,7 +158,7 @@ class Kernel(ABC):
         """
         if self.is_fitted:
             return self
-        table = as_table(X)
+        table = as_table(X, missing=self.takes_missing)
         weights = None if sample_weight is None else check_row_weights(sample_weight, table.n_rows)
         return self.fitted_on(TrainingRows(table, weights))
 
@@ -175,7 +178,7 @@ class Kernel(ABC):
             ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The answer (None or r) depends on the columns of
             the table only, never on its rows. Do not modify the array: it may be a view of the data.
         """
-        table = as_table(X)
+        table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
 
     def on(self, columns: Any, name: str | None = None) -> Kernel:
@@ -208,9 +211,9 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        *steps : "standardize", "normalize-rows", "log1p" or None
+        *steps : "standardize", "normalize-rows", "log1p", "impute", "impute-median", "impute-nearest", "skip" or None
             In their order, each at most once; None is no step. Of sums and products every term is prepared. The
-            steps of a kernel that is prepared already come before these. Objects such as
+            steps of a kernel that is prepared already come before these, but "skip" comes last. Objects such as
             :class:`kernelweave.kernels.Standardize` can bring their numbers along.
 
         Returns

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
+from kernelweave.kernels.imputation import IncompleteTable
+from kernelweave.kernels.incomplete import IncompleteRows
 from kernelweave.kernels.preparation import Step
 from kernelweave.views import GramTable, SparseTable, Table
 
@@ -41,6 +43,11 @@ class Categorical(Kernel):
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         left, right = left.joined(), None if right is None else right.joined()
+        if isinstance(left, IncompleteTable):
+            K = left.agreement(left if right is None else right)
+            if right is None:
+                np.fill_diagonal(K, 1.0)
+            return K
         if isinstance(left, SparseTable):
             raise InputError(
                 "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
@@ -133,6 +140,7 @@ class Precomputed(Kernel):
     """
 
     needs_psd_check: ClassVar[bool] = True
+    takes_missing: ClassVar[bool] = True  # there are no cells
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         right = left if right is None else right
@@ -162,6 +170,12 @@ def _as_gram(table: Table) -> GramTable:
             "Precomputed is for views that kw.precomputed(K) makes, got columns. Use Linear or RBF for them."
         )
     return table
+
+
+def _cells(table: Table) -> Any:
+    """Columns as a function sees them: NaN where a cell is missing and skipped."""
+    A = table.take()
+    return A.values if isinstance(A, IncompleteRows) else A
 
 
 @dataclass(frozen=True, init=False)
@@ -224,7 +238,7 @@ class Custom(Kernel):
     def _rows(self, table: Table) -> Any:
         """What the function sees: numbers, or cells as they were given."""
         if table.cells is None or None in table.cells:
-            return table.take()
+            return _cells(table)
         columns = [cells.values for cells in table.cells if cells is not None]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 

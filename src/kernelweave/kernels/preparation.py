@@ -26,6 +26,13 @@ Kind = TypeVar("Kind", bound="type[Step]")
 STEPS: dict[str, type[Step]] = {}
 
 
+#: Short names of steps with settings: the name of the step, and these.
+SHORT: dict[str, tuple[str, dict[str, Any]]] = {
+    "impute-median": ("impute", {"rule": "median", "indicator": True}),
+    "impute-nearest": ("impute", {"rule": "nearest"}),
+}
+
+
 def step(cls: Kind) -> Kind:
     """Let people and descriptions name a step."""
     STEPS[cls.name] = cls
@@ -38,6 +45,10 @@ class Step(ABC):
     name: ClassVar[str]
     #: How labels of kernels say it.
     word: ClassVar[str]
+    #: Whether rows may have missing cells, which the step fills or lets kernels skip.
+    takes_missing: ClassVar[bool] = False
+    #: Whether kernels skip missing cells after it; then it is the last step.
+    skips: ClassVar[bool] = False
 
     @property
     def is_fitted(self) -> bool:
@@ -125,7 +136,7 @@ class Standardize(AffineStep):
                 "training rows."
             )
         _refuse_sparse(table)
-        return Table((table.values - self.mean) / self.scale, table.names, table.levels)
+        return table.with_values((table.values - self.mean) / self.scale)
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         return self.mean, self.scale
@@ -165,6 +176,8 @@ _few.maxlist, _few.maxother = 20, 40
 class NormalizeRows(Step):
     """Rows divided by their length, categories as indicator columns; rows of zeros stay.
 
+    Where cells are missing, the squared length is that of the others times the number of columns over theirs.
+
     A linear kernel of such rows is the cosine of the angle between them.
 
     Examples
@@ -181,11 +194,12 @@ class NormalizeRows(Step):
     def apply(self, table: Table) -> Table:
         names = None if any(table.levels) else table.names
         values = table.take()
+        known, there = _known(values)
         # the largest entry first, so that no square overflows
-        largest = np.asarray(to_dense(abs(values).max(axis=1))).reshape(-1)
-        values = scale_rows(values, 1.0 / np.where(largest > 0, largest, 1.0))
-        length = np.sqrt(sq_norms(values))
-        values = scale_rows(values, 1.0 / np.where(length > 0, length, 1.0))
+        largest = np.asarray(to_dense(abs(known).max(axis=1))).reshape(-1)
+        largest = 1.0 / np.where(largest > 0, largest, 1.0)
+        length = np.sqrt(sq_norms(scale_rows(known, largest)) / there)
+        values = scale_rows(scale_rows(values, largest), 1.0 / np.where(length > 0, length, 1.0))
         return SparseTable(values, names) if is_sparse(values) else Table(values, names)
 
 
@@ -213,18 +227,18 @@ class Log1p(Step):
         values = np.sign(table.values) * np.log1p(np.abs(table.values))
         if any(table.levels):
             values = np.where(np.asarray(table.levels) > 0, table.values, values)
-        return Table(values, table.names, table.levels)
+        return table.with_values(values)
 
 
 def as_steps(given: Iterable[object]) -> tuple[Step, ...]:
-    """Steps from names, descriptions and steps; None stands for no step.
+    """Steps from names, descriptions and steps; None stands for no step. What skips missing cells comes last.
 
     Raises
     ------
     InputError
         For unknown steps (the known ones are listed), and for one that comes twice.
     """
-    steps = tuple(_as_step(one) for one in given if one is not None)
+    steps = tuple(sorted((_as_step(one) for one in given if one is not None), key=lambda one: one.skips))
     names = [one.name for one in steps]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -239,10 +253,14 @@ def _as_step(given: object) -> Step:
     name = values.pop("step", None)
     if not isinstance(name, str):
         raise InputError(
-            f"A preparation must be {', '.join(map(repr, STEPS))} or None, got {shown(given)}. Pass several in their "
-            "order, such as prepared('log1p', 'standardize')."
+            f"A preparation must be {', '.join(map(repr, [*STEPS, *SHORT]))} or None, got {shown(given)}. Pass several "
+            "in their order, such as prepared('log1p', 'standardize')."
         )
-    cls = STEPS[check_known(name, STEPS, "preparation")]
+    check_known(name, [*STEPS, *SHORT], "preparation")
+    if name in SHORT:
+        name, preset = SHORT[name]
+        values = preset | values
+    cls = STEPS[name]
     try:
         return cls(**values)
     except TypeError:
@@ -269,7 +287,7 @@ def _refuse_sparse(table: Table) -> None:
 def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones.
 
-    Of several views also (0, 1) for the columns of sparse ones.
+    Missing cells are left out. Of several views also (0, 1) for the columns of sparse ones.
     """
     if isinstance(table, BlockTable):
         found = [
@@ -283,8 +301,40 @@ def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[F
     _refuse_sparse(table)
     values = table.values
     weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
-    total = weights.sum()
-    mean = weights @ values / total
-    std = np.sqrt(weights @ np.square(values - mean) / total)
+    missing = np.isnan(values)
+    if missing.any():
+        mean, std = _of_known(values, missing, weights)
+    else:
+        total = weights.sum()
+        mean = weights @ values / total
+        std = np.sqrt(weights @ np.square(values - mean) / total)
     keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
     return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)
+
+
+def _of_known(
+    values: FloatArray, missing: NDArray[np.bool_], weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the cells of every column that are there; (0, 0) without any."""
+    own = np.where(missing, 0.0, weights[:, None])
+    total = own.sum(axis=0)
+    share = own / np.where(total > 0, total, 1.0)
+    mean = (share * np.where(missing, 0.0, values)).sum(axis=0)
+    return mean, np.sqrt((share * np.square(np.where(missing, mean, values) - mean)).sum(axis=0))
+
+
+def _known(values: Any) -> tuple[Any, FloatArray]:
+    """Rows with 0 in place of missing cells, and for each row the share of cells that are there."""
+    stored = values.data if is_sparse(values) else values
+    missing = np.isnan(stored)
+    n, p = values.shape
+    if not missing.any():
+        return values, np.ones(n)
+    if is_sparse(values):
+        known = values.copy()
+        known.data = np.where(missing, 0.0, stored)
+        rows = np.repeat(np.arange(n), np.diff(values.indptr))
+        lost = np.bincount(rows[missing], minlength=n)
+    else:
+        known, lost = np.where(missing, 0.0, values), missing.sum(axis=1)
+    return known, np.maximum(p - lost, 1) / p

@@ -105,6 +105,16 @@ class Prepared(Kernel):
         return self.kernel.needs_psd_check
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether a step fills missing cells or skips them."""
+        return any(one.takes_missing for one in self.steps)
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether missing cells are skipped."""
+        return any(one.skips for one in self.steps)
+
+    @property
     def is_linear(self) -> bool:
         """Whether the kernel is linear, and prepared columns are affine functions of columns."""
         return self.kernel.is_linear and all(isinstance(one, AffineStep) for one in self.steps)
@@ -125,6 +135,9 @@ class Prepared(Kernel):
         return self.kernel._diag(apply_steps(self.steps, table))
 
     def _features(self, table: Table) -> FloatArray | None:
+        if self.is_corrected:
+            # sums over shared columns are no inner products
+            return None
         return self.kernel._features(apply_steps(self.steps, table))
 
     def _holds_steps(self) -> bool:

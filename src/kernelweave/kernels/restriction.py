@@ -94,6 +94,16 @@ class On(Kernel):
         return self.kernel.needs_psd_check
 
     @property
+    def takes_missing(self) -> bool:
+        """Whether the restricted kernel says what to do about missing cells."""
+        return self.kernel.takes_missing
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the restricted kernel skips missing cells."""
+        return self.kernel.is_corrected
+
+    @property
     def is_linear(self) -> bool:
         """Whether the restricted kernel is linear."""
         return self.kernel.is_linear

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries, is_sparse, sq_norms
+from kernelweave.kernels.incomplete import IncompleteRows
 from kernelweave.kernels.preparation import Step
 from kernelweave.kernels.statistics import check_sizes, statistic_panels
 from kernelweave.views import SparseTable, Table
@@ -145,6 +146,8 @@ class TrainingRows:
     def _variance(self) -> float:
         A = self.table.take()
         check_sizes(A)
+        if isinstance(A, IncompleteRows):
+            return self._variance_of_known(A)
         mean = float(np.average(A.mean(axis=1), weights=self.weight))
         if is_sparse(A):
             # deviations of zeros are not stored
@@ -154,6 +157,16 @@ class TrainingRows:
             variance = float(np.average(np.square(A - mean).mean(axis=1), weights=self.weight))
         largest = float(np.abs(entries(A)).max(initial=0.0))
         return 1.0 if variance <= (1e-12 * largest) ** 2 else _usable(variance, "variance")
+
+    def _variance_of_known(self, A: IncompleteRows) -> float:
+        """The same over the cells that are there."""
+        zeros, missing = A.parts()
+        weight = np.ones(len(A)) if self.weight is None else self.weight
+        total = float(weight.sum() * A.shape[1] - (weight @ missing).sum())
+        mean = float((weight @ zeros).sum()) / total
+        variance = float(weight @ sq_norms(zeros)) / total - mean * mean
+        largest = float(np.abs(A.entries()).max(initial=0.0))
+        return 1.0 if variance <= (1e-8 * largest) ** 2 else _usable(variance, "variance")
 
     @property
     def n_columns(self) -> int:

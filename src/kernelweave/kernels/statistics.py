@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries as stored
-from kernelweave._sparse import is_sparse, sq_norms
+from kernelweave._sparse import is_sparse, l1_distances, sq_norms
+from kernelweave.kernels.incomplete import IncompleteRows, incomplete_statistic
 
 __all__ = ["pairwise_statistic", "statistic_panels"]
 
@@ -51,9 +52,9 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left: Any = A if is_sparse(A) else as_floats(A, "A")
-    right: Any = left if B is None else B if is_sparse(B) else as_floats(B, "B")
-    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+    left: Any = A if _is_rows(A) else as_floats(A, "A")
+    right: Any = left if B is None else B if _is_rows(B) else as_floats(B, "B")
+    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[1]:
         raise InputError(
             f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
             "the same columns on both sides."
@@ -61,6 +62,9 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
     check_sizes(left)
     check_sizes(right)
     symmetric = B is None
+    if isinstance(left, IncompleteRows) or isinstance(right, IncompleteRows):
+        S = incomplete_statistic(kind, left, right, symmetric=symmetric)
+        return mirror(S) if symmetric else S
     if is_sparse(left) or is_sparse(right):
         S = _of_sparse(kind, left, right, right.T)
         if symmetric:
@@ -82,6 +86,11 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
     if symmetric:
         np.fill_diagonal(S, 0.0)
     return mirror(S) if symmetric else S
+
+
+def _is_rows(A: Any) -> bool:
+    """Whether rows are of a kind that is read already."""
+    return is_sparse(A) or isinstance(A, IncompleteRows)
 
 
 def check_sizes(A: FloatArray) -> None:
@@ -112,6 +121,9 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
         `sq_norms` gives, and their distances exactly 0.
     """
     n = A.shape[0]
+    if isinstance(A, IncompleteRows):
+        yield from _incomplete_panels(kind, A, entries)
+        return
     if is_sparse(A):
         yield from _sparse_panels(kind, A, entries)
         return
@@ -136,6 +148,17 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
         start = rows.stop
 
 
+def _incomplete_panels(kind: str, A: IncompleteRows, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    n, start = len(A), 0
+    squares = A.sq_norms() if kind == "dot" else np.zeros(n)
+    while start < n:
+        rows = slice(start, min(n, start + max(1, entries // (n - start))))
+        S = incomplete_statistic(kind, A[rows], A[start:])
+        np.fill_diagonal(S, squares[rows])
+        yield rows, S
+        start = rows.stop
+
+
 def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, FloatArray]]:
     n, start, first, right = A.shape[0], 0, 0, A.T.tocsr()
     squares = sq_norms(A)
@@ -153,7 +176,7 @@ def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, Flo
 def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
     """A statistic from sparse products of A with B, of which one at least is sparse; `transposed` is that of B."""
     if kind == "l1":
-        return _sparse_l1(A, B)
+        return l1_distances(A, B)
     S = A @ transposed
     S = S.toarray() if is_sparse(S) else np.array(S)
     if kind == "sqdist":
@@ -162,19 +185,6 @@ def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
         S += sq_norms(B)
         np.maximum(S, 0.0, out=S)
     return S
-
-
-def _sparse_l1(A: Any, B: Any) -> FloatArray:
-    """Sums of absolute values of both rows, less what they have in common in columns where neither is 0."""
-    from scipy.sparse import csc_array
-
-    left, right = csc_array(A), csc_array(B)
-    S = np.asarray(abs(left).sum(axis=1)).reshape(-1, 1) + np.asarray(abs(right).sum(axis=1)).reshape(-1)
-    for j in np.flatnonzero((np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)):
-        i, k = (slice(M.indptr[j], M.indptr[j + 1]) for M in (left, right))
-        a, b = left.data[i, None], right.data[k]
-        S[left.indices[i, None], right.indices[k]] -= np.abs(a) + np.abs(b) - np.abs(a - b)
-    return np.maximum(S, 0.0)
 
 
 def _by_columns(A: FloatArray, B: FloatArray, fold: np.ufunc, symmetric: bool) -> FloatArray:

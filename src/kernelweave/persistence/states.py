@@ -17,6 +17,7 @@ from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
@@ -55,6 +56,7 @@ _DATACLASSES: tuple[type, ...] = (
     kernels.Categorical,
     kernels.CharNGrams,
     kernels.Constant,
+    kernels.Impute,
     kernels.Laplacian,
     kernels.Linear,
     kernels.Log1p,
@@ -66,6 +68,7 @@ _DATACLASSES: tuple[type, ...] = (
     kernels.Product,
     kernels.RBF,
     kernels.Scaled,
+    kernels.Skip,
     kernels.Standardize,
     kernels.Sum,
     kernels.Tokens,
@@ -109,8 +112,10 @@ class Kind:
     make: Callable[..., Any]
 
 
-def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> TableEncoder:
-    encoder = TableEncoder(owner, reorder)
+def _encoder(
+    owner: str = "model", reorder: bool = True, missing: bool = False, **learnt: Any
+) -> TableEncoder:
+    encoder = TableEncoder(owner, reorder, missing)
     for name in ("n_columns_", "names_", "categories_"):
         setattr(encoder, name, learnt[name])
     encoder.sparse_ = bool(learnt.get("sparse_", False))
@@ -119,14 +124,19 @@ def _encoder(owner: str = "model", reorder: bool = True, **learnt: Any) -> Table
     return encoder
 
 
-def _views_encoder(owner: str, encoders_: dict[str, TableEncoder | GramEncoder]) -> ViewsEncoder:
-    encoder = ViewsEncoder(owner)
+def _views_encoder(
+    owner: str, encoders_: dict[str, TableEncoder | GramEncoder], missing: bool = False
+) -> ViewsEncoder:
+    encoder = ViewsEncoder(owner, missing)
     encoder.encoders_ = encoders_
     return encoder
 
 
-def _gram_encoder(columns_: Any, n_columns_: int, digest_: str | None = None) -> GramEncoder:
-    encoder = GramEncoder()
+def _gram_encoder(
+    columns_: Any, n_columns_: int, digest_: str | None = None, missing: bool = False, there_: Any = None
+) -> GramEncoder:
+    encoder = GramEncoder(missing)
+    encoder.there_ = there_
     encoder.columns_, encoder.n_columns_, encoder.digest_ = columns_, n_columns_, digest_
     return encoder
 
@@ -143,21 +153,37 @@ def _table_source(raw: Table, **parts: Any) -> TableSource:
     return TableSource(table=raw, **parts)
 
 
-_SOURCE = ("kernels", "raw", "max_memory", "rank_tol", "standardize", "sample_weight", "statistics", "rules")
+def _partial_source(raw: Table, **parts: Any) -> PartialSource:
+    return PartialSource(table=raw, **parts)
+
+
+_SOURCE = (
+    "kernels",
+    "raw",
+    "max_memory",
+    "rank_tol",
+    "standardize",
+    "sample_weight",
+    "statistics",
+    "rules",
+    "imputer",
+    "fillers",
+)
 
 KINDS: dict[str, Kind] = {
     cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES
 } | {
     "TableEncoder": Kind(
-        ("owner", "reorder", "n_columns_", "names_", "categories_", "sparse_", "texts_"), _encoder
+        ("owner", "reorder", "missing", "n_columns_", "names_", "categories_", "sparse_", "texts_"), _encoder
     ),
     "SparseTable": Kind(("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
     "Cells": Kind(("values",), Cells),
     "BlockTable": Kind(("blocks",), BlockTable),
     "GramTable": Kind(("matrix", "index", "diagonal"), GramTable),
-    "ViewsEncoder": Kind(("owner", "encoders_"), _views_encoder),
-    "GramEncoder": Kind(("columns_", "n_columns_", "digest_"), _gram_encoder),
+    "ViewsEncoder": Kind(("owner", "encoders_", "missing"), _views_encoder),
+    "GramEncoder": Kind(("columns_", "n_columns_", "digest_", "missing", "there_"), _gram_encoder),
     "TableSource": Kind(_SOURCE, _table_source),
+    "PartialSource": Kind((*_SOURCE, "views", "how", "learnt"), _partial_source),
     "BankSource": Kind(("bank", "index"), BankSource),
     "StackSource": Kind(("stack", "names", "columns"), StackSource),
     "KernelBank": Kind(("stack", "names"), KernelBank),
@@ -176,6 +202,7 @@ _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
         BlockTable,
         GramTable,
         TableSource,
+        PartialSource,
         BankSource,
         StackSource,
         KernelBank,
@@ -331,6 +358,13 @@ def check_model(model: Model) -> None:
         table is None or table.n_rows == n_rows,
     ]
     held = [model.dual_coef, model.intercept, model.weights, *scales]
-    held += [] if table is None else table.arrays()
-    if not all(fits) or not all(np.isfinite(array).all() for array in held):
+    cells = [] if table is None else table.arrays()
+    # where cells may be missing, they are skipped
+    wrong = np.isinf if getattr(source, "may_hold_nan", False) else _not_finite
+    whole = all(np.isfinite(array).all() for array in held)
+    if not all(fits) or not whole or any(wrong(array).any() for array in cells):
         raise ValueError("its arrays have NaN or inconsistent shapes")
+
+
+def _not_finite(array: Any) -> Any:
+    return ~np.isfinite(array)

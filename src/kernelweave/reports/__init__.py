@@ -319,7 +319,7 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection import kernel_weights, layer_weights, uninformative, view_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative, view_weights
     from kernelweave.learners import resolve
 
     found = kernel_weights(model)
@@ -362,6 +362,7 @@ def make_report(
         hidden=max(0, len(weights) - MOST_KERNELS),
         upper=upper,
         uninformative=uninformative(model, most=20),
+        missing=missing(model, most=20),
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         views=views if 1 < len(views) < 60 else {},

@@ -16,6 +16,7 @@ from kernelweave.views.cells import Cells
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.conversion import as_table, as_tables
 from kernelweave.views.encoder import TableEncoder
+from kernelweave.views.marked import MarkedTable
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
 from kernelweave.views.table import Table
@@ -28,6 +29,7 @@ __all__ = [
     "ColumnSlice",
     "GramEncoder",
     "GramTable",
+    "MarkedTable",
     "PrecomputedView",
     "SparseTable",
     "Table",

@@ -13,9 +13,10 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._sparse import join_columns
 from kernelweave.views.cells import Cells
 from kernelweave.views.kernel_rows import kernel_row_content
+from kernelweave.views.marked import MarkedTable
 from kernelweave.views.selection import ViewColumns, freeze_columns
 from kernelweave.views.sparse import SparseTable
-from kernelweave.views.table import TEXT, Table
+from kernelweave.views.table import TEXT, Table, without_nan
 
 __all__ = ["BlockTable", "GramTable"]
 
@@ -90,7 +91,15 @@ class GramTable(Table):
 
     def content(self) -> FloatArray:
         """Numbers that agree for rows of the same kernel values."""
-        return kernel_row_content(self.matrix[:, :, None])
+        return kernel_row_content(without_nan(self.matrix)[:, :, None])
+
+    def missing(self) -> NDArray[np.intp]:
+        """There are no columns."""
+        return np.zeros(0, dtype=np.intp)
+
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Rows without any kernel value."""
+        return np.asarray(np.isnan(self.matrix).all(axis=1))
 
 
 class BlockTable(Table):
@@ -150,6 +159,19 @@ class BlockTable(Table):
         return found if any(one is not None for one in found) else None
 
     @cached_property
+    def marked(self) -> NDArray[np.bool_]:
+        """Of all columns, see `Table.marked`."""
+        return np.concatenate([block.marked for block in self.blocks.values()])
+
+    def missing(self) -> NDArray[np.intp]:
+        """Of all columns, see `Table.missing`."""
+        return np.concatenate([block.missing() for block in self.blocks.values()])
+
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Rows that lack all views."""
+        return np.all([block.empty_rows() for block in self.blocks.values()], axis=0)
+
+    @cached_property
     def starts(self) -> dict[str, int]:
         """Where the columns of every view begin."""
         ends = np.cumsum([block.n_columns for block in self.blocks.values()])
@@ -203,6 +225,13 @@ class BlockTable(Table):
     def _columns_of_all(self) -> Table:
         if any(isinstance(block, SparseTable) for block in self.blocks.values()):
             return SparseTable(self.values, self.names)
+        if self.marked.any():
+            marks = [
+                b.marks if isinstance(b, MarkedTable) else np.zeros((b.n_rows, b.n_columns), dtype=bool)
+                for b in self.blocks.values()
+            ]
+            every = np.concatenate(marks, axis=1)
+            return MarkedTable(self.values, self.names, self.levels, every, self.marked, self.cells)
         return Table(self.values, self.names, self.levels, self.cells)
 
     def declared(self, texts: Collection[int], *, forget: bool = True) -> BlockTable:

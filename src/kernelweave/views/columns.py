@@ -14,6 +14,9 @@ from kernelweave._checks import InputError
 from kernelweave._types import TableLike
 from kernelweave.views.messages import column_name, listing
 
+#: What else than to drop rows can be done about missing cells.
+HINT = "; estimators do it, in every fold anew, with missing='impute', or skip such cells with missing='skip'"
+
 
 @dataclass
 class Column:
@@ -28,9 +31,11 @@ class Column:
 
     @property
     def holds_text(self) -> bool:
-        """Whether all cells are text, and the column was not declared to be one of categories."""
-        free = self.values.dtype.kind == "O" and not self.declared
-        return free and all(isinstance(v, str | bytes) for v in self.values)
+        """Whether all cells are text or missing, and the column was not declared to be one of categories."""
+        if self.values.dtype.kind != "O" or self.declared:
+            return False
+        known = [v for v in self.values if not is_missing(v)]
+        return bool(known) and all(isinstance(v, str | bytes) for v in known)
 
 
 def plain_array(X: object) -> NDArray[Any] | None:
@@ -145,7 +150,8 @@ def _check_kind(values: NDArray[np.generic], what: str) -> None:
         raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, or what pandas has for missing values."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and value != value
@@ -153,7 +159,7 @@ def _is_missing(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     is_bool = isinstance(value, (bool, np.bool_))
-    return _is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
+    return is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
 
 
 def _is_object(value: Any) -> bool:
@@ -165,7 +171,7 @@ def _converts(values: NDArray[np.generic], what: str) -> bool:
     """Return whether all present values convert to float; raise TypeError for what cannot be a cell."""
     all_convert = True
     for value in values:
-        if _is_missing(value):
+        if is_missing(value):
             continue
         if not isinstance(value, (str, bytes, numbers.Number, np.bool_)):
             raise TypeError(
@@ -185,6 +191,9 @@ def to_floats(values: NDArray[np.generic], what: str) -> NDArray[np.float64]:
         return values.astype(np.float64)
     result = np.empty(len(values))
     for i, value in enumerate(values):
+        if is_missing(value):
+            result[i] = np.nan
+            continue
         try:
             result[i] = float(value)
         except (TypeError, ValueError):
@@ -195,8 +204,8 @@ def to_floats(values: NDArray[np.generic], what: str) -> NDArray[np.float64]:
     return result
 
 
-def check_missing(columns: Sequence[Column], names: list[str] | None) -> None:
-    """Raise if values are missing or infinite, naming columns and counts."""
+def check_missing(columns: Sequence[Column], names: list[str] | None, *, allowed: bool = False) -> None:
+    """Raise if values are infinite, or missing where that is not `allowed`, naming columns and counts."""
     n_nan, n_inf = {}, {}
     for j, column in enumerate(columns):
         values, kind = column.values, column.values.dtype.kind
@@ -206,9 +215,9 @@ def check_missing(columns: Sequence[Column], names: list[str] | None) -> None:
                 n_nan[j] = int(np.isnan(values).sum())
                 n_inf[j] = len(values) - int(finite.sum()) - n_nan[j]
         elif kind == "O":
-            n_nan[j] = sum(map(_is_missing, values))
+            n_nan[j] = sum(map(is_missing, values))
             n_inf[j] = sum(isinstance(v, (float, np.floating)) and abs(v) == np.inf for v in values)
-    for counts, word in ((n_nan, "NaN"), (n_inf, "infinity")):
+    for counts, word in ((n_inf, "infinity"),) if allowed else ((n_nan, "NaN"), (n_inf, "infinity")):
         bad = [
             f"{column_name(j, names)} ({count} of {len(columns[j].values)} rows)"
             for j, count in counts.items()
@@ -219,7 +228,7 @@ def check_missing(columns: Sequence[Column], names: list[str] | None) -> None:
             more = f" and {len(bad) - 5} more columns" if len(bad) > 5 else ""
             raise InputError(
                 f"X must be complete and finite, but contains {what} in {', '.join(bad[:5])}{more}. "
-                "Impute the values or drop these rows."
+                f"Impute the values or drop these rows{HINT if word == 'NaN' else ''}."
             )
 
 

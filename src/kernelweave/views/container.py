@@ -103,10 +103,15 @@ class Views:
         Tables are arrays of two dimensions, pandas, polars and other data frames, SciPy's sparse matrices, AnnData, and
         :func:`precomputed` kernels. Views of a list are called "view0", "view1" and so on.
 
+    rows : {"same", "all"}, default="same"
+        Of frames that are joined by index: all of them have the same rows, or rows that some have are kept, and lack
+        the views of the others; see the parameter `missing_views` of the estimators. Rows then follow each other as in
+        the first view, and after them those that it lacks, in the order of the further ones.
+
     Attributes
     ----------
     views : dict of str to table
-        As they were given, rows in one order.
+        As they were given, rows in one order; all cells of a row that lacks a view are missing there.
     names : tuple of str
     shape : tuple of int
         Rows, and columns of all views; a precomputed view has none.
@@ -120,8 +125,8 @@ class Views:
     -----
     If all views are pandas frames or AnnData, whose index are their names of rows, rows are joined by index where the
     index of one is that of another in a different order: all get the order of the first. Rows that a view lacks are an
-    error. Otherwise rows belong together by position, and the indices of the frames among them must be equal; the
-    default index 0, 1, ... says nothing there.
+    error, unless `rows` says that they are kept. Otherwise rows belong together by position, and the indices of the
+    frames among them must be equal; the default index 0, 1, ... says nothing there.
 
     Indexing by rows (integers, a mask, a slice) gives views of these rows; by a name, the table of a view.
 
@@ -141,7 +146,8 @@ class Views:
 
     views: dict[str, Any]
 
-    def __init__(self, views: Any) -> None:
+    def __init__(self, views: Any, rows: str = "same") -> None:
+        check_known(rows, ("same", "all"), "rows")
         if isinstance(views, Views):
             # some rows of views that were joined already
             self.views = dict(views.views)
@@ -164,7 +170,7 @@ class Views:
         indices = {
             str(name): index for name, table in views.items() if (index := _index_of(table)) is not None
         }
-        self.views = _align(found, indices)
+        self.views = _align(found, indices, rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -266,39 +272,76 @@ def _index_of(table: object) -> Index | None:
     return getattr(table, "index", None) if hasattr(table, "iloc") else None
 
 
-def _align(views: dict[str, Any], indices: Mapping[str, Index]) -> dict[str, Any]:
+def _align(views: dict[str, Any], indices: Mapping[str, Index], rows: str = "same") -> dict[str, Any]:
     """Rows in one order, or an error that says how they differ."""
-    first, *others = views
     if len(indices) == len(views) and len(views) > 1:
-        index = indices[first]
-        for name in others:
-            own = indices[name]
-            if own.equals(index):
-                continue
-            for which, one in ((first, index), (name, own)):
-                if not one.is_unique:
-                    raise InputError(
-                        f"Rows of views are joined by index, but in view {which!r} some rows share theirs. Make it "
-                        "unique, or pass arrays (frame.to_numpy()) to join by position."
-                    )
-            for here, there, lacking in (
-                (first, name, index.difference(own)),
-                (name, first, own.difference(index)),
-            ):
-                if len(lacking):
-                    raise InputError(
-                        f"All views must have the same rows. View {there!r} lacks {len(lacking)} of view {here!r}: "
-                        f"{listing([str(label) for label in lacking], limit=5)}. Keep the rows that all views have, "
-                        "for example frame.loc[common]."
-                    )
-            views = {**views, name: _take(views[name], own.get_indexer(index))}
+        views = _joined(views, indices, rows)
     elif len(indices) > 1:
         _check_indices(indices)
     lengths = {name: int(table.shape[0]) for name, table in views.items()}
     if len(set(lengths.values())) > 1:
-        rows = ", ".join(f"{name!r} {n}" for name, n in lengths.items())
-        raise InputError(f"All views must have equally many rows, got {rows}. Pass the same rows of each.")
+        listed = ", ".join(f"{name!r} {n}" for name, n in lengths.items())
+        raise InputError(f"All views must have equally many rows, got {listed}. Pass the same rows of each.")
     return views
+
+
+def _joined(views: dict[str, Any], indices: Mapping[str, Index], rows: str) -> dict[str, Any]:
+    """Tables whose rows are matched by their names."""
+    first, *others = views
+    index = indices[first]
+    for name in others:
+        own = indices[name]
+        if own.equals(index):
+            continue
+        for which, one in ((first, indices[first]), (name, own)):
+            if not one.is_unique:
+                raise InputError(
+                    f"Rows of views are joined by index, but in view {which!r} some rows share theirs. Make it "
+                    "unique, or pass arrays (frame.to_numpy()) to join by position."
+                )
+        if rows == "all":
+            if not len(index.intersection(own)):
+                raise InputError(
+                    f"View {name!r} has no row in common with the views before it: no index of its {len(own)} rows is "
+                    "theirs. Give the frames the same names of rows, or pass arrays to join by position."
+                )
+            index = index.append(own.difference(index, sort=False))
+            continue
+        for here, there, lacking in (
+            (first, name, index.difference(own)),
+            (name, first, own.difference(index)),
+        ):
+            if len(lacking):
+                raise InputError(
+                    f"All views must have the same rows. View {there!r} lacks {len(lacking)} of view {here!r}: "
+                    f"{listing([str(label) for label in lacking], limit=5)}. Keep the rows that all views have, "
+                    "for example frame.loc[common], or say rows='all'."
+                )
+    return {
+        name: table
+        if indices[name].equals(index)
+        else _rows_at(table, indices[name].get_indexer(index), index)
+        for name, table in views.items()
+    }
+
+
+def _rows_at(table: Any, at: Rows, index: Index) -> Any:
+    """Rows of a table by position; those at -1 lack all cells."""
+    lost = at < 0
+    if not lost.any():
+        return _take(table, at)
+    if hasattr(table, "iloc"):
+        return table.reindex(index)
+    if is_sparse(table):
+        from scipy import sparse
+
+        kept = sparse.diags_array((~lost).astype(np.float64)) @ table[np.maximum(at, 0)]
+        rows = np.flatnonzero(lost)
+        marks = (np.full(len(rows), np.nan), (rows, np.zeros(len(rows), dtype=np.intp)))
+        return (kept + sparse.csr_array(marks, shape=kept.shape)).tocsr()
+    out = np.full((len(at), table.shape[1]), np.nan)
+    out[~lost] = table[at[~lost]]
+    return out
 
 
 def _check_indices(indices: Mapping[str, Index]) -> None:

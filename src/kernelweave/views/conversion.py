@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from kernelweave._checks import InputError
-from kernelweave._sparse import is_sparse
+from kernelweave._parameters import Flag
+from kernelweave._sparse import as_csr, is_sparse
 from kernelweave.views.columns import plain_array
 from kernelweave.views.container import holds_views
 from kernelweave.views.encoder import TableEncoder
@@ -14,20 +15,20 @@ from kernelweave.views.table import Table
 from kernelweave.views.views_encoder import ViewsEncoder
 
 
-def as_table(X: Any) -> Table:
+def as_table(X: Any, *, missing: Annotated[bool, Flag()] = False) -> Table:
     """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
 
-    Several views become one `BlockTable`.
+    Several views become one `BlockTable`. With `missing`, missing cells are kept as NaN; otherwise they are an error.
 
     Examples
     --------
     >>> as_table([[1, 2], [3, 4]]).levels
     (0, 0)
     """
-    return as_tables(X)[0]
+    return as_tables(X, missing=missing)[0]
 
 
-def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
+def as_tables(X: Any, Z: Any = None, *, missing: bool = False) -> tuple[Table, Table | None]:
     """Return `X` and `Z` as tables with the same columns; categories are those of `X`, in several views those of `Z`.
 
     Raises
@@ -36,20 +37,23 @@ def as_tables(X: Any, Z: Any = None) -> tuple[Table, Table | None]:
         If the two do not have the same columns, and as :meth:`TableEncoder.transform`.
     """
     if isinstance(X, Table):
-        left, right = X, Z if Z is None or isinstance(Z, Table) else as_table(Z)
+        left, right = X, Z if Z is None or isinstance(Z, Table) else as_table(Z, missing=missing)
     elif holds_views(X):
         # rows of precomputed views are compared with training rows, on the right
-        encoder = ViewsEncoder("Z")
+        encoder = ViewsEncoder("Z", missing)
         right = None if Z is None else encoder.fit_transform(Z)
         left = encoder.fit_transform(X) if Z is None else encoder.transform(X)
     elif is_sparse(X):
-        left, right = SparseTable(X), Z if Z is None or isinstance(Z, Table) else as_table(Z)
+        left, right = (
+            SparseTable(as_csr(X, missing=missing)),
+            Z if Z is None or isinstance(Z, Table) else as_table(Z, missing=missing),
+        )
     elif is_sparse(Z):
-        left, right = as_table(X), SparseTable(Z)
+        left, right = as_table(X, missing=missing), SparseTable(as_csr(Z, missing=missing))
     elif (array := plain_array(X)) is not None:
-        left, right = Table(array), Z if Z is None or isinstance(Z, Table) else as_table(Z)
+        left, right = Table(array), Z if Z is None or isinstance(Z, Table) else as_table(Z, missing=missing)
     else:
-        columns = TableEncoder("X").fit(X)
+        columns = TableEncoder("X", missing=missing).fit(X)
         left = columns.transform(X)
         right = Z if Z is None or isinstance(Z, Table) else columns.transform(Z)
     if right is not None and left.levels != right.levels:

@@ -15,6 +15,7 @@ from kernelweave.views.columns import (
     category_key,
     category_order,
     check_missing,
+    is_missing,
     plain_array,
     read_columns,
     to_floats,
@@ -39,6 +40,8 @@ class TableEncoder:
     reorder : bool, default=True
         Accept a data frame whose columns are those of `fit` in another order, and put them in order. False:
         raise, with scikit-learn's wording.
+    missing : bool, default=False
+        Keep missing cells (None, NaN, null, NA), as NaN. False: they are an error.
 
     Attributes
     ----------
@@ -69,9 +72,13 @@ class TableEncoder:
     #: Whether it has been said which these are; until then tables keep all cells that may be read.
     declared_: bool = False
 
-    def __init__(self, owner: str = "model", reorder: bool = True) -> None:
+    #: Here, too, for encoders that were pickled before it was a parameter.
+    missing: bool = False
+
+    def __init__(self, owner: str = "model", reorder: bool = True, missing: bool = False) -> None:
         self.owner = owner
         self.reorder = reorder
+        self.missing = missing
 
     def fit(self, X: Features) -> TableEncoder:
         """Learn the columns and categories of `X` and return self.
@@ -88,23 +95,18 @@ class TableEncoder:
         """
         self.sparse_ = is_sparse(X)
         self.texts_, self.declared_ = (), False
-        array = as_csr(X) if self.sparse_ else plain_array(X)
+        array = as_csr(X, missing=self.missing) if self.sparse_ else plain_array(X)
         if array is not None:
             self.n_columns_ = array.shape[1]
             self.names_ = None
             self.categories_ = [[] for _ in range(self.n_columns_)]
             return self
         names, columns = _read(X)
-        check_missing(columns, names)
+        check_missing(columns, names, allowed=self.missing)
         self.n_columns_ = len(columns)
         self.names_ = names
         self.texts_ = tuple(j for j, column in enumerate(columns) if column.objects)
-        self.categories_ = [
-            sorted(set(map(category_key, c.values)), key=category_order)
-            if c.categorical and not c.objects
-            else []
-            for c in columns
-        ]
+        self.categories_ = [_categories(c) if c.categorical and not c.objects else [] for c in columns]
         return self
 
     def declare(self, table: Table, texts: Collection[int]) -> Table:
@@ -134,7 +136,7 @@ class TableEncoder:
             raise InputError("This TableEncoder has not been fitted. Call fit first.")
         own_names = None if self.names_ is None else tuple(self.names_)
         if is_sparse(X):
-            X = as_csr(X)
+            X = as_csr(X, missing=self.missing)
             if self.sparse_ and X.shape[1] == self.n_columns_:
                 return SparseTable(X, own_names)
             if X.shape[1] == self.n_columns_:
@@ -152,25 +154,41 @@ class TableEncoder:
             columns = self._match(names, columns, self.names_)
         elif len(columns) != self.n_columns_:
             raise self._wrong_number(len(columns))
-        check_missing(columns, self.names_)
+        check_missing(columns, self.names_, allowed=self.missing)
         values = np.empty((len(columns[0].values), self.n_columns_))
         kept: list[Cells | None] = [None] * self.n_columns_
         for j, (column, categories) in enumerate(zip(columns, self.categories_, strict=True)):
             may_be_read = column.objects or (not self.declared_ and column.holds_text)
             if j in self.texts_ or may_be_read:
-                kept[j] = Cells(column.values)
+                kept[j] = Cells(_without_missing(column))
             if j in self.texts_:
-                values[:, j] = Cells(column.values).digests()
+                lost = np.fromiter(map(is_missing, column.values), dtype=bool, count=len(column.values))
+                values[:, j] = np.where(lost, np.nan, Cells(_without_missing(column)).digests())
             elif categories:
                 code = {category: float(i) for i, category in enumerate(categories)}
-                values[:, j] = [code.get(category_key(value), -1.0) for value in column.values]
+                values[:, j] = [
+                    np.nan if is_missing(value) else code.get(category_key(value), -1.0)
+                    for value in column.values
+                ]
             else:
                 values[:, j] = to_floats(column.values, column_name(j, self.names_))
-        check_missing([Column(column) for column in values.T], self.names_)
+        check_missing([Column(column) for column in values.T], self.names_, allowed=self.missing)
         if self.sparse_:
             return as_sparse(Table(values, own_names))
         levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
         return Table(values, own_names, levels, tuple(kept))
+
+    def empty(self, n_rows: int) -> Table:
+        """A table of rows in which every cell is missing."""
+        own_names = None if self.names_ is None else tuple(self.names_)
+        if self.sparse_:
+            from scipy import sparse
+
+            first = (np.full(n_rows, np.nan), (np.arange(n_rows), np.zeros(n_rows, dtype=np.intp)))
+            return SparseTable(sparse.csr_array(first, shape=(n_rows, self.n_columns_)), own_names)
+        levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
+        kept = tuple(Cells([""] * n_rows) if j in self.texts_ else None for j in range(self.n_columns_))
+        return Table(np.full((n_rows, self.n_columns_), np.nan), own_names, levels, kept)
 
     def _wrong_number(self, number: int) -> InputError:
         return InputError(
@@ -195,6 +213,18 @@ class TableEncoder:
             raise InputError(message)
         by_name = dict(zip(names, columns, strict=True))
         return [by_name[name] for name in fitted]
+
+
+def _without_missing(column: Column) -> object:
+    """Texts of a column, the empty one where it is missing; other objects as they are."""
+    if not any(map(is_missing, column.values)) or not column.holds_text:
+        return column.values
+    return ["" if is_missing(value) else value for value in column.values]
+
+
+def _categories(column: Column) -> list[str | float]:
+    """Categories of a column, sorted."""
+    return sorted({category_key(v) for v in column.values if not is_missing(v)}, key=category_order)
 
 
 def _read(X: Features) -> tuple[list[str] | None, list[Column]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_names
 from kernelweave._sparse import as_csr, is_sparse
-from kernelweave.views.table import Table
+from kernelweave.views.table import Table, without_nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class SparseTable(Table):
     def __post_init__(self) -> None:
         if not is_sparse(self.values):
             raise InputError("SparseTable is made of a SciPy sparse array, got something else. Use Table.")
-        values = as_csr(self.values)
+        values = as_csr(self.values, missing=True)
         names = None if self.names is None else as_names(self.names, values.shape[1], "column")
         levels = self.levels if self.levels is not None else (0,) * values.shape[1]
         for key, value in (("values", values), ("names", names), ("levels", levels)):
@@ -65,6 +65,25 @@ class SparseTable(Table):
     def arrays(self) -> list[NDArray[np.float64]]:
         """What is stored."""
         return [self.values.data]
+
+    def content(self) -> Any:
+        """See `Table.content`."""
+        if not np.isnan(self.values.data).any():
+            return self.values
+        found = self.values.copy()
+        found.data = without_nan(found.data)
+        return found
+
+    def missing(self) -> NDArray[np.intp]:
+        """See `Table.missing`: of cells that are stored as NaN."""
+        return np.bincount(self.indices[np.isnan(self.data)], minlength=self.n_columns)
+
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Rows that store NaN and nothing else."""
+        lost = np.isnan(self.data)
+        stored = np.diff(self.indptr)
+        rows = np.repeat(np.arange(self.n_rows), stored)
+        return (stored > 0) & (np.bincount(rows[lost], minlength=self.n_rows) == stored)
 
     def _columns(self, found: NDArray[np.intp]) -> Any:
         if (np.diff(found) == 1).all():

@@ -31,7 +31,7 @@ class Table:
     ----------
     values : array of shape (n_rows, n_columns)
         Kept as float64 and not copied if it already is. A categorical column holds codes ``0 .. levels - 1``,
-        or -1 for a category that was not known when the codes were made.
+        or -1 for a category that was not known when the codes were made. NaN stands for a missing cell.
     names : sequence of str or None, default=None
         One unique name per column.
     levels : sequence of int or None, default=None
@@ -219,8 +219,24 @@ class Table:
             )
         blocks = []
         for column, level in zip(table.values.T, table.levels, strict=True):
-            blocks.append(column[:, None] == np.arange(level) if level else column[:, None])
+            block: NDArray[np.generic] = column[:, None] == np.arange(level) if level else column[:, None]
+            if level and np.isnan(column).any():
+                block = np.where(np.isnan(column)[:, None], np.nan, block)
+            blocks.append(block)
         return np.concatenate(blocks, axis=1, dtype=np.float64)
+
+    @property
+    def marked(self) -> NDArray[np.bool_]:
+        """Columns beside which kernels see a column that marks missing cells."""
+        return np.zeros(self.n_columns, dtype=bool)
+
+    def missing(self) -> NDArray[np.intp]:
+        """Numbers of missing cells of every column, shape (n_columns,)."""
+        return np.isnan(self.values).sum(axis=0)
+
+    def empty_rows(self) -> NDArray[np.bool_]:
+        """Rows in which all cells are missing, shape (n_rows,)."""
+        return np.asarray(np.isnan(self.values).all(axis=1))
 
     def joined(self) -> Table:
         """The table itself; of several views one table of the columns of all."""
@@ -239,7 +255,11 @@ class Table:
 
     def scaled(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Table:
         """The table of (x - shift) / scale, with one number of each for every column."""
-        return Table((self.values - shift) / scale, self.names, self.levels, self.cells)
+        return self.with_values((self.values - shift) / scale)
+
+    def with_values(self, values: NDArray[np.float64]) -> Table:
+        """The same rows and columns with other numbers."""
+        return Table(values, self.names, self.levels, self.cells)
 
     def declared(self, texts: Collection[int], *, forget: bool = True) -> Table:
         """The table in which some columns, by position, are texts or objects: only kernels that read cells see them.
@@ -252,7 +272,7 @@ class Table:
         for j in texts:
             own = self.cells[j]
             if levels[j] != TEXT and own is not None:
-                values[:, j], levels[j] = own.digests(), TEXT
+                values[:, j], levels[j] = np.where(np.isnan(values[:, j]), np.nan, own.digests()), TEXT
         kept = tuple(None if forget and j not in texts else own for j, own in enumerate(self.cells))
         return Table(values, self.names, tuple(levels), kept)
 
@@ -266,7 +286,7 @@ class Table:
 
     def content(self) -> Values:
         """Numbers (n_rows, any), perhaps sparse, in which rows differ whenever they hold other things."""
-        return self.values
+        return without_nan(self.values)
 
     def _columns(self, found: NDArray[np.intp]) -> Values:
         return self.values[:, found]
@@ -279,3 +299,9 @@ class Table:
         cells: tuple[Cells | None, ...] | None = None,
     ) -> Table:
         return Table(values, names, levels, cells)
+
+
+def without_nan(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An array in which a number that no cell holds stands for missing ones, so that these are equal."""
+    missing = np.isnan(values)
+    return np.where(missing, -np.finfo(np.float64).max, values) if missing.any() else values

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats, check_finite, check_gram_stack
+from kernelweave._checks import InputError, check_finite, check_gram_stack
 from kernelweave._types import Features
 from kernelweave.views.blocks import BlockTable, GramTable
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
@@ -33,11 +33,20 @@ class GramEncoder:
     digest_ : str or None
         Of the kernel values of the training rows with each other, by which their matrix is known again. None: of a
         file that lacks it.
+    there_ : array of bool, shape (n_train,), or None
+        Training rows that have the view.
     """
 
     columns_: NDArray[np.intp]
     n_columns_: int
     digest_: str | None = None
+    #: Which training rows have the view; None: all.
+    there_: NDArray[np.bool_] | None = None
+    #: Whether rows may lack all values.
+    missing: bool = False
+
+    def __init__(self, missing: bool = False) -> None:
+        self.missing = missing
 
     def fit(self, view: PrecomputedView) -> GramEncoder:
         """Remember which rows are training rows."""
@@ -64,10 +73,14 @@ class GramEncoder:
     def training(self, view: PrecomputedView) -> GramTable:
         """The training rows as a table."""
         K = view.matrix[np.ix_(view.rows, view.rows)]
-        check_gram_stack(K)
-        check_finite(K, "K")
-        if (asymmetry := float(np.abs(K - K.T).max())) > 1e-8 * float(np.abs(K).max()):
-            raise InputError(f"A precomputed kernel must be symmetric, got max |K - K'| = {asymmetry:.3g}.")
+        there = np.asarray(~np.isnan(K).all(axis=1) | (not self.missing))
+        self.there_ = there
+        inner = K[np.ix_(there, there)]
+        if inner.size:
+            check_gram_stack(inner)
+        check_finite(inner, "K")
+        if inner.size and (apart := float(np.abs(inner - inner.T).max())) > 1e-8 * float(np.abs(inner).max()):
+            raise InputError(f"A precomputed kernel must be symmetric, got max |K - K'| = {apart:.3g}.")
         return GramTable(K, np.arange(len(K)), np.diag(K).copy())
 
     def transform(self, view: Any) -> GramTable:
@@ -85,9 +98,16 @@ class GramEncoder:
                 f"{n_columns}. Pass K(X_new, X_train), or rows of the square view that fit was given rows of."
             )
         K = view.matrix[np.ix_(view.rows, self.columns_)] if whole else view.matrix[view.rows]
-        check_finite(K, "K")
+        there = np.asarray(~np.isnan(K).all(axis=1) | (not self.missing))
+        # values with training rows that lack the view are not there either
+        check_finite(K[there] if self.there_ is None else K[np.ix_(there, self.there_)], "K")
         diagonal = view.matrix[view.rows, view.rows] if known else np.full(len(K), np.nan)
-        return GramTable(as_floats(K, "K"), np.full(len(K), -1), diagonal)
+        return GramTable(np.asarray(K, dtype=np.float64), np.full(len(K), -1), diagonal)
+
+    def empty(self, n_rows: int) -> GramTable:
+        """A table of rows without any kernel value."""
+        K = np.full((n_rows, len(self.columns_)), np.nan)
+        return GramTable(K, np.full(n_rows, -1), np.full(n_rows, np.nan))
 
 
 def _refuse_empty(view: PrecomputedView) -> None:
@@ -104,6 +124,8 @@ class ViewsEncoder:
     ----------
     owner : str, default="model"
         What error messages call the object that was fitted.
+    missing : bool, default=False
+        Keep missing cells, as NaN; rows that lack a view altogether lack all of its cells. False: they are an error.
 
     Attributes
     ----------
@@ -119,8 +141,12 @@ class ViewsEncoder:
 
     encoders_: dict[str, TableEncoder | GramEncoder]
 
-    def __init__(self, owner: str = "model") -> None:
+    #: Here, too, for encoders that were pickled before it was a parameter.
+    missing: bool = False
+
+    def __init__(self, owner: str = "model", missing: bool = False) -> None:
         self.owner = owner
+        self.missing = missing
 
     def fit(self, X: Features) -> ViewsEncoder:
         """Learn views, their columns and categories; return self."""
@@ -129,11 +155,11 @@ class ViewsEncoder:
 
     def fit_transform(self, X: Features) -> BlockTable:
         """The training rows as a table, and learn from them how to make others."""
-        views = Views(X).views
+        views = Views(X, rows="all" if self.missing else "same").views
         self.encoders_ = {}
         blocks: dict[str, Table] = {}
         for name, view in views.items():
-            encoder = GramEncoder() if isinstance(view, PrecomputedView) else TableEncoder(self.owner)
+            encoder = self._encoder_of(view)
             self.encoders_[name] = encoder
             blocks[name] = _of_view(name, _training, encoder, view)
         return BlockTable(blocks)
@@ -162,9 +188,15 @@ class ViewsEncoder:
         if isinstance(X, Mapping):
             # frames get the order of the rows of the first view: the same one as in fit
             X = {view: X[view] for view in self.encoders_ if view in X} | dict(X)
-        views = Views(X).views
+        if self.missing and isinstance(X, Mapping):
+            lacking = {view for view, table in X.items() if table is None}
+            X = {view: table for view, table in X.items() if view not in lacking}
+        else:
+            lacking = set()
+        views = Views(X, rows="all" if self.missing else "same").views
         known, given = list(self.encoders_), list(views)
         missing, unknown = [v for v in known if v not in views], [v for v in given if v not in self.encoders_]
+        missing = [view for view in missing if view not in lacking]
         if missing or unknown:
             close = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -172,10 +204,23 @@ class ViewsEncoder:
             said += [f"has the unknown {listing(unknown)}"] if unknown else []
             raise InputError(
                 f"X must have the views of fit, {listing(known)}, but {' and '.join(said)}.{hint} Pass all of them "
-                "and no others."
+                f"and no others{_LACK if self.missing and missing else ''}."
             )
-        blocks = {name: _of_view(name, e.transform, views[name]) for name, e in self.encoders_.items()}
+        n_rows = int(next(iter(views.values())).shape[0])
+        blocks = {
+            name: e.empty(n_rows) if name in lacking else _of_view(name, e.transform, views[name])
+            for name, e in self.encoders_.items()
+        }
         return BlockTable(blocks)
+
+    def _encoder_of(self, view: Any) -> TableEncoder | GramEncoder:
+        if isinstance(view, PrecomputedView):
+            return GramEncoder(self.missing)
+        return TableEncoder(self.owner, missing=self.missing)
+
+
+#: What to pass for a view that no row has.
+_LACK = ", or None for a view that these rows lack"
 
 
 def _training(encoder: TableEncoder | GramEncoder, view: Any) -> Table:

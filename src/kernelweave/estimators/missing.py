@@ -1,0 +1,159 @@
+"""What estimators do about missing cells and missing views, and how they say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, OneOf
+from kernelweave.fitting.filling import fill, fit_fillers, refuse_empty, refuse_missing
+from kernelweave.fitting.partial import PartialSource
+from kernelweave.fitting.presence import missing_cells
+from kernelweave.fitting.source import TableSource
+from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
+from kernelweave.kernels.other import Precomputed
+from kernelweave.kernels.preparation import SHORT, as_steps
+from kernelweave.views import Table
+
+#: Values of `missing` that are texts.
+MISSING = ("error", "impute", *SHORT, "skip")
+#: What `missing` may be.
+CELLS = OneOf(*MISSING) | InstanceOf((Impute,), "a kw.kernels.Impute")
+#: Values of `missing_views`.
+MISSING_VIEWS = ("renormalize", "complete", "error")
+
+_FILLED = {
+    "mean": "numbers are filled with the mean of their column, categories with the most frequent one",
+    "median": "numbers are filled with the median of their column, categories with the most frequent one",
+    "nearest": "numbers are filled with the mean over the {k} nearest training rows, categories with the most frequent "
+    "one",
+}
+_VIEWS = {
+    "renormalize": "where one of two rows lacks a view, its kernels have the mean of those of the views that both have",
+    "complete": "kernels of a view that rows lack are completed from those of the other views",
+}
+
+
+def imputer_of(missing: Any) -> Impute | None:
+    """What cells are filled with; None where they are an error, or skipped."""
+    if isinstance(missing, Impute):
+        return missing
+    if missing in ("error", "skip"):
+        return None
+    [step] = as_steps([missing])
+    assert isinstance(step, Impute)
+    return step
+
+
+def takes_missing(missing: Any, kernels: Any) -> bool:
+    """Whether missing cells are no error: because of `missing`, or of the steps of all kernels."""
+    if not isinstance(missing, str) or missing != "error":
+        return True
+    if isinstance(kernels, Kernel):
+        kernels = [kernels]
+    if isinstance(kernels, Mapping):
+        kernels = [k for own in kernels.values() for k in (own if isinstance(own, Sequence) else [own])]
+    if not isinstance(kernels, Sequence) or isinstance(kernels, str) or not len(kernels):
+        return False
+    return all(isinstance(kernel, Kernel) and kernel.takes_missing for kernel in kernels)
+
+
+def skipping(kernel: Kernel) -> Kernel:
+    """The kernel after the step that skips missing cells; as it is if its steps fill them, or there are no cells."""
+    if kernel.takes_missing or _has_no_cells(kernel):
+        return kernel
+    return kernel.prepared("skip")
+
+
+def _has_no_cells(kernel: Kernel) -> bool:
+    if isinstance(kernel, Sum | Product):
+        return any(map(_has_no_cells, kernel.terms))
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, Scaled) and _has_no_cells(kernel.kernel))
+
+
+def looked_at(table: Table) -> Table:
+    """A table without missing cells, for those who only look at what columns hold."""
+    return fill(fit_fillers(Impute(), table, None), table) if table.missing().any() else table
+
+
+def check_cells(
+    kernels: Sequence[Kernel], table: Table, views: Mapping[str, Any], imputer: Impute | None
+) -> None:
+    """Raise for missing cells that nobody said what to do about, and for columns without a known one."""
+    cells = missing_cells(table, views)
+    if imputer is None and not all(kernel.takes_missing or _has_no_cells(kernel) for kernel in kernels):
+        refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
+    refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
+
+
+def missing_of(source: TableSource, missing: Any, missing_views: str) -> dict[str, Any]:
+    """What was missing among the training rows, and what was done, as plain values; see `MKLRegressor.missing_`."""
+    views = source.views if isinstance(source, PartialSource) else {}
+    cells = {name: lost for name, (lost, _) in missing_cells(source.raw, views).items()}
+    lost: dict[str, int] = {}
+    if isinstance(source, PartialSource):
+        lost = {view: int((~there).sum()) for view, there in source.present.items() if not there.all()}
+    found: dict[str, Any] = {"n_rows": source.n_samples, "cells": cells, "views": lost}
+    imputer = imputer_of(missing)
+    if cells and imputer is not None:
+        done = _FILLED[imputer.rule].format(k=imputer.n_neighbors)
+        marks = "; columns of 0 and 1 say where cells were missing" if imputer.indicator else ""
+        found["cells_done"] = f"{done}{marks}"
+    elif cells:
+        skip = isinstance(missing, str) and missing == "skip"
+        found["cells_done"] = (
+            "kernels compare rows in the columns that both have"
+            if skip
+            else "kernels do what their steps say"
+        )
+    if lost:
+        found["views_done"] = _VIEWS[missing_views]
+    return found
+
+
+def residuals_of(source: TableSource) -> dict[str, float]:
+    """For kernels whose negative eigenvalues were set to zero, what that took away as a share of the matrix."""
+    return {name: one.residual for name, one in source.corrections().items()}
+
+
+def target_in_order(X: Any, y: Any, missing_views: str) -> Any:
+    """The target in the order of the rows of views, if frames that are joined by index have different rows.
+
+    A series is matched by its index if the first view lacks rows. Anything else belongs to the rows of the first view,
+    which must have all rows then.
+    """
+    if missing_views == "error" or not isinstance(X, Mapping) or len(X) < 2:
+        return y
+    if not all(hasattr(table, "iloc") and hasattr(table, "index") for table in X.values()):
+        return y
+    first, *others = [table.index for table in X.values()]
+    if not all(index.is_unique for index in (first, *others)):
+        return y
+    every = first
+    for index in others:
+        if not len(every.intersection(index)):
+            # which is an error of its own
+            return y
+        every = every.append(index.difference(every, sort=False))
+    if len(every) == len(first):
+        return y
+    labels = getattr(y, "index", None)
+    if labels is not None and hasattr(y, "loc") and labels.is_unique and len(every.difference(labels)) == 0:
+        return y.loc[every]
+    raise InputError(
+        f"The first view has {len(first)} of {len(every)} rows, so nobody knows which rows the values of `y` are of. "
+        "Pass `y` as a pandas series with the index of all rows, or put a view that has all rows first."
+    )
+
+
+def refuse_absent_views(X: Any) -> None:
+    """Raise for a view that is None in `fit`."""
+    if not isinstance(X, Mapping):
+        return
+    absent = [view for view, table in X.items() if table is None]
+    if absent:
+        raise InputError(
+            f"View {absent[0]!r} is missing in all training rows: it is None. Leave it out, or pass a table with the "
+            "rows that have it."
+        )

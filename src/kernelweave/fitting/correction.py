@@ -1,0 +1,64 @@
+"""Training matrices that need not be positive semidefinite, and what becomes of them and of new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from kernelweave._threads import blas_threads_for
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Negative eigenvalues of a training matrix that were set to zero.
+
+    Attributes
+    ----------
+    vectors : array of shape (n_samples, n_negative)
+        Their eigenvectors V. Values of new rows are projected, ``K (I - V V')``, which gives training rows their
+        corrected values exactly.
+    values : array of shape (n_negative,)
+        The eigenvalues.
+    residual : float
+        What was taken away as a share of the matrix, in the Frobenius norm.
+    lowest : float
+        The smallest eigenvalue as a share of the largest.
+    """
+
+    vectors: Array
+    values: Array
+    residual: float
+    lowest: float
+
+    def project(self, K: Array) -> Array:
+        """Values of new rows with the training rows, shape (n_rows, n_samples)."""
+        return K - (K @ self.vectors) @ self.vectors.T
+
+    def beyond(self, K: Array) -> Array:
+        """What the correction adds to k(x, x) of new rows, from their values before it is made."""
+        return -np.square(K @ self.vectors) @ (1.0 / self.values)
+
+
+def correct(K: Array) -> tuple[Array, Correction | None]:
+    """The nearest positive semidefinite matrix in the Frobenius norm, and what was done; None if nothing was."""
+    n = len(K)
+    with blas_threads_for(n):
+        shifted = K.copy()
+        shifted.flat[:: n + 1] += 1e-10 * max(float(np.trace(K)), 0.0) / n
+        _, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
+        if info == 0:
+            return K, None
+        values, vectors = np.linalg.eigh(K)
+        low = values < 0.0
+        if not low.any():
+            return K, None
+        V = vectors[:, low]
+        fixed = K - (V * values[low]) @ V.T
+        residual = float(np.linalg.norm(values[low]) / np.linalg.norm(values))
+    largest = max(float(values[-1]), np.finfo(np.float64).tiny)
+    return 0.5 * (fixed + fixed.T), Correction(V, values[low], residual, float(values[0]) / largest)

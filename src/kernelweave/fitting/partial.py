@@ -1,0 +1,483 @@
+"""Rows that lack a view, in training and among new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._loops import packed_length
+from kernelweave.fitting.completion import ViewCompletion, mean_of_known
+from kernelweave.fitting.correction import Correction, correct
+from kernelweave.fitting.filling import refuse_missing
+from kernelweave.fitting.presence import Mask, ViewPlaces, missing_cells, rows_with, seen_by
+from kernelweave.fitting.source import CHUNK_BYTES, TableSource
+from kernelweave.gram import Gram
+from kernelweave.gram.building import Builder
+from kernelweave.kernels import Kernel
+from kernelweave.views import BlockTable, Table
+from kernelweave.views.messages import listing
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Kernels that look at the same views.
+
+    Attributes
+    ----------
+    views : tuple of str
+    kernels : array of int
+        Which of all kernels they are.
+    rows : array of int
+        Training rows that have these views.
+    source : TableSource
+        Of these kernels and rows.
+    """
+
+    views: tuple[str, ...]
+    kernels: Rows
+    rows: Rows
+    source: TableSource
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Of kernels, on the training rows that have them: mean of all values, of the diagonal, and their difference."""
+
+    level: Array
+    diagonal: Array
+    spread: Array
+
+
+class PartialSource(TableSource):
+    """Kernels on views that some rows lack.
+
+    If all training rows have all views it is the same as a `TableSource`, and only new rows may lack some.
+
+    Parameters
+    ----------
+    kernels, table, max_memory, rank_tol, standardize, sample_weight, statistics, like, rules, imputer, fillers
+        See `TableSource`. In a table of one block the views are groups of columns.
+    views : dict of str to tuple of int, or None
+        See `views_of`.
+    how : {"renormalize", "complete"}
+        How the kernels of a view are filled where rows lack it.
+    learnt : list of (statistics, fillers), optional
+        Those of every part, if kernels are fitted on these rows already.
+
+    Notes
+    -----
+    "renormalize": a value that is not there becomes the mean, over the views that both rows have, of the values there,
+    each in units of its own kernel: ``(k - a_m) / b_m`` with a_m the mean of kernel m over pairs of training rows and
+    b_m its mean diagonal less a_m. The sum of kernels is then that of the views that both rows have, with the weights
+    of the others shared out among these. Matrices that are filled so need not be positive semidefinite: negative
+    eigenvalues are set to zero, and values of new rows are projected likewise.
+
+    "complete": rows of the kernels that are not there are foretold from the mean kernel of the views that are, by ridge
+    regression on training rows that have both, see `RowRegression`. If rows with all these views are fewer than half of
+    those with one of them, every view foretells for itself, and the mean is taken, weighted by what each explains of
+    rows that are left out. No correction is needed.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        table: Table,
+        *,
+        views: ViewPlaces,
+        how: str,
+        learnt: list[Any] | None = None,
+        like: TableSource | None = None,
+        **options: Any,
+    ) -> None:
+        self.views, self.how = dict(views), how
+        self.present = rows_with(table, views)
+        self.parts: list[Part] = []
+        self._given = list(kernels)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for m, kernel in enumerate(kernels):
+            groups.setdefault(seen_by(kernel, views), []).append(m)
+        self._members = {key: np.array(members) for key, members in groups.items()}
+        if all(self.present[view].all() for key in groups for view in key):
+            super().__init__(kernels, table, like=like, **options)
+            return
+        self._fit_parts(table, learnt, like, **options)
+
+    def _fit_parts(
+        self,
+        table: Table,
+        learnt: list[Any] | None,
+        like: TableSource | None,
+        *,
+        max_memory: float,
+        rank_tol: float,
+        standardize: bool = False,
+        sample_weight: Array | None = None,
+        rules: list[Kernel] | None = None,
+        imputer: Any = None,
+        statistics: Any = None,
+        fillers: Any = None,
+    ) -> None:
+        self.raw = self.table = table
+        self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
+        self.sample_weight, self.imputer = sample_weight, imputer
+        self.statistics = self.fillers = None
+        self.n_samples = table.n_rows
+        self._corrections: dict[int, Correction | None] = {}
+        self._check_rows(self.present, table.n_rows)
+        fitted: list[Kernel] = list(self._given)
+        for k, (key, members) in enumerate(self._members.items()):
+            there = self._there(self.present, key, table.n_rows)
+            rows = np.flatnonzero(there)
+            if not len(rows):
+                what = f"View {key[0]!r}" if len(key) == 1 else f"Some of the views {listing(list(key))}"
+                raise InputError(
+                    f"{what} is missing in all {table.n_rows} training rows. Leave it out, or take more rows (of "
+                    "folds, fewer)."
+                )
+            known = (None, None) if learnt is None else learnt[k]
+            source = TableSource(
+                [self._given[m] for m in members],
+                self._part_table(table, key).rows(rows),
+                max_memory=max_memory,
+                rank_tol=rank_tol,
+                standardize=standardize,
+                sample_weight=None if sample_weight is None else sample_weight[rows],
+                statistics=known[0],
+                imputer=imputer,
+                fillers=known[1],
+            )
+            self.parts.append(Part(key, members, rows, source))
+            for m, kernel in zip(members, source.kernels, strict=True):
+                fitted[m] = kernel
+        self.kernels = fitted
+        self.rules = rules if rules is not None else list(self._given)
+        self.names = tuple(kernel.label for kernel in fitted) if like is None else like.names
+        self._columns = [None] * len(fitted)
+
+    @property
+    def learnt(self) -> list[Any]:
+        """Statistics and fillers of every part, see the parameter."""
+        return [(part.source.statistics, part.source.fillers) for part in self.parts]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all training rows have all views."""
+        return not self.parts
+
+    @property
+    def takes_missing(self) -> bool:
+        """See `TableSource.takes_missing`."""
+        return self.imputer is not None or super().takes_missing
+
+    @property
+    def may_hold_nan(self) -> bool:
+        """See `TableSource.may_hold_nan`."""
+        return True
+
+    def accepted(self, queries: Table) -> Table:
+        """See `TableSource.accepted`; raises, too, for rows that lack all views."""
+        present = rows_with(queries, self.views)
+        self._check_rows(present, queries.n_rows)
+        if not self.takes_missing:
+            cells = missing_cells(queries, self.views)
+            refuse_missing({name: lost for name, (lost, _) in cells.items()}, queries.n_rows)
+        return queries
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but matrices, which are computed again when they are asked for."""
+        computed = ("_grams", "_means", "_mean_of_known", "_completion")
+        return {name: value for name, value in self.__dict__.items() if name not in computed}
+
+    def _check_rows(self, present: Mapping[str, Mask], n_rows: int) -> None:
+        if () in self._members:
+            return
+        lost = np.flatnonzero(~np.any(list(present.values()), axis=0))
+        if len(lost):
+            raise InputError(
+                f"Every row must have one view at least, but {len(lost)} of {n_rows} rows lack all of "
+                f"{listing(list(present))}, the first is row {lost[0]}. Drop these rows."
+            )
+
+    @staticmethod
+    def _there(present: Mapping[str, Mask], views: tuple[str, ...], n_rows: int) -> Mask:
+        return np.all([present[view] for view in views], axis=0) if views else np.ones(n_rows, dtype=bool)
+
+    def _part_table(self, table: Table, views: tuple[str, ...]) -> Table:
+        if not isinstance(table, BlockTable):
+            return table
+        return BlockTable({view: table.blocks[view] for view in views})
+
+    def take(self, rows: Rows) -> TableSource:
+        """See `Source.take`."""
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return PartialSource(
+            self.kernels if self.rules is None else self.rules,
+            self.raw.rows(rows),
+            views=self.views,
+            how=self.how,
+            max_memory=self.max_memory,
+            rank_tol=self.rank_tol,
+            standardize=self.standardize,
+            sample_weight=weight,
+            imputer=self.imputer,
+            like=self,
+        )
+
+    # ---- training ---------------------------------------------------------------------------------
+
+    def gram(self) -> Gram:
+        """See `Source.gram`."""
+        if self.is_whole:
+            return super().gram()
+        n, needed = self.n_samples, 8.0 * packed_length(self.n_samples) * (2 * self.n_kernels + 6)
+        if needed > self.max_memory:
+            raise InputError(
+                f"Kernels of views that rows lack are held as whole matrices, which takes {needed / 2**30:.3g} GiB, "
+                f"got max_memory={self.max_memory / 2**30:.3g} GiB. Allow more, or leave rows out."
+            )
+        builder = Builder(n, self.n_kernels)
+        upper = np.triu_indices(n)
+        for m, K in self._filled_kernels():
+            builder.triangles(1)[0] = K[upper]
+            builder.keep_triangles([m], tol=self.rank_tol)
+        return builder.finish()
+
+    def _filled_kernels(self) -> Iterator[tuple[int, Array]]:
+        """Every kernel on all training rows."""
+        for g, part in enumerate(self._training_parts):
+            for k, m in enumerate(part.kernels):
+                K = self._matrix(g, k)
+                if self.how == "complete":
+                    full = self._completion.completed(g, K)
+                else:
+                    full = self._raised(g, k, self._mean_of_known)
+                    full[np.ix_(part.rows, part.rows)] = K
+                    full, self._corrections[int(m)] = correct(full)
+                yield int(m), full
+
+    def _raised(self, g: int, k: int, mean: Array) -> Array:
+        """Values in units of their kernels as those of one kernel."""
+        return self._levels[g].level[k] + self._levels[g].spread[k] * mean
+
+    @cached_property
+    def _training_parts(self) -> list[Part]:
+        """The parts; if all training rows have all views, they share one source."""
+        every = np.arange(self.n_samples)
+        return self.parts or [Part(key, members, every, self) for key, members in self._members.items()]
+
+    @cached_property
+    def _grams(self) -> list[Gram]:
+        if self.is_whole:
+            return [super().gram()]
+        return [part.source.gram() for part in self.parts]
+
+    def _matrix(self, g: int, k: int) -> Array:
+        """The raw matrix of kernel k of a part."""
+        gram = self._grams[0] if self.is_whole else self._grams[g]
+        place = int(self._training_parts[g].kernels[k]) if self.is_whole else k
+        return gram.combine(np.eye(1, gram.n_kernels, place)[0])
+
+    @cached_property
+    def _levels(self) -> list[Levels]:
+        found = []
+        for g, part in enumerate(self._training_parts):
+            p = np.ones(len(part.rows)) if self.sample_weight is None else self.sample_weight[part.rows]
+            p = p / p.sum()
+            level, diagonal = np.empty((2, len(part.kernels)))
+            for k in range(len(part.kernels)):
+                K = self._matrix(g, k)
+                level[k], diagonal[k] = p @ K @ p, p @ K.diagonal()
+            spread = diagonal - level
+            spread = np.where(spread > 1e-10 * np.abs(diagonal), spread, 0.0)
+            found.append(Levels(level, np.where(diagonal > 0, diagonal, 1.0), spread))
+        return found
+
+    def _mean_kernel(self, g: int, values: Iterator[Array] | Sequence[Array]) -> Array:
+        """The mean of kernels of a part in the units that `how` compares them in."""
+        own, total, count = self._levels[g], np.zeros(()), 0
+        for k, K in enumerate(values):
+            if self.how == "complete":
+                total, count = total + K / own.diagonal[k], count + 1
+            elif own.spread[k] > 0:
+                total, count = total + (K - own.level[k]) / own.spread[k], count + 1
+        return total / max(count, 1)
+
+    @cached_property
+    def _means(self) -> list[Array]:
+        """The mean kernel of every part on its training rows."""
+        return [
+            self._mean_kernel(g, (self._matrix(g, k) for k in range(len(part.kernels))))
+            for g, part in enumerate(self._training_parts)
+        ]
+
+    @cached_property
+    def _mean_of_known(self) -> Array:
+        parts = [(p.rows, p.rows, K) for p, K in zip(self._training_parts, self._means, strict=True)]
+        return mean_of_known(parts, (self.n_samples, self.n_samples))
+
+    @cached_property
+    def _completion(self) -> ViewCompletion:
+        return ViewCompletion([part.rows for part in self._training_parts], self._means, self.n_samples)
+
+    def correction(self, m: int) -> Correction | None:
+        """See `TableSource.correction`."""
+        if self.is_whole:
+            return super().correction(m)
+        if self.how == "complete":
+            return None
+        if m not in self._corrections:
+            for _ in self._filled_kernels():
+                pass
+        return self._corrections[m]
+
+    def corrections(self) -> dict[str, Correction]:
+        """See `TableSource.corrections`."""
+        found = super().corrections()
+        for part in self.parts:
+            if self.how == "complete":
+                found |= part.source.corrections()
+        return found
+
+    # ---- prediction -------------------------------------------------------------------------------
+
+    def _query_parts(self, queries: Table) -> list[Rows]:
+        """For every part the queries that have its views."""
+        present = rows_with(queries, self.views)
+        parts = self._training_parts
+        return [np.flatnonzero(self._there(present, part.views, queries.n_rows)) for part in parts]
+
+    def lacks(self, queries: Table) -> bool:
+        """Whether a query, or a training row, lacks a view."""
+        return not self.is_whole or any(len(rows) < queries.n_rows for rows in self._query_parts(queries))
+
+    def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
+        """See `Source.feature_maps`."""
+        return None if self.lacks(queries) else super().feature_maps(m, queries)
+
+    def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        """See `Source.cross`."""
+        if not self.lacks(queries):
+            yield from super().cross(queries, kernels)
+            return
+        step = max(1, int(4 * CHUNK_BYTES / (8.0 * self.n_samples * (self.n_kernels + 4))))
+        for start in range(0, queries.n_rows, step):
+            where = slice(start, min(start + step, queries.n_rows))
+            table = queries.rows(np.arange(where.start, where.stop))
+            for m, K in self._cross_of(table, kernels):
+                yield where, m, K
+
+    def _cross_of(self, table: Table, kernels: Rows, *, project: bool = True) -> Iterator[tuple[int, Array]]:
+        """Values of a few queries, some of which lack a view; `project` as the training matrix was corrected."""
+        there = self._query_parts(table)
+        known = [
+            self._known_cross(part, table, rows)
+            for part, rows in zip(self._training_parts, there, strict=True)
+        ]
+        means = [self._mean_kernel(g, values) for g, values in enumerate(known)]
+        wanted = set(map(int, kernels))
+        if self.how == "complete":
+            yield from self._fill_complete(table.n_rows, there, known, means, wanted)
+            return
+        for m, K in self._fill_mean(table.n_rows, there, known, means, wanted):
+            yield m, self._projected(m, K) if project and not self.is_whole else K
+
+    def _known_cross(self, part: Part, table: Table, rows: Rows) -> list[Array]:
+        """Values of the kernels of a part between the queries and the training rows that have its views."""
+        out = [np.zeros((len(rows), len(part.rows))) for _ in part.kernels]
+        if not len(rows):
+            return out
+        own = self._part_table(table, part.views).rows(rows) if self.parts else table.rows(rows)
+        if part.source is self:
+            found = super().cross(own, part.kernels)
+            place = {int(m): k for k, m in enumerate(part.kernels)}
+        else:
+            found = part.source.cross(own, np.arange(len(part.kernels)))
+            place = {k: k for k in range(len(part.kernels))}
+        for where, m, K in found:
+            out[place[m]][where] = K
+        return out
+
+    def _fill_mean(
+        self,
+        n_queries: int,
+        there: list[Rows],
+        known: list[list[Array]],
+        means: list[Array],
+        kernels: set[int],
+    ) -> Iterator[tuple[int, Array]]:
+        parts = self._training_parts
+        placed = [(rows, part.rows, K) for rows, part, K in zip(there, parts, means, strict=True)]
+        mean = mean_of_known(placed, (n_queries, self.n_samples))
+        for g, part in enumerate(parts):
+            for k, m in enumerate(part.kernels):
+                if int(m) in kernels:
+                    full = self._raised(g, k, mean)
+                    full[np.ix_(there[g], part.rows)] = known[g][k]
+                    yield int(m), full
+
+    def _fill_complete(
+        self,
+        n_queries: int,
+        there: list[Rows],
+        known: list[list[Array]],
+        means: list[Array],
+        kernels: set[int],
+    ) -> Iterator[tuple[int, Array]]:
+        for g, part in enumerate(self._training_parts):
+            if not kernels & set(part.kernels.tolist()):
+                continue
+            absent = np.setdiff1d(np.arange(n_queries), there[g])
+            places = self._completion.places(g, absent, there, means)
+            for k, m in enumerate(part.kernels):
+                if int(m) not in kernels:
+                    continue
+                own = np.empty((n_queries, len(part.rows)))
+                own[there[g]] = known[g][k]
+                own[absent] = places @ self._matrix(g, k)
+                yield int(m), self._completion.of_all(g, own)
+
+    def query_diagonal(self, queries: Table, m: int) -> Array:
+        """See `Source.query_diagonal`."""
+        if not self.lacks(queries):
+            return super().query_diagonal(queries, m)
+        there, parts = self._query_parts(queries), self._training_parts
+        g = next(g for g, part in enumerate(parts) if m in part.kernels)
+        k = int(np.flatnonzero(parts[g].kernels == m)[0])
+        known = [self._known_diagonals(part, queries, rows) for part, rows in zip(parts, there, strict=True)]
+        out = np.zeros(queries.n_rows)
+        out[there[g]] = known[g][k]
+        absent = np.setdiff1d(np.arange(queries.n_rows), there[g])
+        if self.how == "complete":
+            if len(absent):
+                cross = [self._known_cross(p, queries, rows) for p, rows in zip(parts, there, strict=True)]
+                means = [self._mean_kernel(h, values) for h, values in enumerate(cross)]
+                places = self._completion.places(g, absent, there, means)
+                out[absent] = np.einsum("ij,ij->i", places @ self._matrix(g, k), places)
+            return out
+        if len(absent):
+            first = np.array([0])
+            means = [self._mean_kernel(h, values)[:, None] for h, values in enumerate(known)]
+            placed = [(rows, first, K) for rows, K in zip(there, means, strict=True)]
+            out[absent] = self._raised(g, k, mean_of_known(placed, (queries.n_rows, 1))[:, 0])[absent]
+        correction = None if self.is_whole else self.correction(m)
+        if correction is not None:
+            [(_, K)] = self._cross_of(queries, np.array([m]), project=False)
+            out += correction.beyond(K)
+        return out
+
+    def _known_diagonals(self, part: Part, table: Table, rows: Rows) -> list[Array]:
+        if not len(rows):
+            return [np.zeros(0) for _ in part.kernels]
+        own = self._part_table(table, part.views).rows(rows) if self.parts else table.rows(rows)
+        if part.source is self:
+            return [super(PartialSource, self).query_diagonal(own, int(m)) for m in part.kernels]
+        return [part.source.query_diagonal(own, k) for k in range(len(part.kernels))]

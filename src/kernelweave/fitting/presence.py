@@ -1,0 +1,82 @@
+"""Which views a table has, which of them kernels look at, and which rows have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.fitting.filling import count_missing
+from kernelweave.kernels import Kernel, On, Product, Scaled, Sum
+from kernelweave.views import BlockTable, Table, ViewColumns
+
+Mask = NDArray[np.bool_]
+
+#: Positions of the columns of every view of one table; None for a view of several tables.
+ViewPlaces = Mapping[str, tuple[int, ...] | None]
+
+
+def views_of(kernels: Sequence[Kernel], table: Table) -> dict[str, tuple[int, ...] | None]:
+    """The views that a table has: its blocks, or the named groups of columns that kernels are put on."""
+    if isinstance(table, BlockTable):
+        return dict.fromkeys(table.blocks)
+    found: dict[str, set[int]] = {}
+    for kernel in kernels:
+        for view, columns in _groups(kernel):
+            found.setdefault(view, set()).update(table.resolve(columns).tolist())
+    return {view: tuple(sorted(places)) for view, places in found.items()}
+
+
+def _groups(kernel: Kernel) -> Iterator[tuple[str, Any]]:
+    if isinstance(kernel, On):
+        if isinstance(kernel.columns, ViewColumns):
+            yield kernel.columns.view, kernel.columns
+        elif kernel.name:
+            yield kernel.name, kernel.columns
+    elif isinstance(kernel, Sum | Product):
+        for term in kernel.terms:
+            yield from _groups(term)
+    elif isinstance(kernel, Scaled):
+        yield from _groups(kernel.kernel)
+
+
+def seen_by(kernel: Kernel, views: ViewPlaces) -> tuple[str, ...]:
+    """The views that a kernel looks at; it is there in rows that have all of them."""
+    named = list(dict.fromkeys(view for view, _ in _groups(kernel)))
+    everywhere = all(places is None for places in views.values())
+    return tuple(named) if named or not everywhere else tuple(views)
+
+
+def rows_with(table: Table, views: ViewPlaces) -> dict[str, Mask]:
+    """For each view which rows have a cell of it."""
+    found = {}
+    for view, places in views.items():
+        own = table.select(ViewColumns(view) if places is None else places)
+        found[view] = ~own.empty_rows()
+    return found
+
+
+def missing_cells(table: Table, views: ViewPlaces) -> dict[str, tuple[int, int]]:
+    """For columns with missing cells their number, and that of rows that have the view of the column."""
+    if not views:
+        return {name: (n, table.n_rows) for name, n in count_missing(table).items()}
+    present = rows_with(table, views)
+    found: dict[str, tuple[int, int]] = {}
+    if isinstance(table, BlockTable):
+        for view, there in present.items():
+            own = BlockTable({view: table.blocks[view].rows(there)})
+            found |= {name: (n, int(there.sum())) for name, n in count_missing(own).items()}
+        return found
+    if not table.missing().any():
+        return {}
+    lost = np.isnan(table.dense_columns(np.arange(table.n_columns)))
+    rows = np.full(table.n_columns, table.n_rows)
+    for view, places in views.items():
+        columns = np.asarray(places)
+        lost[np.ix_(~present[view], columns)] = False
+        rows[columns] = present[view].sum()
+    names = [f"column {j}" for j in range(table.n_columns)] if table.names is None else table.names
+    counts = lost.sum(axis=0)
+    return {str(names[j]): (int(counts[j]), int(rows[j])) for j in np.flatnonzero(counts)}

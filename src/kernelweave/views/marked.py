@@ -1,0 +1,86 @@
+"""The table of rows that were filled, with marks where cells were missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.views.table import Table
+
+
+class MarkedTable(Table):
+    """A table with columns of 0 and 1 beside some of its own, which say where cells were missing.
+
+    Kernels see the marks of the columns that they look at, after these; columns are numbered as without them.
+
+    Parameters
+    ----------
+    values, names, levels, cells
+        See `Table`.
+    marks : array of bool, shape (n_rows, n_columns)
+        Where cells were missing.
+    marked : array of bool, shape (n_columns,)
+        Columns whose marks kernels see.
+
+    Examples
+    --------
+    >>> table = MarkedTable(np.array([[1.0, 2.0]]), None, (0, 0), np.array([[True, False]]), np.array([True, False]))
+    >>> table.take(), table.take([1]), table.n_expanded_columns
+    (array([[1., 2., 1.]]), array([[2.]]), 3)
+    """
+
+    marks: NDArray[np.bool_]
+
+    def __init__(
+        self,
+        values: Any,
+        names: Any,
+        levels: Any,
+        marks: NDArray[np.bool_],
+        marked: NDArray[np.bool_],
+        cells: Any = None,
+    ) -> None:
+        super().__init__(values, names, levels, cells)
+        object.__setattr__(self, "marks", marks)
+        object.__setattr__(self, "_marked", marked)
+
+    @property
+    def marked(self) -> NDArray[np.bool_]:
+        """See `Table.marked`."""
+        return self._marked  # type: ignore[attr-defined]
+
+    @property
+    def n_expanded_columns(self) -> int:
+        """See `Table.n_expanded_columns`."""
+        return super().n_expanded_columns + int(self.marked.sum())
+
+    def select(self, columns: Any) -> Table:
+        """See `Table.select`."""
+        if columns is None:
+            return self
+        found = self.resolve(columns)
+        plain = super().select(columns)
+        return self._marking(plain, self.marks[:, found], self.marked[found])
+
+    def take(self, columns: Any = None, expand: bool = True) -> Any:
+        """See `Table.take`."""
+        if columns is not None:
+            return self.select(columns).take(None, expand)
+        own = super().take(None, expand)
+        if not expand or not self.marked.any():
+            return own
+        return np.concatenate([own, self.marks[:, self.marked]], axis=1, dtype=np.float64)
+
+    def rows(self, index: Any) -> Table:
+        """See `Table.rows`."""
+        return self._marking(super().rows(index), self.marks[index], self.marked)
+
+    def with_values(self, values: Any) -> Table:
+        """See `Table.with_values`."""
+        return self._marking(super().with_values(values), self.marks, self.marked)
+
+    @staticmethod
+    def _marking(table: Table, marks: NDArray[np.bool_], marked: NDArray[np.bool_]) -> Table:
+        return MarkedTable(table.values, table.names, table.levels, marks, marked, table.cells)

@@ -1,0 +1,521 @@
+"""Missing cells and missing views: what kernels, estimators and files do about them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import kernelweave as kw
+from kernelweave.fitting.completion import RIDGES, regress_rows
+from kernelweave.fitting.correction import correct
+from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(40, 5)) * [1.0, 2.0, 0.5, 3.0, 1.0] + [0.0, 1.0, 0.0, -1.0, 5.0]
+HOLES = np.where(RNG.random(X.shape) < 0.3, np.nan, X)
+Y = X[:, 0] + 0.3 * X[:, 1] ** 2
+BANK = [Linear().prepared("standardize"), RBF(gamma="median").prepared("standardize")]
+WAYS = ("impute", "impute-median", "impute-nearest", "skip")
+
+
+def two_views(seed=3, n=60):
+    """Two views of the same three numbers, and a class."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    views = {v: z @ rng.normal(size=(3, p)) + 0.3 * rng.normal(size=(n, p)) for v, p in (("a", 6), ("b", 4))}
+    return views, (z[:, 0] + z[:, 1] > 0).astype(int)
+
+
+def with_holes(views, seed=5, share=0.3):
+    """Views removed from rows, never both."""
+    rng = np.random.default_rng(seed)
+    n = len(views["a"])
+    which = rng.choice(3, size=n, p=[1.0 - share, share / 2, share / 2])
+    return {v: np.where((which == k)[:, None], np.nan, views[v]) for k, v in ((1, "a"), (2, "b"))}
+
+
+# ---- kernels --------------------------------------------------------------------------------------
+
+
+def by_hand(kind, x, z, means, variances, differences):
+    """A statistic over shared columns, column by column."""
+    unit = {"sqdist": variances, "dot": variances + means**2, "l1": differences}[kind]
+    shared = [j for j in range(len(x)) if not np.isnan(x[j]) and not np.isnan(z[j])]
+    total = 0.0
+    for j in shared:
+        total += {"sqdist": (x[j] - z[j]) ** 2, "dot": x[j] * z[j], "l1": abs(x[j] - z[j])}[kind]
+    if not shared:
+        return {"sqdist": 2 * variances.sum(), "dot": (means**2).sum(), "l1": differences.sum()}[kind]
+    return total * unit.sum() / sum(unit[j] for j in shared)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        (RBF(gamma=0.1), "sqdist"),
+        (Linear(), "dot"),
+        (Polynomial(degree=2), "dot"),
+        (Laplacian(gamma=0.2), "l1"),
+    ],
+)
+def test_skipped_cells_equal_loops_over_shared_columns(kernel, kind, form):
+    rows = np.where(RNG.random((12, 5)) < 0.4, np.nan, RNG.normal(size=(12, 5)))
+    rows[0] = [np.nan, np.nan, np.nan, np.nan, 1.0]
+    rows[1] = [0.5, np.nan, np.nan, np.nan, np.nan]
+    rows[2] = np.nan
+    stored = form(rows) if form is np.asarray else sparse.csr_array(np.where(np.isnan(rows), np.nan, rows))
+    k = kernel.prepared("skip").fitted(HOLES)
+    step = k.steps[0]
+    means = np.nanmean(HOLES, axis=0)
+    variances = np.nanvar(HOLES, axis=0)
+    np.testing.assert_allclose(step.mean, means)
+    np.testing.assert_allclose(step.variance, variances)
+    for j, column in enumerate(HOLES.T):
+        known = column[~np.isnan(column)]
+        np.testing.assert_allclose(step.difference[j], np.abs(known[:, None] - known).mean())
+    S = np.array([[by_hand(kind, x, z, means, variances, step.difference) for z in rows] for x in rows])
+    if kind == "dot":
+        # a row without any cell has the mean square of rows
+        S[2, 2] = S[2, 2] if not np.isnan(rows[2]).all() else (variances + means**2).sum()
+    else:
+        np.fill_diagonal(S, 0.0)
+    np.testing.assert_allclose(k(stored), kernel.from_statistic(S.copy()), atol=1e-10)
+    np.testing.assert_allclose(k(stored[:2], stored), k(stored)[:2], atol=1e-10)
+    np.testing.assert_allclose(k.diag(stored), np.diag(k(stored)), atol=1e-10)
+
+
+def test_categories_agree_in_shared_columns():
+    frame = pd.DataFrame({"a": ["x", "y", None, "x"], "b": ["u", "u", "v", None]})
+    K = Categorical().prepared("skip")(frame)
+    np.testing.assert_allclose(K, [[1, 0.5, 0, 1], [0.5, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    "base", [RBF(gamma="median"), Laplacian(gamma="scale"), Linear(), RBF(gamma="scale")]
+)
+def test_complete_rows_are_as_without_skipping(base):
+    np.testing.assert_allclose(
+        base.prepared("standardize", "skip")(X), base.prepared("standardize")(X), atol=1e-12
+    )
+
+
+def test_fills_are_those_of_scikit_learn():
+    from sklearn.impute import KNNImputer, SimpleImputer
+
+    def filled(step, rows):
+        return (
+            Linear().prepared(step).fitted(HOLES).steps[0].apply(kw.views.as_table(rows, missing=True)).take()
+        )
+
+    for name, strategy in (("impute", "mean"), ("impute-median", "median")):
+        expected = SimpleImputer(strategy=strategy).fit(HOLES).transform(HOLES)
+        np.testing.assert_allclose(filled(name, HOLES)[:, :5], expected)
+    marks = filled("impute-median", HOLES)[:, 5:]
+    np.testing.assert_array_equal(marks, np.isnan(HOLES)[:, np.isnan(HOLES).any(axis=0)])
+    scale = np.nanstd(HOLES, axis=0)
+    expected = KNNImputer(n_neighbors=5).fit(HOLES / scale).transform(HOLES / scale) * scale
+    np.testing.assert_allclose(filled("impute-nearest", HOLES), expected)
+
+
+@pytest.mark.parametrize("step", ["impute", "impute-median", "skip"])
+def test_a_weight_equals_a_repetition(step):
+    weights = RNG.integers(1, 4, size=len(HOLES)).astype(float)
+    often = np.repeat(HOLES, weights.astype(int), axis=0)
+    k = RBF(gamma="median").prepared("standardize", step)
+    np.testing.assert_allclose(k.fitted(HOLES, weights)(HOLES), k.fitted(often)(HOLES), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "step", ["impute", "impute-median", "impute-nearest", "skip", Impute("nearest", n_neighbors=2)]
+)
+def test_steps_are_values(step):
+    k = RBF(gamma="median").prepared("standardize", step)
+    fitted = k.fitted(HOLES)
+    assert not k.is_fitted
+    assert fitted.is_fitted
+    assert fitted != k
+    for one in (k, fitted):
+        assert kw.kernels.from_dict(one.to_dict()) == one
+        assert hash(kw.kernels.from_dict(one.to_dict())) == hash(one)
+    assert kw.kernels.parse(repr(k)) == k
+    assert clone(kw.MKLRegressor([k])).kernels[0] == k
+
+
+def test_what_skips_comes_last():
+    k = RBF(gamma="median").prepared("skip").prepared("standardize")
+    assert [step.name for step in k.steps] == ["standardize", "skip"]
+    assert isinstance(k.steps[1], Skip)
+
+
+# ---- cells: estimators ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", WAYS)
+def test_complete_rows_give_the_same_model(missing):
+    plain = kw.MKLRegressor(BANK, alpha=0.1).fit(X, Y)
+    model = kw.MKLRegressor(BANK, alpha=0.1, missing=missing).fit(X, Y)
+    np.testing.assert_allclose(model.weights_, plain.weights_, atol=1e-6)
+    np.testing.assert_allclose(model.predict(X[:7] + 0.1), plain.predict(X[:7] + 0.1), atol=1e-6)
+    assert model.missing_ == {"n_rows": 40, "cells": {}, "views": {}}
+
+
+@pytest.mark.parametrize("missing", WAYS)
+@pytest.mark.parametrize("kernels", [None, BANK, [Linear().on([0]), RBF(gamma=0.1).on([1, 2])]])
+def test_files_predict_the_same(missing, kernels, tmp_path):
+    model = kw.MKLRegressor(kernels, alpha=0.1, missing=missing).fit(HOLES, Y)
+    kw.save(model, tmp_path / "model.skops")
+    again = kw.load(tmp_path / "model.skops")
+    np.testing.assert_allclose(again.predict(HOLES), model.predict(HOLES), atol=1e-8)
+    np.testing.assert_allclose(
+        model.kernel_contributions(HOLES).sum(axis=1) + model.intercept_, model.predict(HOLES), atol=1e-8
+    )
+    assert again.missing_ == model.missing_
+    assert sum(model.missing_["cells"].values()) == np.isnan(HOLES).sum()
+    assert "missing cells among 40 training rows" in kw.inspection.missing(model)[0]
+
+
+@pytest.mark.parametrize("missing", WAYS)
+def test_folds_learn_from_training_rows_alone(missing):
+    """A changed test row changes its own prediction at most."""
+    train, test = np.arange(30), np.arange(30, 40)
+    other = HOLES.copy()
+    other[test[1:]] = 100.0
+    found = []
+    for rows in (HOLES, other):
+        model = kw.MKLRegressorCV(BANK, alphas=[0.1], cv=[(train, test)], missing=missing, scoring="r2")
+        source = model.fit(rows, Y).model_.source.take(train)
+        K = next(K for _, m, K in source.cross(model.model_.source.queries(test[:1]), np.array([1])))
+        found.append((source.kernels, K))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+def test_linear_models_of_filled_columns_have_coefficients():
+    model = kw.MKLRegressor([Linear().prepared("standardize")], alpha=0.1, missing="impute").fit(HOLES, Y)
+    filled = np.where(np.isnan(HOLES), np.nanmean(HOLES, axis=0), HOLES)
+    np.testing.assert_allclose(filled @ model.coef_ + model.linear_intercept_, model.predict(HOLES))
+    marked = kw.MKLRegressor([Linear()], alpha=0.1, missing="impute-median").fit(HOLES, Y)
+    assert not hasattr(marked, "coef_")
+
+
+def test_skipping_kernels_are_corrected_and_say_so():
+    model = kw.MKLRegressor(BANK, alpha=0.1, missing="skip").fit(HOLES, Y)
+    source = model.model_.source
+    gram = source.gram()
+    for m, kernel in enumerate(source.kernels):
+        K = gram.combine(np.eye(2)[m])
+        raw = kernel(source.table)
+        values = np.linalg.eigvalsh(raw)
+        assert values[0] < 0
+        assert np.linalg.eigvalsh(K)[0] > -1e-10 * values[-1]
+        residual = np.linalg.norm(values[values < 0]) / np.linalg.norm(values)
+        assert model.missing_["residuals"][source.names[m]] == pytest.approx(residual)
+        np.testing.assert_allclose(np.linalg.norm(raw - K) / np.linalg.norm(raw), residual)
+        # training rows as new rows have the values of training
+        asked = next(values for _, _, values in source.cross(source.raw, np.array([m])))
+        np.testing.assert_allclose(asked, K, atol=1e-9)
+        np.testing.assert_allclose(source.query_diagonal(source.raw, m), K.diagonal(), atol=1e-9)
+    assert "Negative eigenvalues of 2 kernels" in kw.inspection.missing(model)[1]
+
+
+def test_correct_leaves_good_matrices_alone():
+    K = RBF(gamma=0.3)(X)
+    assert correct(K)[0] is K
+    assert correct(K)[1] is None
+
+
+@pytest.mark.parametrize("missing", WAYS)
+def test_frames_with_categories(missing):
+    frame = pd.DataFrame(
+        {
+            "age": pd.array([40, None, 55, 61, 33, 47] * 5, dtype="Int64"),
+            "site": pd.Categorical(["A", None, "B", "A", "B", "A"] * 5),
+            "smoker": [True, False, None, True, False, True] * 5,
+        }
+    )
+    y = np.arange(30.0) % 6
+    kernels = [Linear(), Categorical().on(["site", "smoker"]), RBF(gamma="median")]
+    model = kw.MKLRegressor(kernels, alpha=0.1, missing=missing).fit(frame, y)
+    assert model.missing_["cells"] == {"age": 5, "site": 5, "smoker": 5}
+    assert np.isfinite(model.predict(frame)).all()
+    polars = pytest.importorskip("polars")
+    same = polars.DataFrame(frame.astype(object).where(frame.notna(), None).to_dict("list"))
+    np.testing.assert_allclose(model.predict(same), model.predict(frame), atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", ["impute", "skip"])
+def test_sparse_rows_may_store_nan(missing):
+    counts = np.where(RNG.random((30, 8)) < 0.6, 0.0, RNG.poisson(3.0, size=(30, 8)).astype(float))
+    holes = np.where((counts > 0) & (RNG.random(counts.shape) < 0.2), np.nan, counts)
+    y = counts[:, 0]
+    bank = [Linear(), RBF(gamma="median"), Laplacian(gamma="median")]
+    dense = kw.MKLRegressor(bank, alpha=0.1, missing=missing).fit(holes, y)
+    model = kw.MKLRegressor(bank, alpha=0.1, missing=missing).fit(sparse.csr_array(holes), y)
+    np.testing.assert_allclose(model.predict(sparse.csr_array(holes)), dense.predict(holes), atol=1e-6)
+    with pytest.raises(kw.InputError, match="sparse rows are filled with the mean"):
+        kw.MKLRegressor(bank, alpha=0.1, missing="impute-nearest").fit(sparse.csr_array(holes), y)
+
+
+def test_kernels_may_say_themselves_what_to_do():
+    k = RBF(gamma="median").prepared("impute", "standardize")
+    model = kw.MKLRegressor([k], alpha=0.1).fit(HOLES, Y)
+    np.testing.assert_allclose(
+        model.predict(HOLES),
+        kw.MKLRegressor([RBF(gamma="median").prepared("standardize")], alpha=0.1, missing="impute")
+        .fit(HOLES, Y)
+        .predict(HOLES),
+    )
+    with pytest.raises(kw.InputError, match="column 0"):
+        kw.MKLRegressor([k, Linear()], alpha=0.1).fit(HOLES, Y)
+
+
+def test_grid_searches_choose_what_to_do():
+    from sklearn.model_selection import GridSearchCV
+
+    search = GridSearchCV(
+        kw.MKLRegressor(BANK, alpha=0.1), {"missing": [*WAYS, Impute("nearest", n_neighbors=3)]}, cv=3
+    )
+    assert np.isfinite(search.fit(HOLES, Y).cv_results_["mean_test_score"]).all()
+
+
+# ---- views ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+@pytest.mark.parametrize("learner", ["simple", "rls2", "lp", "easy", "uniform"])
+def test_views_may_be_missing_anywhere(how, learner, tmp_path):
+    views, y = two_views()
+    holes = with_holes(views)
+    model = kw.MKLClassifier(BANK, learner, missing_views=how).fit(holes, y)
+    assert model.score(holes, y) > 0.8
+    assert model.missing_["views"] == {v: int(np.isnan(holes[v]).all(axis=1).sum()) for v in "ab"}
+    for asked in (holes, views, {"a": views["a"], "b": None}):
+        values = model.decision_function(asked)
+        parts = model.kernel_contributions(asked)
+        np.testing.assert_allclose(parts.sum(axis=1) + model.intercept_, values, atol=1e-8)
+    kw.save(model, tmp_path / "model.skops")
+    again = kw.load(tmp_path / "model.skops")
+    np.testing.assert_allclose(again.decision_function(holes), model.decision_function(holes), atol=1e-8)
+    model.calibrate(cv=3)
+    assert model.predict_proba({"a": None, "b": views["b"]}).shape == (60, 2)
+
+
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_training_rows_as_new_rows_have_the_values_of_training(how):
+    views, y = two_views()
+    source = kw.MKLClassifier(BANK, "simple", missing_views=how).fit(with_holes(views), y).model_.source
+    gram = source.gram()
+    for _, m, K in source.cross(source.raw, np.arange(4)):
+        full = gram.combine(np.eye(4)[m])
+        assert np.linalg.eigvalsh(full)[0] > -1e-9 * np.trace(full)
+        np.testing.assert_allclose(K, full, atol=1e-8)
+        np.testing.assert_allclose(source.query_diagonal(source.raw, m), full.diagonal(), atol=1e-8)
+
+
+def test_filled_values_are_means_of_the_views_that_are_there():
+    views, y = two_views()
+    holes = with_holes(views)
+    source = (
+        kw.MKLClassifier([RBF(gamma=0.1)], "simple", missing_views="renormalize").fit(holes, y).model_.source
+    )
+    there = {v: ~np.isnan(holes[v]).all(axis=1) for v in "ab"}
+    K = {v: RBF(gamma=0.1)(np.nan_to_num(holes[v])) for v in "ab"}
+    level = {v: K[v][np.ix_(there[v], there[v])].mean() for v in "ab"}
+    raw = dict(enumerate(K for _, K in source._cross_of(source.raw, np.arange(2), project=False)))
+    for i in range(0, 60, 7):
+        for j in range(0, 60, 5):
+            known = [v for v in "ab" if there[v][i] and there[v][j]]
+            mean = np.mean([(K[v][i, j] - level[v]) / (1 - level[v]) for v in known]) if known else 0.0
+            for m, v in enumerate("ab"):
+                expected = K[v][i, j] if v in known else level[v] + (1 - level[v]) * mean
+                assert raw[m][i, j] == pytest.approx(expected)
+
+
+def test_completed_rows_are_ridge_regressions_of_kernel_rows():
+    views, _ = two_views(n=30)
+    M, K = Linear()(views["a"]), Linear()(views["b"])
+    found = regress_rows(M, K)
+    unit = np.trace(M) / 30
+    errors = []
+    for share in RIDGES:
+        error = 0.0
+        for i in range(30):
+            rest = np.delete(np.arange(30), i)
+            # the row that is left out, foretold by the others: its weights by rows that do not know it
+            inner = M[np.ix_(rest, rest)] + share * unit * np.eye(29)
+            foretold = M[i, rest] @ np.linalg.solve(inner, K[rest])
+            error += np.square(np.delete(K[i] - foretold, i)).sum()
+        errors.append(error)
+    best = RIDGES[int(np.argmin(errors))]
+    assert found.ridge == pytest.approx(best * unit)
+    apart = np.square(K).sum() - np.square(np.diag(K)).sum()
+    assert found.explained == pytest.approx(1 - min(errors) / apart)
+    np.testing.assert_allclose(found.inverse, np.linalg.inv(M + found.ridge * np.eye(30)))
+
+
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_complete_views_give_the_same_model(how):
+    views, y = two_views()
+    plain = kw.MKLClassifier(BANK, "simple", C=10.0, missing_views="error").fit(views, y)
+    model = kw.MKLClassifier(BANK, "simple", C=10.0, missing_views=how).fit(views, y)
+    np.testing.assert_array_equal(model.weights_, plain.weights_)
+    np.testing.assert_array_equal(model.decision_function(views), plain.decision_function(views))
+
+
+def test_a_view_that_no_row_has_is_refused():
+    views, y = two_views()
+    lost = views | {"b": np.full_like(views["b"], np.nan)}
+    with pytest.raises(kw.InputError, match=r"View 'b' is missing in all 60 training rows\. Leave it out"):
+        kw.MKLClassifier(BANK, "simple").fit(lost, y)
+    with pytest.raises(kw.InputError, match="View 'b' is missing in all training rows: it is None"):
+        kw.MKLClassifier(BANK, "simple").fit({"a": views["a"], "b": None}, y)
+
+
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_a_view_that_new_rows_lack_is_foretold_by_the_others(how):
+    """With a copy of the other view it is as if the view were there."""
+    views, y = two_views(n=80)
+    same = {"a": views["a"], "b": views["a"].copy()}
+    model = kw.MKLClassifier([RBF(gamma="median")], "uniform", missing_views=how).fit(same, y)
+    values = model.decision_function({"a": views["a"], "b": None})
+    assert np.corrcoef(values, model.decision_function(same))[0, 1] > 0.99
+
+
+def test_frames_are_joined_by_index():
+    views, y = two_views()
+    names = [f"r{i}" for i in range(60)]
+    a = pd.DataFrame(views["a"], index=names)
+    b = pd.DataFrame(views["b"], index=names).iloc[::-1].iloc[:45]
+    target = pd.Series(y, index=names)
+    model = kw.MKLClassifier(BANK, "simple").fit({"a": a, "b": b}, y)
+    assert model.missing_["views"] == {"b": 15}
+    # by position, with NaN in the place of what is not there
+    holes = {"a": views["a"], "b": np.where(np.arange(60)[:, None] < 15, np.nan, views["b"])}
+    np.testing.assert_allclose(
+        model.decision_function({"a": a, "b": b}),
+        kw.MKLClassifier(BANK, "simple").fit(holes, y).decision_function(holes),
+    )
+    turned = kw.MKLClassifier(BANK, "simple").fit({"b": b, "a": a}, target)
+    assert turned.missing_["views"] == {"b": 15}
+    assert turned.score({"b": b, "a": a}, target.loc[[*b.index, *names[:15]]]) > 0.9
+    with pytest.raises(kw.InputError, match="first view has 45 of 60 rows"):
+        kw.MKLClassifier(BANK, "simple").fit({"b": b, "a": a}, y)
+    with pytest.raises(kw.InputError, match="no row in common"):
+        kw.MKLClassifier(BANK, "simple").fit({"a": a, "b": b.rename(index=lambda name: f"x{name}")}, y)
+    with pytest.raises(kw.InputError, match="View 'b' lacks 15"):
+        kw.MKLClassifier(BANK, "simple", missing_views="error").fit({"a": a, "b": b}, y)
+    data = kw.Views({"a": a, "b": b}, rows="all")
+    assert np.isfinite(cross_val_score(kw.MKLClassifier(BANK, "simple"), data, y, cv=3)).all()
+
+
+def test_groups_of_columns_are_views():
+    views, y = two_views()
+    holes = with_holes(views)
+    frame = pd.DataFrame(np.hstack([holes["a"], holes["b"]]), columns=[*(f"a{j}" for j in range(6)), *"wxyz"])
+    groups = {"a": "a*", "b": list("wxyz")}
+    several = kw.MKLClassifier(BANK, "simple").fit(holes, y)
+    for model in (
+        kw.MKLClassifier(BANK, "simple", views=groups),
+        kw.MKLClassifier(
+            kw.banks.views({"a": frame.columns[:6].tolist(), "b": list("wxyz")}, kernels=BANK), "simple"
+        ),
+    ):
+        model.fit(frame, y)
+        assert model.missing_ == several.missing_
+        np.testing.assert_allclose(
+            model.decision_function(frame), several.decision_function(holes), atol=1e-6
+        )
+
+
+def test_precomputed_and_sparse_views_may_be_missing():
+    views, y = two_views()
+    K = RBF(gamma=0.1)(views["a"])
+    lost = np.arange(60) % 5 == 0
+    K[lost] = np.nan
+    K[:, lost] = np.nan
+    words = sparse.csr_array(np.abs(views["b"]) * (np.abs(views["b"]) > 0.5))
+    rows = words.tolil()
+    for i in np.flatnonzero(np.arange(60) % 5 == 1):
+        rows[i] = 0.0
+        rows[i, 0] = np.nan
+    data = kw.Views({"a": kw.precomputed(K), "b": rows.tocsr()})
+    for how in ("complete", "renormalize"):
+        model = kw.MKLClassifier([Linear()], "simple", missing_views=how).fit(data[:50], y[:50])
+        assert model.missing_["views"] == {"a": 10, "b": 10}
+        assert model.score(data[50:], y[50:]) > 0.5
+        assert model.predict({"a": None, "b": words[:3]}).shape == (3,)
+
+
+def test_cells_of_views_that_are_there_follow_the_rule_of_cells():
+    views, y = two_views()
+    holes = with_holes(views)
+    row = int(np.flatnonzero(~np.isnan(holes["a"][:, 0]))[0])
+    holes["a"][row, 2] = np.nan
+    with pytest.raises(kw.InputError, match=r"'a: column 2' \(1 of 60 rows\).*missing='impute'"):
+        kw.MKLClassifier(BANK, "simple").fit(holes, y)
+    for missing in WAYS:
+        model = kw.MKLClassifier(BANK, "simple", missing=missing).fit(holes, y)
+        assert model.missing_["cells"] == {"a: column 2": 1}
+        assert np.isfinite(model.decision_function(holes)).all()
+
+
+def test_groups_of_rows_and_paths_with_missing_views():
+    views, y = two_views()
+    holes = kw.Views(with_holes(views))
+    model = kw.MKLClassifierCV(BANK, "simple", Cs=[0.1, 1.0, 10.0], cv=3).fit(holes, y)
+    assert model.best_score_ > 0.8
+    deep = kw.MKLClassifier(BANK, kw.learners.TwoLayerMKL(C=1.0)).fit(holes, y)
+    assert np.isfinite(deep.decision_function(holes)).all()
+    std = kw.MKLRegressor(BANK, alpha=1.0).fit(holes, y.astype(float)).predict(holes, return_std=True)[1]
+    assert (std >= 0).all()
+
+
+# ---- wrong input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (
+            lambda: kw.MKLRegressor(missing="mean").fit(X, Y),
+            "`missing` must be.*'error', 'impute'.*got 'mean'",
+        ),
+        (lambda: kw.MKLRegressor(missing=3).fit(X, Y), "`missing` must be"),
+        (lambda: kw.MKLRegressor(missing_views="drop").fit(X, Y), "missing_views.*'renormalize', 'complete'"),
+        (lambda: kw.MKLRegressor().fit(HOLES, Y), r"column 'column \d' \(\d+ of 40 rows\).*missing='impute'"),
+        (
+            lambda: kw.MKLRegressor(missing="impute").fit(np.c_[X, np.full(40, np.nan)], Y),
+            "known cells, but in 'column 5' all of the 40",
+        ),
+        (lambda: kw.MKLRegressor(BANK, alpha=1.0).fit(X, Y).predict(HOLES), "of 40 rows"),
+        (lambda: Impute("mode"), "rule.*Impute"),
+        (lambda: Impute(n_neighbors=0), "n_neighbors.*Impute"),
+        (lambda: Impute(fill=[[1.0]]), "`fill` of Impute must hold one entry for each column"),
+        (lambda: Linear().prepared(Impute(fill=[1.0]))(X), "fitted on 1 columns, got 5"),
+        (lambda: kw.Views({"a": X}, rows="some"), "rows"),
+        (
+            lambda: kw.MKLClassifier(BANK, "simple", missing="skip", max_memory=1e4).fit(
+                np.tile(HOLES, (40, 1)), [0, 1] * 800
+            ),
+            "held as whole matrices",
+        ),
+    ],
+)
+def test_errors(run, message):
+    with pytest.raises(kw.InputError, match=message):
+        run()
+
+
+def test_rows_without_any_view_are_refused():
+    views, y = two_views()
+    lost = {v: np.where(np.arange(60)[:, None] == 7, np.nan, A) for v, A in views.items()}
+    with pytest.raises(kw.InputError, match=r"1 of 60 rows lack all of 'a', 'b', the first is row 7"):
+        kw.MKLClassifier(BANK, "simple").fit(lost, y)
+    model = kw.MKLClassifier(BANK, "simple").fit(views, y)
+    with pytest.raises(kw.InputError, match="row 7"):
+        model.predict(lost)
+    with pytest.raises(kw.InputError, match="or None for a view that these rows lack"):
+        model.predict({"a": views["a"]})
