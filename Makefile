@@ -44,7 +44,7 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext test-oldest quick arrays lint format types layers docs wheel bench stress clean
+.PHONY: help setup demo studio test test-noext test-oldest quick arrays lint format types layers options docs wheel bench stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -137,6 +137,10 @@ types: $(STAMPS)/group-lint
 
 layers: $(STAMPS)/group-lint
 	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
+
+# The options of learners on the command line, after their parameters have changed.
+options: $(STAMPS)/group-test
+	$(BIN)/python -m kernelweave.cli.learner_options
 
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

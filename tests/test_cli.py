@@ -3,6 +3,7 @@
 import datetime
 import errno
 import gzip
+import json
 import os
 import shutil
 import signal
@@ -1170,7 +1171,8 @@ def test_help_is_quick_and_has_examples():
         [
             sys.executable,
             "-c",
-            "import sys, kernelweave.cli.app; print(sorted({m.split('.')[0] for m in sys.modules}))",
+            "import sys, kernelweave.cli.app, kernelweave.cli.options; kernelweave.cli.options.fit_options(); "
+            "print(sorted({m.split('.')[0] for m in sys.modules}))",
         ],
         capture_output=True,
         text=True,
@@ -1178,6 +1180,14 @@ def test_help_is_quick_and_has_examples():
     ).stdout
     for heavy in ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "fastapi", "nicegui", "uvicorn"):
         assert f"'{heavy}'" not in loaded
+
+
+def test_the_file_of_options_is_what_learners_declare():
+    from dataclasses import asdict
+
+    from kernelweave.cli.learner_options import FILE, declared_options
+
+    assert json.loads(FILE.read_text("utf8")) == asdict(declared_options()), "run: make options"
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):

@@ -11,8 +11,7 @@ from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
-from kernelweave.learners import LEARNERS
-from kernelweave.runs.settings import learner_settings
+from kernelweave.cli.learner_options import learner_options
 from kernelweave.runs.spec import FitSpec, check_spec, inverted, parameter_of, read_spec
 
 KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
@@ -22,16 +21,17 @@ OF_LEARNERS = Group("Parameters of learners")
 def fit_options() -> type[BaseModel]:
     """A record of all options; those not given are not set."""
     options: dict[str, Any] = {}
+    known = learner_options()
     for name, field in FitSpec.model_fields.items():
         kind, about = field.rebuild_annotation(), field.description
         if name == "method":
             kind = Annotated[kind, Parameter(alias="--learner")]
-            about = f"{about} One of {', '.join(LEARNERS)}."
+            about = f"{about} One of {', '.join(known.learners)}."
         if name != "learner_params":
             options[name] = (kind, Field(default=field.default, description=about))
-    for name, one in learner_settings().items():
-        kind = Annotated[KINDS.get(one.form.kind, str) | None, Parameter(group=OF_LEARNERS)]
-        options[name] = (kind, Field(default=None, description=one.about))
+    for name, (form, help_text) in known.options.items():
+        kind = Annotated[KINDS.get(form, str) | None, Parameter(group=OF_LEARNERS)]
+        options[name] = (kind, Field(default=None, description=help_text))
     return create_model("Options", **options)
 
 
@@ -51,6 +51,8 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
 
 def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
     """Settings of a file, overridden by those given on the command line."""
+    from kernelweave.runs.settings import learner_settings
+
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
     values = {} if file is None else read_spec(file)
     _check_path(given, str(given.get("method", values.get("method", FitSpec.model_fields["method"].default))))
