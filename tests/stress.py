@@ -546,11 +546,11 @@ SOLVERS: dict[str, Callable[[Problem, float], Answers]] = {
 
 #: Refusals that are right: parts of their messages.
 REFUSALS = (
-    "is too small beside these kernels",  # alpha below rounding
+    "is too small for these kernels",  # alpha below rounding
     "rows all coincide",
     "coincide",
     "no kernel",
-    "tell the classes apart",  # easy: they overlap, and lam is nothing beside the kernels
+    "separate the classes",  # easy: they overlap, and lam is nothing beside the kernels
 )
 
 

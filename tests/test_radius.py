@@ -592,5 +592,5 @@ def test_settings_are_used_or_refused(rng):
         solve_radius(stack, y, 1.0, "do", ridge=0.5, step="newton")
     family = Gaussians.of_columns(X, each=True)
     for name, value in (("ridge", 0.1), ("scale", np.ones(2)), ("norm", 2)):
-        with pytest.raises(InputError, match=f"`{name}` is of sums of kernels"):
+        with pytest.raises(InputError, match=f"`{name}` is for sums of kernels"):
             solve_radius(family, y, 1.0, **{name: value})

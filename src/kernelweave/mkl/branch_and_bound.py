@@ -1,8 +1,8 @@
-"""Branch and bound over subsets of limited size: the search alone, which knows nothing of what is in the subsets.
+"""Branch and bound over subsets of limited size: the search, independent of the kind of members.
 
-What is sought is the subset of at most `most` members with the smallest value, where a value never rises when a member
-is added. Bounds come from a pool that grows: every value that is computed bounds all other subsets too, so that most of
-the tree is cut off without computing anything for it.
+It finds the subset of at most `most` members with the smallest value, where a value never rises when a member
+is added. Bounds come from a growing pool: every computed value also bounds all other subsets, so that most of
+the tree is pruned without further computation.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Index = NDArray[np.int64]
 
 
 class Subsets(ABC):
-    """What the search asks of the subsets.
+    """The interface of subsets for the search.
 
     Attributes
     ----------
     n_members : int
-        Members that there are.
+        Number of members.
     most : int
-        Members that a subset may have.
+        Largest number of members of a subset.
     """
 
     n_members: int
@@ -39,7 +39,7 @@ class Subsets(ABC):
     @property
     @abstractmethod
     def target(self) -> float:
-        """Subsets of at least this value need not be looked at: the best value so far, less the tolerance."""
+        """Subsets with at least this value need not be examined: the best value so far, less the tolerance."""
 
     @abstractmethod
     def bound(self, inside: Index, free: Index, room: int) -> float:
@@ -51,33 +51,33 @@ class Subsets(ABC):
 
     @abstractmethod
     def needed(self, inside: Index, free: Index, room: int) -> Index | None:
-        """Members of `free` of which every subset below the target holds one, the most promising first.
+        """Members of `free` of which every subset below the target contains one, the most promising first.
 
-        None where no bound in the pool tells that `inside` alone is not enough.
+        None if no bound in the pool excludes `inside` alone.
         """
 
     @abstractmethod
     def compute(self, members: Index, near: Any = None) -> Any:
-        """Compute the value of these members, however many, and add the bound that it gives to the pool.
+        """Compute the value of these members, of any number, and add its bound to the pool.
 
         Parameters
         ----------
         members : array of int
         near : object, optional
-            What was returned for similar members: where to begin.
+            The result for similar members, as a warm start.
         """
 
 
 @dataclass(order=True)
 class Node:
-    """Subsets that hold `inside` and else members of `free` only.
+    """Subsets that contain `inside`, and otherwise only members of `free`.
 
     Attributes
     ----------
     key : tuple
-        Order in which nodes are looked at: the smallest bound first, then the largest `inside`, then the oldest.
+        Order in which nodes are examined: the smallest bound first, then the largest `inside`, then the oldest.
     near : object
-        What was computed for the node above.
+        The result for the parent node.
     relaxed : bool
         Whether the value without a limit is known already.
     """
@@ -96,15 +96,15 @@ class Node:
 
 @dataclass
 class Search:
-    """The tree while it is searched.
+    """The tree during the search.
 
     Attributes
     ----------
     subsets : Subsets
     n_nodes : int
-        Nodes that were looked at.
+        Number of examined nodes.
     closed : float
-        Smallest bound of the subsets that were put aside.
+        Smallest bound of the closed nodes.
     """
 
     subsets: Subsets
@@ -121,13 +121,13 @@ class Search:
 
     @property
     def n_open(self) -> int:
-        """Nodes that are left."""
+        """Open nodes."""
         return len(self._open)
 
     def run(self, max_nodes: int, stop: Callable[[], bool]) -> bool:
-        """Search until nothing below the target is left; False when the nodes or `stop` ended it before.
+        """Search until no node is below the target; False if the limit of nodes or `stop` ended it before.
 
-        `stop` is asked before every node. A KeyboardInterrupt leaves the tree with all that is known.
+        `stop` is called before every node. After a KeyboardInterrupt the tree is still valid.
         """
         self._push(np.empty(0, np.int64), np.arange(self.subsets.n_members), -math.inf)
         self._current = math.inf
@@ -139,7 +139,7 @@ class Search:
             if self.n_nodes >= max_nodes or stop():
                 return False
             self.n_nodes += 1
-            # what is being looked at stays open until its parts are
+            # a node stays open until its parts are in the tree
             self._current = self._open[0].bound
             self._expand(heapq.heappop(self._open))
             self._current = math.inf
@@ -148,10 +148,10 @@ class Search:
     def _push(
         self, inside: Index, free: Index, least: float, near: Any = None, *, relaxed: bool = False
     ) -> None:
-        """Leave a node open, unless its bound says that nothing in it is wanted."""
+        """Add a node, unless its bound is not below the target."""
         room = self.subsets.most - len(inside)
         if len(free) < room:
-            # smaller subsets are no better than those that hold them, which are in other nodes
+            # smaller subsets are no better than those that contain them, which are in other nodes
             return
         bound = max(least, self.subsets.bound(inside, free, room))
         if bound >= self.subsets.target:
@@ -187,11 +187,11 @@ class Search:
                 return
         needed = subsets.needed(inside, free, room)
         if needed is None and len(inside):
-            # nothing speaks against these members alone
+            # no bound excludes these members alone
             near = subsets.compute(inside, near)
             needed = subsets.needed(inside, free, room)
         if needed is None:
-            # their value is not known well enough to say more
+            # their value is not accurate enough to decide
             if len(inside):
                 self._close(subsets.bound(inside, free[:0], 0))
             needed = free
@@ -200,11 +200,11 @@ class Search:
         least = self._current
         for position, member in enumerate(needed):
             rest = free[~np.isin(free, needed[: position + 1])]
-            # the first branch leaves out nothing
+            # the first branch excludes nothing
             self._push(np.append(inside, member), rest, least, near, relaxed=position == 0)
 
     def _finish(self, node: Node) -> None:
-        """One more member: try the most promising, and see what its value says about the others."""
+        """One more member: compute the most promising one, whose value also bounds the others."""
         subsets = self.subsets
         inside, free = node.inside, node.free
         while True:

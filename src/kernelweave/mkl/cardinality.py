@@ -3,15 +3,15 @@
     min  J(d) + ridge |d|^2     over d on the simplex with at most k weights that are not zero,
 
 where J is the optimal value of a machine. Over a given subset S of kernels that is the convex problem of
-`kernelweave.mkl.svm_mkl`, with value v(S), which never rises when a kernel is added. Any coefficients b that the dual
-allows bound the values of *all* subsets from below: with q_m = s_m b'K_m b,
+`kernelweave.mkl.svm_mkl`, with value v(S), which never rises when a kernel is added. All dual feasible coefficients b
+bound the values of *all* subsets from below: with q_m = s_m b'K_m b,
 
     v(S) >= B(S; b) = max over t in (0, 1] of   dual_term(t b) + min over d on the simplex of S of
                       (ridge |d|^2 - t^2/2 sum_m d_m q_m) ,
 
 and at the solution of S itself the two agree. Without a ridge B depends on the largest q_m in S alone: a subset that is
-better than what is known must hold one of the kernels whose q_m is above a threshold. `Pool` keeps all coefficients
-that were met, and `branch_and_bound.Search` branches on the shortest list of kernels of which one is needed.
+better than the best known one must contain one of the kernels whose q_m is above a threshold. `Pool` stores all
+coefficients, and `branch_and_bound.Search` branches on the shortest list of kernels of which one is needed.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from kernelweave.results import Certificate, Solution, Status, WarmStart, relati
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Nodes of the tree.
+#: Most nodes of the tree.
 MOST = 1000
 #: Values of subsets are computed to this share of the tolerance, those of relaxations to no less than the second.
 SHARE = 0.2
 RELAXED = 1e-5
-#: Swaps that are tried before the search, for every kernel that may have a weight.
+#: Swaps tried before the search, for each kernel that may have a weight.
 SWAPS = 5
 
 
 @dataclass(frozen=True)
 class CardinalitySolution(Solution):
-    """Weights of at most k kernels; the bounds of `proof` together leave no subset of k kernels a value below `dual`.
+    """Weights of at most k kernels; by the bounds of `proof` no subset of k kernels has a value below `dual`.
 
     Attributes
     ----------
     n_nodes : int
-        Nodes of the tree that were looked at.
+        Number of examined nodes of the tree.
     """
 
     n_nodes: int = 0
@@ -96,7 +96,7 @@ class CardinalityProblem:
         return self.ridge * float(weights @ weights)
 
     def certify(self, solution: Solution) -> Certificate:
-        """The value of the weights, and the bound that the coefficients of the proof leave, both computed again."""
+        """The value of the weights and the bound of the coefficients of the proof, both recomputed."""
         machine, weights = self.whole.machine, solution.weights
         apart = max(float(-weights.min()), abs(math.fsum(weights) - 1.0))
         proof = solution.proof
@@ -129,7 +129,7 @@ class CardinalityProblem:
 
 
 class Proof(Subsets):
-    """The subsets as a pool of coefficients bounds them, and nothing is computed: what is left of a target."""
+    """Subsets bounded by a pool of coefficients only, without solving problems, to verify a target."""
 
     def __init__(self, pool: Pool, most: int, target: float) -> None:
         self.pool, self.most = pool, most
@@ -138,7 +138,7 @@ class Proof(Subsets):
 
     @property
     def target(self) -> float:
-        """The value that no subset is to be below."""
+        """The value to verify as a lower bound of all subsets."""
         return self._target
 
     def bound(self, inside: Index, free: Index, room: int) -> float:
@@ -159,7 +159,7 @@ class Proof(Subsets):
 
 
 class Kernels(Proof):
-    """Subsets of kernels while the best is sought: values are computed, and the best point is remembered.
+    """Subsets of kernels during the search: values are computed, and the best point is stored.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class Kernels(Proof):
     @property
     def target(self) -> float:
         """The incumbent less the tolerance."""
-        # half of it is for the bounds, and the rest for the rounding errors beside them
+        # half of it is for the bounds, and the rest for their rounding errors
         return self.incumbent - 0.5 * self.tol * abs(self.incumbent) if self.best is not None else math.inf
 
     def compute(self, members: Index, near: Solution | None = None) -> Solution:
@@ -204,7 +204,7 @@ class Kernels(Proof):
         return found
 
     def improve(self, near: Solution, start: Array | None, late: Callable[[], bool]) -> None:
-        """Candidates: the largest weights of a relaxation, and swaps of one kernel as long as one may help."""
+        """Candidates: the largest weights of a relaxation, and swaps of one kernel as long as one may improve it."""
         for weights in (near.weights, start):
             if weights is not None:
                 order = np.argsort(-weights, kind="stable")[: self.most]
@@ -270,7 +270,7 @@ def solve_cardinality_mkl(
     warm_start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> CardinalitySolution:
-    """Learn the weights of at most k kernels with a support vector machine, and prove how good they are.
+    """Learn the weights of at most k kernels with a support vector machine, with a proven bound of the optimum.
 
     Minimises over weights d on the simplex, of which at most k are not zero, and over f = <w, phi_d(x)> + intercept
     with the kernel ``K(d) = sum_m d_m s_m K_m``
@@ -288,12 +288,12 @@ def solve_cardinality_mkl(
     k : int
         Most kernels with a weight, at least 1. As many as there are kernels, or more, are no limit.
     ridge : float, default=0.0
-        Factor of the squared weights, in units of the objective: the larger, the more equal the weights that are left.
+        Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
     epsilon : float, default=0.1
         Width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
-        A weight equals a repetition; rows of weight 0 take no part.
+        A weight is equivalent to a repetition; rows of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     tol : float, default=1e-6
@@ -301,9 +301,9 @@ def solve_cardinality_mkl(
     max_iter : int, optional
         Nodes of the tree. Default: 1000.
     max_time : float, optional
-        Seconds after which no other node is begun.
+        Seconds after which no further node is computed.
     warm_start : Solution or WarmStart, optional
-        The solution of a similar problem: the first subset that is tried.
+        The solution of a similar problem, whose subset is tried first.
     callback : callable, optional
         ``callback(node, objective, rel_gap)`` before every node; a true value stops the solver.
 
@@ -311,9 +311,9 @@ def solve_cardinality_mkl(
     -------
     CardinalitySolution
         ``f = K(d) @ dual_coef + intercept``. Its certificate is of kind ``"cardinality"``: `dual` is the smallest bound
-        of the subsets of k kernels, over all nodes. Where nodes or time end the search, `gap` says how far the weights
-        are from the best at most, and the status is ``MAX_ITER`` or ``MAX_TIME``.
-        Ctrl-C gives the best weights so far. `trace` holds ``objective``, ``rel_gap`` and ``n_open`` at every node.
+        of the subsets of k kernels, over all nodes. If nodes or time end the search, `gap` bounds the distance from
+        the optimum, and the status is ``MAX_ITER`` or ``MAX_TIME``.
+        Ctrl-C returns the best weights so far. `trace` holds ``objective``, ``rel_gap`` and ``n_open`` at every node.
 
     Raises
     ------
@@ -324,8 +324,8 @@ def solve_cardinality_mkl(
 
     Notes
     -----
-    The problem is NP-hard; how many subsets have to be computed depends on how close the best of them are. Nodes cost
-    the convex problem of the kernels that they leave, and those of a few subsets of at most k kernels.
+    The problem is NP-hard; the number of subsets to compute depends on the differences between the best of them. A
+    node costs the convex problem of its remaining kernels, and those of a few subsets of at most k kernels.
 
     The source solves the problem with the hinge loss by a local search, and bounds it by semidefinite programs; here
     the search is exhaustive, and ends with the best subset or a gap. Its problem has the same terms, with
@@ -365,7 +365,7 @@ def solve_cardinality(
     warm: WarmStart | None = None,
     callback: Callback | None = None,
 ) -> CardinalitySolution:
-    """`solve_cardinality_mkl` on a problem that was checked."""
+    """`solve_cardinality_mkl` on a checked problem."""
     kernels = Kernels(problem, tol)
     search = Search(kernels)
     trace: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": [], "n_open": []}
@@ -404,7 +404,7 @@ def solve_cardinality(
             status = Status.INTERRUPTED
     best = kernels.best
     assert best is not None
-    # before the search, one bound speaks of all subsets
+    # before the search, there is one bound for all subsets
     everything = kernels.bound(np.empty(0, np.int64), np.arange(problem.n_kernels), kernels.most)
     own = max(0.0, best.primal - max(search.bound, everything))
     return CardinalitySolution(

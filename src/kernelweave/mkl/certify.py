@@ -1,8 +1,8 @@
-"""Certificates computed again from the numbers of a solution, with nothing from the solver that found them.
+"""Certificates recomputed from the numbers of a solution, independently of the solver.
 
 Any weights in the set and any feasible coefficients bound the optimum from both sides. These functions evaluate both
-bounds; `kernelweave.results.Solution.verify` compares them with what was reported. Other
-problems have theirs in a method (`RidgeProblem.certify`, `Problem.certify`).
+bounds; `kernelweave.results.Solution.verify` compares them with the reported ones. Other
+problems have a method (`RidgeProblem.certify`, `Problem.certify`).
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 
-#: How far weights may lie outside of their set, relative to the largest: what projections leave.
+#: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
 OUTSIDE = 1e-9
-#: Tolerance of the ball that RKL is verified with.
+#: Tolerance of the ball in the verification of RKL.
 BALL_TOL = 1e-11
-#: Shares of the variances among which the bound of RKL takes the best.
+#: Shares of the variances; the bound of RKL uses the best.
 SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 
 
 @dataclass(frozen=True)
 class RadiusProblem:
-    """RKL as it is verified: kernels, a machine, and factors s_m."""
+    """RKL for verification: kernels, a machine, and factors s_m."""
 
     gram: Gram
     machine: Machine
     scale: Array
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights, coefficients and intercept, with a ball that is found anew."""
+        """The certificate of weights, coefficients and intercept, with a recomputed ball."""
         return certify_radius(self.gram, self.machine, self.scale, solution)
 
 
 def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solution) -> Certificate:
-    """RKL: the machine on the kernel divided by the radius of a ball that is found anew, and the bound of both.
+    """RKL: the machine on the kernel divided by the radius of a recomputed ball, and the bound of both.
 
-    The bound is that of the proof, where the solution has one.
+    The bound is that of the proof, if the solution has one.
     """
     weights = solution.weights
     if not (weights >= 0).all() or not weights.any():
@@ -85,14 +85,14 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
     term = machine.dual_term(b)
     dual = min(term - 0.5 * level(q, rho), primal)
     certain = term - 0.5 * level(q + error, np.maximum(rho - short, 0.0))
-    # an infinite gap of the machine, for coefficients outside of its box, is one of both
+    # an infinite gap of the machine, for coefficients outside of its box, makes the whole gap infinite
     own = primal - dual if math.isfinite(found.own_gap) else math.inf
     rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
     return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
 
 
 def feasible(machine: Machine, coefficients: Array) -> bool:
-    """Whether the dual allows coefficients, in rows, up to rounding errors."""
+    """Whether coefficients, in rows, are dual feasible up to rounding errors."""
     low, high = machine.loss.bounds(machine.y, machine.costs)
     over = np.maximum(low - coefficients, coefficients - high).max(axis=1, initial=0.0)
     unequal = np.array([abs(math.fsum(b)) for b in coefficients])
@@ -113,5 +113,5 @@ def quadratic_form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array
 
 
 def outside(kind: str) -> Certificate:
-    """What is not feasible bounds nothing."""
+    """Infinite bounds for infeasible points."""
     return Certificate.of(kind, math.inf, math.inf, 0.0, Status.REFUTED)

@@ -1,6 +1,6 @@
-"""Weights of deep kernels: a criterion of the last layer, with its gradient through the layers, descended.
+"""Weights of deep kernels by descent on a criterion of the last layer, with its gradient through the layers.
 
-The problem is not convex and the solution is local; what is certified is the machine at the weights that were found.
+The problem is not convex and the solution is local; the certificate is that of the machine at these weights.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Project = Callable[[list[Array]], list[Array]]
 
 STEPS = ("backtracking", "fixed", "adam")
 
-#: Armijo's rule: a step must bring this share of what the gradient promises.
+#: Armijo's rule: a step must achieve this share of the decrease predicted by the gradient.
 SUFFICIENT = 1e-4
 #: A rejected step is divided by this.
 SHORTER = 4.0
 #: Steps in a row with less than tol of progress before the descent ends.
 PATIENCE = 3
-#: What the ends of the loop mean here.
+#: Statuses of the descent for those of the loop.
 ENDS = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.CONVERGED}
 #: Tolerance of the machine on the final weights.
 FINAL_TOL = 1e-8
@@ -50,14 +50,14 @@ class DeepSolution(Solution):
     Attributes
     ----------
     upper : TrainedLayers or None
-        The layers above; None for a single layer.
+        The upper layers; None for a single layer.
     layer_weights : tuple of arrays
-        Weights of every layer, the lowest first; empty when only the base kernels have weights to learn.
+        Weights of every layer, the lowest first; empty if only the base kernels have learnt weights.
     value : float
         The criterion.
     radius2 : float or None
-        Squared radius of the minimum enclosing ball of the learnt kernel, NaN where the criterion uses none; None
-        where no criterion of the learner does.
+        Squared radius of the minimum enclosing ball of the learnt kernel, NaN if the criterion uses none; None
+        if no criterion of the learner does.
     """
 
     upper: TrainedLayers | None = None
@@ -68,7 +68,7 @@ class DeepSolution(Solution):
 
 @dataclass(frozen=True)
 class Descent:
-    """How the weights move.
+    """Settings of the descent.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Descent:
         Relative decrease of the criterion below which the descent ends.
     max_iter : int
     as_published : bool
-        The printed update, which *adds* the gradient.
+        The published update, which *adds* the gradient.
     n_iter_no_change : int
         Steps without a better validation loss before the descent ends.
     """
@@ -98,7 +98,7 @@ class Descent:
 
 @dataclass
 class Validation:
-    """Rows that the criterion does not see, and the loss there of a machine trained on the others."""
+    """Validation rows, and the loss there of a machine trained on the others."""
 
     machine: Machine
     train: Rows
@@ -129,7 +129,7 @@ class _Point:
 
 
 def stationarity(weights: Sequence[Array], gradient: Sequence[Array], value: float) -> float:
-    """How far from stationary: the largest promise of one weight, as a share of the value."""
+    """Distance from stationarity: the largest predicted decrease for one weight, as a share of the value."""
     w, g = np.concatenate(list(weights)), np.concatenate(list(gradient))
     gain = float(np.abs(w * g).max(initial=0.0)) + max(0.0, -float(g[w == 0].min(initial=0.0)))
     return gain / max(abs(value), 1e-300)
@@ -137,7 +137,7 @@ def stationarity(weights: Sequence[Array], gradient: Sequence[Array], value: flo
 
 @dataclass
 class _Search(SessionOf[_Point]):
-    """A criterion of all weights while it descends.
+    """A criterion of all weights during the descent.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class _Search(SessionOf[_Point]):
     def at(self, weights: list[Array]) -> _Point:
         K = self.kernel.forward(weights)
         if not K.diagonal().any():
-            # a step that leaves a layer without weights: no kernel, so worse than any other
+            # a layer without weights: no kernel, hence an infinite value
             return _Point([w.copy() for w in weights], math.inf, [np.zeros_like(w) for w in weights])
         if self.criterion is None:
             raise RuntimeError("weights that are not learnt have no derivative")
@@ -186,9 +186,9 @@ class _Search(SessionOf[_Point]):
         return [new if free else old for new, old, free in zip(out, weights, self.learnt, strict=True)]
 
     def look(self, at: _Point, n_iter: int) -> Look[_Point]:
-        """What so many steps have found; the weights with the smallest loss are the best."""
+        """The result after some steps; the weights with the smallest loss are the best."""
         more: dict[str, Any] = {"weights": np.concatenate(at.weights)}
-        # the printed update ascends: its last weights are its result
+        # the published update ascends: its last weights are the result
         loss = -float(n_iter) if self.as_published else at.value
         if self.validation is not None:
             # the kernel of the last forward pass is that of the accepted point
@@ -204,7 +204,7 @@ class _Search(SessionOf[_Point]):
     def solution(
         self, at: _Point, slope: float, status: Status, n_iter: int, trace: dict[str, Array]
     ) -> DeepSolution:
-        """The machine on all rows, at weights that are how nearly stationary."""
+        """The machine on all rows, at weights with a given stationarity."""
         assert self.machine is not None
         found = self.machine.solve(self.kernel.forward(at.weights), tol=FINAL_TOL)
         if status is Status.CONVERGED and not found.status.ok:
@@ -236,7 +236,7 @@ def solve_deep(
     validation: Validation | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> DeepSolution:
-    """Descend a criterion over the weights of all layers, and train the machine on the kernel that is found.
+    """Descend a criterion over the weights of all layers, and train the machine on the learnt kernel.
 
     Parameters
     ----------
@@ -244,18 +244,18 @@ def solve_deep(
     machine : Machine
         Trained on all rows at the end.
     criterion : Criterion or None
-        None leaves the weights where they start.
+        None keeps the starting weights.
     descent : Descent
     project : callable
         From a list of weights to the nearest admissible one.
     start : sequence of arrays, optional
         Default: equal weights.
     learnt : sequence of bool, optional
-        Layers whose weights move; default all.
+        Layers whose weights are learnt; default all.
     penalty : sequence of float, optional
         Added to the criterion: this number times the sum of the weights of each layer.
     validation : Validation, optional
-        Its loss, instead of the criterion, says which weights are the best and when to stop.
+        Its loss, instead of the criterion, determines the best weights and when to stop.
     callback : callable, optional
         ``callback(iteration, value)``; a true value ends the descent.
 
@@ -279,7 +279,7 @@ def solve_deep(
         validation,
     )
     told = None if callback is None else lambda n, value, _: callback(n, value)
-    # folds and free rows are small matrices, and waiting threads of BLAS would slow those of the layers
+    # folds and free rows are small matrices, and idle threads of BLAS would slow those of the layers
     with one_blas_thread():
         if criterion is not None and descent.max_iter > 0:
             found = minimise(search, [MOVES[descent.step](descent)], max_iter=descent.max_iter, callback=told)
@@ -292,12 +292,12 @@ def solve_deep(
 
 
 def _is_empty(weights: Sequence[Array]) -> bool:
-    """Whether a layer has lost all its weights: nothing is left of the kernel then."""
+    """Whether a layer has no weights: the kernel is then zero."""
     return any(not w.any() for w in weights)
 
 
 class _Descending(Step[_Search, _Point]):
-    """How one point leads to the next.
+    """A step of the descent.
 
     Attributes
     ----------
@@ -312,10 +312,10 @@ class _Descending(Step[_Search, _Point]):
 
     @abstractmethod
     def next(self, search: _Search, here: _Point) -> _Point | None:
-        """The next point; None when there is nowhere to go."""
+        """The next point; None if there is none."""
 
     def limits(self, session: _Search) -> Limits:
-        """It ends where the criterion hardly moves, or validation rows gain nothing."""
+        """It ends when the criterion hardly changes, or the validation loss does not fall."""
         waits = math.inf if session.validation is None else self.descent.n_iter_no_change
         return Limits(
             idle=PATIENCE - 1, unbeaten=waits, moved=self.descent.tol, names=("criterion", "", ""), keeps=True
@@ -359,13 +359,13 @@ class _Backtracking(_Descending):
                     break
             step /= SHORTER
         curvature = float(change @ (np.concatenate(there.gradient) - g))
-        # where the criterion is not convex along the step, or its curvature is small: at most four times as far
+        # if the criterion is not convex along the step, or its curvature is small: at most four times the length
         self.size = min(float(change @ change) / curvature, 4.0 * step) if curvature > 0 else 4.0 * step
         return there
 
 
 class _Fixed(_Descending):
-    """The paper's update with a constant step; as printed it ascends."""
+    """The paper's update with a constant step; as published it ascends."""
 
     def __init__(self, descent: Descent) -> None:
         super().__init__(descent)
@@ -382,7 +382,7 @@ class _Fixed(_Descending):
 
 
 class _Adam(_Descending):
-    """Steps of about the same size for every weight, whatever the size of its derivative."""
+    """Steps of about the same size for every weight, independent of the size of its derivative."""
 
     def __init__(self, descent: Descent) -> None:
         super().__init__(descent)

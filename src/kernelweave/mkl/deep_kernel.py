@@ -27,7 +27,7 @@ class DeepKernel:
     scale : array of shape (n_kernels,)
     layers : Layers
     device : str or None
-        Torch device on which the layers are computed; None computes them here.
+        Torch device for the layers; None for NumPy.
     """
 
     gram: Gram

@@ -1,4 +1,4 @@
-"""The method of Do et al. as margin MKL: every kernel carries the ridge that its radius brings.
+"""The method of Do et al. as margin MKL: every kernel has a ridge given by its radius.
 
 With ``rho(d) = sum_m d_m r_m^2`` the squared hinge with C / rho adds ``rho / C`` to the diagonal, so its optimal value
 is that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex in d, with the certificate of `svm_mkl`.
@@ -20,7 +20,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DoProblem(Problem):
-    """A squared-hinge machine whose C falls with the radius of the weights.
+    """A squared-hinge machine whose C decreases with the radius of the weights.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Kernels with parameters of one's own, for criteria of margin and radius."""
+"""Kernels with user-defined parameters, for criteria of margin and radius."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernelweave._checks import InputError
 
 Array = NDArray[np.float64]
 
-#: Step of differences, as a share of the parameter: near the cube root of the precision, which balances their errors.
+#: Step of differences, as a share of the parameter: near the cube root of the precision, which balances the errors.
 STEP = 1e-5
-#: Parameters below this share of the mean start step as if they had it.
+#: Parameters below this share of the mean start use the step of this share.
 LEAST = 1e-2
 
 
@@ -26,8 +26,8 @@ class KernelFamily:
         ``value(t)`` returns K(t) on the training rows, shape (n_samples, n_samples): symmetric, positive semidefinite
         and continuously differentiable for t >= 0.
     start : array-like of shape (n_parameters,)
-        Where the descent starts, nonnegative and not all zero: typical sizes of the parameters. 0 is a bound that a
-        parameter may end at; a parameter of either sign has to be shifted, or written as a difference of two.
+        Where the descent starts, nonnegative and not all zero: typical sizes of the parameters. 0 is a lower
+        bound; a parameter of either sign must be shifted, or written as a difference of two.
     derivative : callable, optional
         ``derivative(t)`` returns the matrices ``dK / dt_m``: an array of shape (n_parameters, n_samples, n_samples) or
         a sequence of matrices. Without it they are central differences of `value`, with a step of 1e-5 of the
@@ -91,7 +91,7 @@ class KernelFamily:
         self._slopes = np.empty((0, 0, 0))
 
     def start(self, sample_weight: Array | None = None) -> Array:
-        """Where the descent starts."""
+        """Start of the descent."""
         return self._start.copy()
 
     def kernel(self, t: Array) -> Array:
@@ -134,7 +134,7 @@ class KernelFamily:
         for m, unit in enumerate(np.eye(self.n_parameters)):
             h = STEP * max(float(t[m]), self._steps_from)
             if t[m] >= h:
-                # the function may use one array for all its answers
+                # the function may return the same array each time
                 out[m] = self.kernel(t + h * unit)
                 out[m] -= self.kernel(t - h * unit)
             else:

@@ -4,7 +4,7 @@ With sample weights w, ``p = w / sum(w)`` and ``K^c = (I - 1p') K (I - p1')``,
 
     <K_k, K_l> = sum_ij w_i w_j K^c_k[i, j] K^c_l[i, j] ,
 
-which is what repeating the rows w times would give.
+as with rows repeated w times.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kernelweave.gram import Gram
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Fewest entries of a panel. Smaller ones cost more in calls than they save in memory.
+#: Fewest entries of a panel. Smaller ones cost more time for calls than they save memory.
 PANEL = 2**18
-#: Share of its uncentred size below which nothing but rounding is left of a centred kernel.
+#: Share of its uncentred size below which a centred kernel is only rounding error.
 VANISHED = 1e-13
 
 
 def frobenius_norms(gram: Gram, row_weight: Array) -> Array:
-    """Frobenius norms of the centred kernels, shape (n_kernels,); exactly zero where a kernel is constant.
+    """Frobenius norms of the centred kernels, shape (n_kernels,); exactly zero for constant kernels.
 
-    Costs n^2 / 2 products for each kernel, or ``rank^2 n`` where it is held as a factor of low rank.
+    Costs n^2 / 2 products for each kernel, or ``rank^2 n`` if it is stored as a factor of low rank.
     """
     low, full = _split(gram)
     squares = np.empty(gram.n_kernels)
@@ -45,7 +45,7 @@ def frobenius_norms(gram: Gram, row_weight: Array) -> Array:
 def frobenius_products(gram: Gram, row_weight: Array) -> Array:
     """Frobenius products of all pairs of centred kernels, shape (n_kernels, n_kernels).
 
-    Pairs of kernels held as factors of low rank cost ``rank_k rank_l n``, all others n^2 / 2. Beside the result the
+    Pairs of kernels stored as factors of low rank cost ``rank_k rank_l n``, all others n^2 / 2. The additional
     memory is that of at most two matrices. Rows and columns of constant kernels are exactly zero.
     """
     low, full = _split(gram)
@@ -86,7 +86,7 @@ def _factors(gram: Gram, kernels: Index | list[int], row_weight: Array) -> Array
     for m in kernels:
         chosen[m] = 1.0
         part = gram.factor(chosen)
-        assert part is not None  # ranks said so
+        assert part is not None  # as found from the ranks
         parts.append(part)
         chosen[m] = 0.0
     Z = np.concatenate(parts)
@@ -135,7 +135,7 @@ def _panels(gram: Gram, kernels: Index, row_weight: Array) -> Iterator[Array]:
         panel = gram.panel(rows, chosen)
         panel -= means[:, rows, None]
         panel -= means[:, None, first:]
-        # the square at the diagonal is complete, what is right of it stands for its mirror image too
+        # the square at the diagonal is complete, the part right of it counts for its mirror image too
         factor = np.outer(root[rows], root[first:])
         factor[:, rows.stop - first :] *= np.sqrt(2.0)
         panel *= factor

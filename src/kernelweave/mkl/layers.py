@@ -5,16 +5,16 @@ Any kernel that is a function of inner products can be evaluated in the feature 
 
     K'(x, z) = sum_k w_k phi_k(K(x, z), K(x, x), K(z, z)) ,
 
-with every term divided by ``sqrt(phi_k(x, x) phi_k(z, z))`` under cosine normalisation. Diagonals travel beside the
+with every term divided by ``sqrt(phi_k(x, x) phi_k(z, z))`` under cosine normalisation. Diagonals are stored with the
 matrices, so that kernels between new and old rows need nothing else.
 
-Everything here is written against the array API and works on NumPy arrays and on tensors. On NumPy arrays the compiled
-loops take over where they know all functions; what follows is then their oracle.
+This module is written against the array API and works on NumPy arrays and on tensors. For NumPy arrays there are
+compiled loops for the standard functions; the code here is then their oracle.
 
 References
 ----------
 I. Rebai, Y. BenAyed, W. Mahdi, Deep multilayer multiple kernel learning, Neural Computing and Applications (2015),
-equations (13) and (20). The printed chain rule leaves out the diagonals; here it is complete.
+equations (13) and (20). The published chain rule leaves out the diagonals; here it is complete.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def namespace(x: Any) -> Any:
 
 @dataclass
 class Tape:
-    """What a forward pass leaves for the backward pass.
+    """Results of a forward pass for the backward pass.
 
     Attributes
     ----------
     kernels : list of arrays (n, n)
-        From the sum of base kernels to the last layer. Only the upper triangle of all but the last need be filled.
+        From the sum of base kernels to the last layer. Only the last needs its lower triangle.
     diagonals : list of arrays (n,)
     weights : list of arrays (n_functions,)
     roots : list of lists of arrays (n,)
@@ -127,7 +127,7 @@ class Layers:
     def _climb(
         self, kappa: Any, weights: Sequence[Array]
     ) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
-        """Diagonals, and of every layer those of the normalised functions and what normalises them."""
+        """Diagonals, and for every layer those of the normalised functions and their normalising factors."""
         xp = namespace(kappa)
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
@@ -144,7 +144,7 @@ class Layers:
         return [xp.where(u > 0, xp.ones_like(u), xp.zeros_like(u)) for u in raw]
 
     def _roots(self, xp: Any, raw: list[Any]) -> list[Any]:
-        """What the functions are multiplied by on either side."""
+        """Factors of the functions on either side."""
         if not self.cosine:
             return [xp.ones_like(u) for u in raw]
         return [
@@ -162,7 +162,7 @@ class Layers:
             Its diagonal.
         weights : sequence of arrays (n_functions,)
         workspace : Tape, optional
-            Of an earlier pass over equally many rows, whose matrices are used again.
+            Tape of an earlier pass over as many rows, whose matrices are used again.
         """
         xp = namespace(K)
         with np.errstate(over="ignore"):
@@ -172,7 +172,7 @@ class Layers:
             # squares and cubes of the next layer, or a machine, would lose all digits
             if not largest <= LARGEST_NUMBER:
                 raise InputError(
-                    f"The kernel of layer {depth + 1} reaches {largest:.1e} on its diagonal, too large to go on. "
+                    f"The kernel of layer {depth + 1} reaches {largest:.1e} on its diagonal, too large to continue. "
                     "Use cosine normalisation between the layers, or scale the base kernels."
                 )
         kernels = [K]
@@ -216,7 +216,7 @@ class Layers:
             yield u * a[:, None] * b[None, :] if self.cosine else u
 
     def backward(self, tape: Tape, H: Any) -> tuple[list[Array], Any]:
-        """Pull the derivative by the last kernel back to the weights and to the sum of base kernels.
+        """Propagate the derivative by the last kernel back to the weights and to the sum of base kernels.
 
         Parameters
         ----------
@@ -239,9 +239,9 @@ class Layers:
         return gradients, H
 
     def published_backward(self, tape: Tape, H: Array) -> tuple[list[Array], Array]:
-        """The chain rule as it is printed: entry by entry, without what goes through diagonals and normalisation.
+        """The chain rule as published: entry by entry, without the terms through diagonals and normalisation.
 
-        Takes and returns what `backward` does. For study only.
+        Arguments and results are those of `backward`. For study only.
         """
         core.mirror(H)
         gradients: list[Array] = []
@@ -370,7 +370,7 @@ def _with_diagonal(xp: Any, K: Any, diagonal: Any) -> Any:
 
 @dataclass(frozen=True)
 class TrainedLayers:
-    """Layers with their weights and the diagonals of the training rows: what a prediction needs.
+    """Layers with their weights and the diagonals of the training rows, for predictions.
 
     Attributes
     ----------

@@ -1,8 +1,7 @@
-"""The loop of every iterative solver of kernel weights: steps move, and everything else is done here.
+"""The loop of all iterative solvers of kernel weights: steps change the weights, and the loop does all else.
 
-A step is a generator: what it yields is one iteration, and what it keeps in its local variables is its state. The
-loop writes the trace, remembers the best point, counts iterations without progress, asks the callback, and says how it
-ended.
+A step is a generator: it yields one iteration at a time, and its local variables are its state. The loop writes the
+trace, stores the best point, counts iterations without progress, calls the callback, and sets the status.
 """
 
 from __future__ import annotations
@@ -19,34 +18,35 @@ from numpy.typing import NDArray
 from kernelweave.results import Solution, Status, relative_gap
 
 P = TypeVar("P")
-#: Called after every iteration with (iteration, objective, measure of what is left); a true value stops.
+#: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
 Callback = Callable[[int, float, float], object]
 
 
 @dataclass(slots=True)
 class Look(Generic[P]):
-    """What one iteration has found.
+    """The result of one iteration.
 
     Attributes
     ----------
     point : object
-        What would be returned if this were the last one.
+        The result if this is the last iteration.
     objective, gap : float
-        The gap may be any measure of what is left, in units of the objective: the point with the smallest is the best.
+        The gap may be any measure of the remaining error, in units of the objective; the point with the smallest is
+        the best.
     n_active : int
         Kernels with a weight.
     status : Status or None
-        A step that has arrived, or can do no more, says so here.
+        Set by a step that has converged or can make no progress.
     last : bool
-        The step will end by itself: nobody is asked whether to go on.
+        The step ends by itself, so the callback is not called.
     counts : bool
-        False for a look at the point from which a step sets out: it is in the trace, and no iteration.
+        False for the starting point of a step: it is in the trace, but does not count as an iteration.
     anew : bool
-        Gaps of earlier looks are no measure of this one: it is the best so far.
+        Gaps of earlier iterations are not comparable with this one, which becomes the best.
     left : float or None
-        What is left, for the trace and the callback; None for the gap as a share of the objective.
+        The remaining error for the trace and the callback; None for the gap as a share of the objective.
     more : mapping or None
-        What else the trace holds.
+        Further entries of the trace.
     """
 
     point: P
@@ -61,13 +61,13 @@ class Look(Generic[P]):
     more: Mapping[str, Any] | None = None
 
 
-#: Yields a look for every iteration, or None for one that was rejected, and returns the status in which it ends.
+#: Yields a `Look` for every iteration, or None for a rejected one, and returns the final status.
 Moves = Generator[Look[P] | None, None, Status]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When a step is stopped, and what counts as progress.
+    """Stopping rules of a step, and its definition of progress.
 
     Attributes
     ----------
@@ -78,18 +78,18 @@ class Limits:
     unbeaten : float
         Iterations since the best point.
     slow : float
-        It is stopped when so many iterations have not made the gap ten times smaller.
+        Iterations that must make the gap ten times smaller; else the step is stopped.
     smaller, lower : float
         Progress is a gap below this multiple of the best one, or an objective that is lower than all before by more
         than this share.
     moved : float or None
         Instead, an objective that differs from the last one by more than this share.
     names : tuple of str
-        What the trace calls the objective, what is left, and the number of kernels with a weight; "" leaves one out.
+        Names in the trace of the objective, the remaining error, and the number of kernels with a weight; "" omits one.
     repeats : bool
-        Whether the trace repeats its last row for an iteration that was rejected.
+        Whether the trace repeats its last row for a rejected iteration.
     keeps : bool
-        Whether Ctrl-C ends the step with what it has.
+        Whether Ctrl-C ends the step with its present result.
     """
 
     most: float = math.inf
@@ -114,7 +114,7 @@ class Loop(Generic[P]):
     Attributes
     ----------
     max_iter : int
-        Of all steps together.
+        Limit of all steps together.
     callback : callable or None
     best, here : Look or None
         The best and the last one of the present step.
@@ -132,7 +132,7 @@ class Loop(Generic[P]):
     trace: dict[str, list[Any]] = field(default_factory=dict)
 
     def run(self, moves: Moves[P], limits: Limits = NO_LIMITS) -> Status:
-        """Run one step, and say how it ended."""
+        """Run one step, and return its status."""
         try:
             return self._run(moves, limits)
         except KeyboardInterrupt:
@@ -142,14 +142,14 @@ class Loop(Generic[P]):
 
     def _run(self, moves: Moves[P], limits: Limits) -> Status:
         callback, trace = self.callback, self.trace
-        # names that are left out are written nowhere
+        # entries without a name are not stored
         objectives, lefts, actives = (trace.setdefault(name, []) if name else [] for name in limits.names)
         most = min(self.max_iter, self.n_iter + limits.most)
         best: Look[P] | None = None
         self.best = self.here = None
         self.idle = beaten = 0
         lowest = smallest = math.inf
-        floor: list[float] = []  # the smallest measure of what is left, after every iteration
+        floor: list[float] = []  # the smallest remaining error, after every iteration
         while self.n_iter < most:
             try:
                 look = next(moves)
@@ -198,7 +198,7 @@ class Loop(Generic[P]):
         return Status.MAX_ITER
 
     def amend(self, left: float) -> None:
-        """Tell the last iteration's measure of what is left, where a step knows it better by now."""
+        """Replace the last iteration's remaining error, if a step has a better value."""
         self.trace["rel_gap"][-1] = left
 
     def told(self, found: Solution, status: Status, n_machines: int) -> Solution:
@@ -206,17 +206,17 @@ class Loop(Generic[P]):
         return replace(found.ended(status), n_iter=self.n_iter, n_machines=n_machines, trace=self.arrays())
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The trace, as a solution holds it."""
+        """The trace as arrays, for a solution."""
         return {name: np.asarray(values) for name, values in self.trace.items()}
 
 
 class SessionOf(ABC, Generic[P]):
-    """A problem while it is being solved: what is written on the way, where to begin, and how to wrap up.
+    """A problem during its solution: counts, the start, and how to make the result.
 
     Attributes
     ----------
     n_machines : int
-        Machines solved until now, where they are counted.
+        Number of machines solved, if they are counted.
     """
 
     n_machines: int = 0
@@ -226,22 +226,22 @@ class SessionOf(ABC, Generic[P]):
         """The solution at a point."""
 
     def begin_at(self, found: Solution) -> None:
-        """Where the next step begins, for sessions of several steps."""
+        """Set the start of the next step, for sessions of several steps."""
 
 
 S_contra = TypeVar("S_contra", bound=SessionOf[Any], contravariant=True)
 
 
 class Step(ABC, Generic[S_contra, P]):
-    """How weights move; when it has to give way to the next is said here, and decided by the loop."""
+    """A method of changing weights, with limits after which the loop switches to the next one."""
 
     def limits(self, session: S_contra) -> Limits:
-        """When the step is stopped."""
+        """Stopping rules of the step."""
         return NO_LIMITS
 
     @abstractmethod
     def moves(self, session: S_contra, loop: Loop[P]) -> Moves[P]:
-        """The first look at a problem, and one after every move."""
+        """Iterations, beginning with the start."""
 
     def result(self, session: S_contra, loop: Loop[P], status: Status) -> Solution:
         """The solution at the best point."""
@@ -264,11 +264,11 @@ def minimise(
     Parameters
     ----------
     session : SessionOf
-        The problem, the tolerance, and where to begin.
+        The problem, the tolerance, and the start.
     steps : iterable of Step
-        Each goes on from the best of those before, until one has arrived.
+        Each continues from the best point of those before, until one has converged.
     max_iter : int
-        Of all steps together.
+        Limit of all steps together.
     callback : callable, optional
     """
     loop: Loop[Any] = Loop(max_iter, callback)
@@ -278,7 +278,7 @@ def minimise(
             session.begin_at(found)
         status = loop.run(step.moves(session, loop), step.limits(session))
         after = step.result(session, loop, status)
-        # the smaller gap stays, and the last step says how it ended
+        # the result with the smaller gap is kept, with the status of the last step
         if found is not None and after.gap > found.gap:
             after = loop.told(found, after.status, session.n_machines)
         found = after

@@ -38,9 +38,9 @@ PathCallback = Callable[[int, Solution], object]
 
 #: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
 SMALLEST = 1e-6
-#: Where one kernel stays optimal down to this share of its trace, the range starts at the trace itself.
+#: If one kernel is optimal down to this share of its trace, the range starts at the trace itself.
 ALWAYS_ONE = 1e-3
-#: Rows above which the largest alpha is searched by factorisations, and to 50 % instead of 5 %.
+#: Rows above which the largest alpha is found by factorisations, and to 50 % instead of 5 %.
 EIGEN_ROWS = 1500
 
 
@@ -107,7 +107,7 @@ def _dual_by_eigenvalues(problem: RidgeProblem, unit: Array) -> Callable[[float]
 
 
 def _dual_by_solving(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
-    """The same by one factorisation for each alpha: an eigendecomposition of thousands of rows costs 30 of them."""
+    """The same by one factorisation for each alpha; an eigendecomposition of thousands of rows costs as much as 30."""
     work = Workspace()
 
     def coefficients(alpha: float) -> Array:
@@ -146,7 +146,7 @@ def rls2_path(
     relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
-    """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the one before.
+    """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the previous one.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ def rls2_path(
     tol : float, default=1e-6
         Relative gap of every solution.
     solver : {"newton", "alternating"}, default="newton"
-        See `solve_rls2`. Alternating hands on only the weights, as the paper does.
+        See `solve_rls2`. With alternating only the weights are passed on, as in the paper.
     sample_weight : array of shape (n_samples,), optional
-        Weights >= 0 of the squared errors; rows of weight 0 take no part.
+        Weights >= 0 of the squared errors; rows of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     shared_weights : bool, default=True
@@ -183,9 +183,9 @@ def rls2_path(
     Returns
     -------
     Path
-        Arrays over the path, and certificates; `df` and `criteria` are computed when asked for. After Ctrl-C, or
-        a true callback, what is done is returned and the last status is ``INTERRUPTED``. With `relax` its solutions
-        are `RelaxedSolution`.
+        Arrays over the path, and certificates; `df` and `criteria` are computed on first access. After Ctrl-C, or
+        a true callback, the finished part is returned and the last status is ``INTERRUPTED``. With `relax` its
+        solutions are `RelaxedSolution`.
 
     Raises
     ------

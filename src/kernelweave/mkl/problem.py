@@ -1,4 +1,4 @@
-"""A machine on a stack of kernels, what every solver of kernel weights works on, and its session while it is solved."""
+"""A machine on a stack of kernels, the problem of all solvers of kernel weights, and its session during a solution."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Problem:
         return K
 
     def machine_at(self, weights: Array) -> Machine:
-        """The machine that is solved on ``K(d)``."""
+        """The machine to solve on ``K(d)``."""
         return self.machine
 
     def quad(self, b: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``s_m b'K_m b``, exact where the representation is."""
+        """Upper bounds of ``s_m b'K_m b``, exact if the representation is."""
         pick = slice(None) if kernels is None else kernels
         values = self.gram.quadratic_forms(b[None], kernels)
         residual = self.gram.residual_trace[pick]
@@ -72,16 +72,16 @@ class Problem:
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
 
     def left_out(self, weights: Array, b: Array) -> float:
-        """How much the form of K(d) as it is held lies below ``<weights, quad>``: what truncated factors leave out."""
+        """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
         residual = self.gram.residual_trace
         if not residual.any():
             return 0.0
         return float((weights * self.scale) @ residual) * float(b @ b)
 
     def allowed_gap(self, at: Point, tol: float) -> float:
-        """What the own gap at upper bounds of all quadratic forms must fall to.
+        """Required value of the gap without rounding, at upper bounds of all quadratic forms.
 
-        The tolerance, less the rounding errors and what truncated factors leave out, where they leave half of it.
+        The tolerance, less rounding and truncation errors if these are at most half of it.
         """
         allowed = tol * abs(at.machine.primal)
         left = allowed - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
@@ -92,9 +92,9 @@ class Problem:
         return quadratic_form_errors(self.gram, self.scale, b, q)
 
     def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
-        """What other weights could gain over these where the machine has coefficients b, and the error of that number.
+        """Gain of other weights over these at coefficients b of the machine, and the error of that number.
 
-        ``(sigma(q) - <weights, q>) / 2`` for the kernels that were given, whatever factors leave out of them.
+        ``(sigma(q) - <weights, q>) / 2`` for the given kernels, including the error of truncated factors.
         """
         q = self.quad(b)
         error = self.quad_error(b, q)
@@ -104,19 +104,19 @@ class Problem:
         return 0.5 * max(0.0, highest - level), 0.5 * away
 
     def bound(self, b: Array) -> tuple[float, float]:
-        """The lower bound of the optimum that coefficients in the box give, whose sum is zero, and its error."""
+        """The lower bound of the optimum by coefficients in the box with sum zero, and its error."""
         q = self.quad(b)
         highest = self.weight_set.support(q)
         away = self.weight_set.support(q + self.quad_error(b, q)) - highest
         return self.machine.dual_term(b) - 0.5 * highest, term_error(self.machine, b) + 0.5 * away
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights, coefficients and intercept, whatever was reported with them."""
+        """The certificate of weights, coefficients and intercept, independent of the reported one."""
         return _certify(self, solution)
 
 
 def _certify(problem: Problem, solution: Solution) -> Certificate:
-    """A machine and weights over a convex set: the gap of the machine, and what other weights could gain."""
+    """A machine and weights over a convex set: the gap of the machine, and the possible gain of other weights."""
     gram, weight_set = problem.gram, problem.weight_set
     weights, b = solution.weights, solution.dual_coef
     away = float(np.abs(weight_set.project(weights) - weights).max())
@@ -142,17 +142,17 @@ def _certify(problem: Problem, solution: Solution) -> Certificate:
 
 @dataclass
 class Session(SessionOf["Point"]):
-    """A problem while it is being solved: what is written on the way, and where to begin.
+    """A problem during its solution: counts, and the start.
 
     Attributes
     ----------
     problem : Problem
     tol : float
-        Relative gap that is asked for.
+        Required relative gap.
     warm : WarmStart
-        Where the next step begins.
+        Start of the next step.
     machine : Machine
-        The one that was solved last.
+        The machine that was solved last.
     """
 
     problem: Problem
@@ -181,18 +181,18 @@ class Session(SessionOf["Point"]):
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
 
     def start(self) -> Array:
-        """Weights to start from: equal ones, or those handed on, made feasible."""
+        """Starting weights: equal ones, or those of the warm start, made feasible."""
         weight_set = self.problem.weight_set
         if self.warm.weights is None:
             return weight_set.start(self.problem.n_kernels)
         return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
 
     def begin_at(self, found: Solution) -> None:
-        """Where the next step begins."""
+        """Set the start of the next step."""
         self.warm = WarmStart(found.weights, found.dual_coef)
 
     def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
-        """Wrap up, with the gap over all kernels and the rounding errors of the certificate."""
+        """The solution, with the gap over all kernels and the rounding errors of the certificate."""
         gain, error = self.problem.outer_gap(at.weights, at.machine.dual_coef)
         return self.certified(at, at.machine.own_gap + gain, at.machine.rounding + error, status, loop)
 
@@ -205,7 +205,7 @@ class Session(SessionOf["Point"]):
         loop: Loop[Point],
         kind: str = "joint",
     ) -> Solution:
-        """A result with the gap that the solver left, and the rounding errors beside it."""
+        """A result with the gap of the solver and the rounding errors."""
         return Solution(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,
@@ -238,7 +238,7 @@ class Point:
 class MarginStep(Step[Session, Point]):
     """A step over the weights of a machine."""
 
-    #: The class of the sets of weights that it fits.
+    #: The class of its admissible sets of weights.
     fits: ClassVar[type]
 
 

@@ -1,7 +1,7 @@
-"""Problems as values: what the functions that solve them minimise, to compute certificates again.
+"""Problems as values, with which certificates can be recomputed.
 
 A solution holds weights and coefficients, a problem the kernels and targets. ``solution.verify(problem)`` evaluates
-both bounds of the optimal value from the numbers in them, with nothing from the solver.
+both bounds of the optimal value from these numbers, independently of the solver.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def machine_problem(
     Raises
     ------
     InputError
-        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels that do not fit the loss.
+        Wrong shapes, NaN, an asymmetric matrix, C <= 0, labels that the loss does not allow.
 
     Examples
     --------
@@ -153,8 +153,8 @@ def cardinality_problem(
 ) -> CardinalityProblem:
     """A machine on a sum of at most k kernels: the problem of `solve_cardinality_mkl`.
 
-    Verifying a solution computes the bounds of its `proof` again and goes through the tree of subsets with them; no
-    machine is solved.
+    Verifying a solution recomputes the bounds of its `proof` and searches the tree of subsets with them, without
+    solving machines.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def rls2_problem(
     gram : array of shape (n_samples, n_samples, n_kernels) or Gram
         Symmetric PSD matrices, kernels last.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
-        Targets, as they were given to the solver.
+        Targets, as given to the solver.
     sample_weight : array of shape (n_samples,), optional
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
@@ -251,7 +251,7 @@ def rkl_problem(
     sample_weight: RowWeights = None,
     scale: Scale = None,
 ) -> RadiusProblem:
-    """RKL: the problem of `solve_rkl` on sums of kernels without a ridge. The ball is computed anew.
+    """RKL: the problem of `solve_rkl` on sums of kernels without a ridge. The ball is recomputed.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ STEPS = ("auto", "newton", "spectral", "armijo")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where weights or parameters are sought, how stationary they are, and whether each has its own unit."""
+    """The set of weights or parameters, their measure of stationarity, and whether each has its own unit."""
 
     region: Region
     stationarity: Stationarity
@@ -72,7 +72,7 @@ PARAMETERS = _Place(Parameters(), on_parameters, units=True)
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a solver that ends with a global certificate is asked for."""
+    """Arguments of a solver with a global certificate."""
 
     family: WeightedSum
     machine: Machine
@@ -107,10 +107,10 @@ def _rkl_by_newton(asked: _Asked) -> RadiusSolution:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a criterion allows.
+    """Properties of a criterion.
 
-    `norms` are the sets of weights that it may have, `squared` says that it has the squared hinge and no other loss,
-    `newton` solves it on sums of kernels, and `ridge` says whether with a ridge as well.
+    `norms` are its admissible sets of weights, `squared` means that it has the squared hinge only, `newton` solves it
+    on sums of kernels, and `ridge` says whether also with a ridge.
     """
 
     norms: tuple[int | None, ...]
@@ -133,7 +133,7 @@ ROWS = {
     "rkl": _Kind((1, 2, None), newton=_rkl_by_newton),
     "kl-c": _Kind((1, 2), squared=True),
     "kl-c-eq10": _Kind((1, 2), squared=True),
-    # its balls and machines are taken apart kernel by kernel, without a ridge
+    # its balls and machines are computed kernel by kernel, without a ridge
     "do": _Kind((1,), squared=True, families=False, newton=_do_by_newton, ridge=False),
     "margin": _Kind((1,)),
 }
@@ -175,7 +175,7 @@ def solve_radius(
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram or Family
         Kernels, kernels last; or a family of kernels whose parameters >= 0 are learnt: `Gaussians`, or a
-        `KernelFamily` of one's own.
+        `KernelFamily`.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"`` ("rkl" and "margin" only).
     C : float
@@ -186,17 +186,17 @@ def solve_radius(
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
-        Of "rkl" and "margin"; the others use the squared hinge.
+        For "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
-        Weights of the losses. A weight equals a repetition; that rows of weight 0 do not change the radius is up to
-        callers, who leave them out.
+        Weights of the losses. A weight is equivalent to a repetition, but rows of weight 0 still
+        affect the radius: leave them out.
     scale : array of shape (n_kernels,), optional
         Factors of the kernels. "rkl" gives the same kernel for all of them when the start is scaled alike.
     ridge : float, default=0.0
         Added to the diagonal of every kernel, as a share of its largest entry: makes coefficients unique, hence the
-        criterion differentiable, where rows repeat. With it a weight does not equal a repetition exactly.
+        criterion differentiable, if rows repeat. With it a weight is not exactly equivalent to a repetition.
     tol : float, default=1e-4
         Newton: relative gap. Otherwise: `stationarity` of the weights.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
@@ -285,7 +285,7 @@ def solve_radius_problem(
     start: ArrayLike | None = None,
     callback: Callback | None = None,
 ) -> RadiusSolution:
-    """`solve_radius` on a family of kernels and a machine; criteria with the squared hinge take no other loss."""
+    """`solve_radius` on a family of kernels and a machine; criteria with the squared hinge allow no other loss."""
     row = ROWS[kind]
     place = PARAMETERS
     ridge = 0.0
@@ -330,10 +330,10 @@ def _first(family: Family, sample_weight: Array | None) -> Array:
 
 
 def _check_family(kind: str, unused: dict[str, bool]) -> None:
-    """Raise for what has no meaning for the parameters of a family."""
+    """Raise for arguments that do not apply to the parameters of a family."""
     for name in (name for name, left_out in unused.items() if not left_out):
         raise InputError(
-            f"`{name}` is of sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+            f"`{name}` is for sums of kernels; the parameters of a family are only nonnegative. Leave it out."
         )
     if not ROWS[kind].families:
         raise InputError(

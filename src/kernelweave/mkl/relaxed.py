@@ -1,15 +1,15 @@
 """RLS2 with two regularisation parameters: kernel weights of one, the function of another.
 
-RLS2 uses its regularisation parameter for two things: it chooses the weights, and it shrinks the function. Relaxed,
+In RLS2 the regularisation parameter has two effects: it determines the weights, and it shrinks the function. Relaxed,
 weights d are those of alpha, and the coefficients those of ridge regression with the kernel K(d) at a regularisation
 parameter of its own,
 
     c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
 
-as the relaxed lasso takes columns from one regularisation parameter and shrinks at another. At fixed weights any c has
+as the relaxed lasso selects columns at one regularisation parameter and shrinks at another. At fixed weights any c has
 the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
 
-Many regularisation parameters at the same weights cost little more than one: the whitened kernel is brought to
+Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
 regularisation parameter then costs O(n), and n^2 for its coefficients.
 """
@@ -79,7 +79,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
             c = solve(Y)
         except NotPositiveDefinite:
             raise InputError(
-                f"`relax`={alpha:.3g} is too small beside these kernels: K + relax I is not positive definite in "
+                f"`relax`={alpha:.3g} is too small for these kernels: K + relax I is not positive definite in "
                 "floating point. Raise it, or normalise the kernels."
             ) from None
         fitted = times(c)
@@ -90,7 +90,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
             r = Y - fitted - alpha * N * c
         C[k] = c
         primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
-        # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and what truncated factors leave out of K
+        # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and the truncation error of K
         error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * N * np.abs(c))
         missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(N.min()))
         gap[k] = 0.5 * float(
@@ -106,7 +106,7 @@ Solver = Callable[[float], Callable[[Array], Array]]
 def _at_weights(
     problem: RidgeProblem, weights: Array, alphas: Array
 ) -> tuple[Callable[[Array], Array], Solver]:
-    """Products with K(weights), and solutions of its ridge systems, by what is cheapest for that many."""
+    """Products with K(weights), and solutions of its ridge systems, by the cheapest method for that many."""
     effective = weights * problem.scale
     root = 1.0 / np.sqrt(problem.inverse_weights)
     factor = problem.gram.factor(effective)
@@ -144,7 +144,7 @@ def _tridiagonal(S: Array) -> Solver:
     """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
     n = len(S)
     held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, overwrite_a=1)
-    # below its diagonal lie reflectors as a QR factorisation of all rows but the first would leave them
+    # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
     reflectors = np.asfortranarray(held[1:, : n - 1])
 
     def rotate(B: Array, transposed: str) -> Array:
@@ -171,7 +171,7 @@ def _tridiagonal(S: Array) -> Solver:
 
 
 def relax_result(problems: Sequence[RidgeProblem], found: Solution, relax: float) -> RelaxedSolution:
-    """Put the ridge at another alpha in place of the coefficients (n_samples, n_outputs) of a solution."""
+    """Replace the coefficients (n_samples, n_outputs) of a solution by those of the ridge at another alpha."""
     C, primal, gap = _groups(problems, np.atleast_2d(found.weights), np.array([relax]))
     return found.extended(
         RelaxedSolution,
@@ -185,12 +185,12 @@ def relax_result(problems: Sequence[RidgeProblem], found: Solution, relax: float
 def relax_path(
     problems: Sequence[RidgeProblem], found: Path[Solution], relax: ArrayLike
 ) -> Path[RelaxedSolution]:
-    """Put the ridge at other regularisation parameters in place of the coefficients along a path.
+    """Replace the coefficients along a path by those of the ridge at other regularisation parameters.
 
     Parameters
     ----------
     problems : sequence of RidgeProblem
-        One, or one for every output that has weights of its own.
+        One, or one for every output with separate weights.
     found : Path
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax)
     """
@@ -221,7 +221,7 @@ def relax_path(
 
 
 def _groups(problems: Sequence[RidgeProblem], weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
-    """Coefficients (n_relax, n_outputs, n_samples), values and gaps, over outputs with weights of their own."""
+    """Coefficients (n_relax, n_outputs, n_samples), values and gaps, over outputs with separate weights."""
     parts = [ridge_path(p, w, alphas) for p, w in zip(problems, weights, strict=True)]
     C, primal, gap = zip(*parts, strict=True)
     return np.concatenate(C, axis=1), np.sum(primal, axis=0), np.sum(gap, axis=0)
@@ -230,7 +230,7 @@ def _groups(problems: Sequence[RidgeProblem], weights: Array, alphas: Array) -> 
 def _measure(
     problems: Sequence[RidgeProblem], weights: Array, C: Array, grid: Array, single: bool, everything: bool
 ) -> Mapping[str, Array]:
-    """Degrees of freedom and criteria of the ridge at fixed weights, summed over outputs with weights of their own."""
+    """Degrees of freedom and criteria of the ridge at fixed weights, summed over outputs with separate weights."""
     names = [f.name for f in fields(Criteria)] if everything else ["df"]
     out = {name: np.zeros(grid.shape) for name in names}
     kept = slice(None) if problems[0].rows is None else problems[0].rows
@@ -245,6 +245,6 @@ def _measure(
                     out[name][k, j] += getattr(got, name)
                 start = stop
     if everything:
-        # its variance of the noise is that of the smallest regularisation parameter, and here there is no such end
+        # Cp needs the noise variance at the smallest regularisation parameter, which a relaxed path does not have
         out["cp"] = np.full(grid.shape, np.nan)
     return {name: value[:, 0] if single else value for name, value in out.items()}

@@ -1,4 +1,4 @@
-"""Least squares on a stack of kernels: what every solver of RLS2 works on. It is written in `kernelweave.mkl.rls2`."""
+"""Least squares on a stack of kernels, the problem of all solvers of RLS2; see `kernelweave.mkl.rls2`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RidgeProblem:
-    """The data of Problem 5 in the form that the solvers use.
+    """The data of Problem 5 for the solvers.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class RidgeProblem:
     scale : array of shape (n_kernels,)
         s_m, all > 0.
     rows : array of bool, shape (n_given,), or None
-        Which of the rows that were given are here; None for all. Rows of weight 0 are not.
+        The given rows that are included; None for all. Rows of weight 0 are excluded.
     """
 
     gram: Gram
@@ -69,7 +69,7 @@ class RidgeProblem:
         return [replace(self, targets=row[None]) for row in self.targets]
 
     def for_all_rows(self, result: Solution) -> Solution:
-        """A result with coefficients for all rows that were given: zeros for those of weight 0."""
+        """A result with coefficients for all given rows: zeros for those of weight 0."""
         if self.rows is None:
             return result
         coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
@@ -77,9 +77,9 @@ class RidgeProblem:
         return replace(result, dual_coef=coef)
 
     def too_small(self, alpha: float) -> InputError:
-        """The error for an alpha that is lost in the rounding errors of the kernels."""
+        """The error for an alpha below the rounding errors of the kernels."""
         return InputError(
-            f"`alpha`={alpha:.3g} is too small beside these kernels (trace up to {float(self.traces.max()):.3g}): "
+            f"`alpha`={alpha:.3g} is too small for these kernels (trace up to {float(self.traces.max()):.3g}): "
             "K + alpha I is not positive definite in floating point. Raise alpha, or normalise the kernels."
         )
 
@@ -88,7 +88,7 @@ class RidgeProblem:
         return ridge_system(self.gram, weights * self.scale, alpha, self.inverse_weights, work)
 
     def quad(self, C: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact where the representation is."""
+        """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact if the representation is."""
         scale = self.scale if kernels is None else self.scale[kernels]
         residual = self.gram.residual_trace if kernels is None else self.gram.residual_trace[kernels]
         quadratic_forms = self.gram.quadratic_forms(C, kernels)
@@ -103,7 +103,7 @@ class RidgeProblem:
         return V
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights and coefficients, whatever was reported with them."""
+        """The certificate of weights and coefficients, independent of the reported one."""
         return _certify(self, solution)
 
     def null_value(self) -> float:
@@ -117,7 +117,7 @@ def make_problem(
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
 ) -> tuple[RidgeProblem, bool]:
-    """Check arrays and build a `RidgeProblem` on the rows of positive weight; also tell whether y had one dimension."""
+    """Check arrays and build a `RidgeProblem` on the rows of positive weight; also, whether y had one dimension."""
     stack = as_gram(gram)
     targets, single = check_targets(y, stack.n_samples)
     weights = check_row_weights(sample_weight, stack.n_samples)
@@ -130,7 +130,7 @@ def make_problem(
 
 
 def first_kernel(problem: RidgeProblem) -> tuple[int, Array]:
-    """Lemma 5: the kernel that is left for alpha -> infinity, and ``A_m = s_m y' N^-1 K_m N^-1 y``."""
+    """Lemma 5: the kernel selected for alpha -> infinity, and ``A_m = s_m y' N^-1 K_m N^-1 y``."""
     scores = problem.quad(problem.targets / problem.inverse_weights)
     return int(np.argmax(scores)), scores
 
@@ -143,7 +143,7 @@ def infinite_alpha(problem: RidgeProblem) -> tuple[Array, Array]:
 
 
 def null_result(problem: RidgeProblem, alpha: float, weights: Array, C: Array, tol: float) -> Solution:
-    """The result for f = 0: nothing is left to the solver but the rounding of one sum."""
+    """The result for f = 0, exact up to the rounding of one sum."""
     value = problem.null_value()
     rounding = np.finfo(np.float64).eps * math.sqrt(problem.targets.size + 8) * value
     certificate = Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=tol)
@@ -151,10 +151,10 @@ def null_result(problem: RidgeProblem, alpha: float, weights: Array, C: Array, t
 
 
 def _certify(problem: RidgeProblem, solution: Solution) -> Certificate:
-    """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with weights of their own."""
+    """RLS2: the gap of weights on the simplex and coefficients, summed over outputs with separate weights."""
     if isinstance(solution, RelaxedSolution):
         raise InputError(
-            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
+            "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
             "without `relax`."
         )
     C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)

@@ -1,14 +1,14 @@
-"""How far rounding can have moved the certificate of an RLS2 solution.
+"""Bounds of rounding errors in the certificate of an RLS2 solution.
 
-The gap of Problem 5 is a small difference of large numbers. What is reported adds a bound of the rounding errors in the
-objective and in the gap, to first order, for the kernels as they are held. For a PSD kernel ``|K_ij| <= k_i k_j`` with
-``k_i = sqrt(K_ii)``, so that diagonals are enough: with ``a = sum_i k_i |c_i|`` every partial sum on the way to
+The gap of Problem 5 is a small difference of large numbers. The reported gap includes a bound of the rounding errors in
+the objective and in the gap, to first order, for the kernels as stored. For a PSD kernel ``|K_ij| <= k_i k_j`` with
+``k_i = sqrt(K_ii)``, so that diagonals are enough: with ``a = sum_i k_i |c_i|`` every partial sum of
 ``(K c)_i`` is at most ``k_i a``.
 
-Rounding errors count as independent with mean zero: then they add up like the square root of their number, which is
-`SAFETY` times exceeded with a probability of about ``2 exp(-SAFETY^2 / 2)``. The deterministic bound (n where this has
-sqrt(n), and sums where it has roots of sums of squares) is thousands of times larger at 1000 rows and would refuse
-paths whose solutions have ten correct digits.
+Rounding errors are treated as independent with mean zero: then they add up like the square root of their number, and
+`SAFETY` times that is exceeded with a probability of about ``2 exp(-SAFETY^2 / 2)``. The deterministic bound (n where
+this has sqrt(n), and sums where it has roots of sums of squares) is thousands of times larger at 1000 rows and would
+reject paths whose solutions have ten correct digits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kernelweave.gram import Gram
 
 Array = NDArray[np.float64]
 
-#: Standard deviations that a sum of rounding errors is allowed.
+#: Standard deviations allowed for a sum of rounding errors.
 SAFETY = 4.0
-#: Kernels whose diagonals are looked at together.
+#: Number of kernels whose diagonals are processed together.
 CHUNK = 256
 
 
 class LeastSquares(Protocol):
-    """What is asked of the problem, a `kernelweave.mkl.ridge_problem.RidgeProblem`."""
+    """The interface of the problem, a `kernelweave.mkl.ridge_problem.RidgeProblem`."""
 
     @property
     def gram(self) -> Gram:
@@ -71,8 +71,9 @@ def rounding_bound(
 
     Notes
     -----
-    With errors e in ``f = K(d) c`` and e_m in ``s_m K_m c``, the objective moves by ``-(alpha/2 c + w r)' e``, and the
-    gap by ``-(alpha/2 c + w r)' e + 1/2 e' N^-1 e + alpha/2 c' e_m`` for the kernel m with the largest form.
+    With errors e in ``f = K(d) c`` and e_m in ``s_m K_m c``, the objective changes by ``-(alpha/2 c + w r)' e``, and
+    the gap by ``-(alpha/2 c + w r)' e + 1/2 e' N^-1 e + alpha/2 c' e_m`` for the kernel m with the largest quadratic
+    form.
     """
     own = np.flatnonzero(weights)
     unit = np.finfo(np.float64).eps / 2 * SAFETY * math.sqrt(problem.gram.n_samples + len(own) + 8)
@@ -80,7 +81,7 @@ def rounding_bound(
     level = float(weights[own] @ own_errors)
     highest = float(quadratic_forms.max())
     top = max(highest, float((quadratic_forms[own] + own_errors).max()))
-    # the trace bounds the diagonal: precise bounds are taken only of kernels that could matter
+    # the trace bounds the diagonal: precise bounds are computed only for kernels that could matter
     reach = np.sqrt(np.maximum(problem.traces, 0.0)) * float(np.linalg.norm(C))
     crude = quadratic_forms + unit * reach * (np.sqrt(np.maximum(quadratic_forms, 0.0)) + reach)
     crude[own] = -np.inf
@@ -93,7 +94,7 @@ def rounding_bound(
     fitted = unit * float(
         np.sqrt(np.sum(np.square((weights[own] * rows.T) @ roots) / problem.inverse_weights))
     )
-    # the subtractions in r, of numbers as large as what is subtracted
+    # rounding of the subtractions in r
     fitted += np.finfo(np.float64).eps * math.sqrt(8.0 * primal)
     return float(
         alpha * level

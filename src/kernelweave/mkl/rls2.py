@@ -78,8 +78,8 @@ def solve_rls2(
     solver : {"newton", "alternating"}, default="newton"
         Active-set Newton on Problem 6, or Algorithm 1 of the paper with its residual rule.
     sample_weight : array of shape (n_samples,), optional
-        Weights w >= 0: the loss becomes ``1/2 sum_i w_i (y_i - f_i)^2``. A weight equals a repetition; rows of
-        weight 0 take no part.
+        Weights w >= 0: the loss becomes ``1/2 sum_i w_i (y_i - f_i)^2``. A weight is equivalent to a repetition; rows
+        of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     shared_weights : bool, default=True
@@ -170,7 +170,7 @@ def solve_rls2(
 
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
-    """Return starting weights after checking that they lie on the simplex."""
+    """Check that starting weights are on the simplex, and return them."""
     array = as_floats(weights, "weights0")
     if array.shape != (n_kernels,):
         raise InputError(

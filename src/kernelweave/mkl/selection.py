@@ -33,12 +33,12 @@ class Criteria:
     aic, bic : float
         ``N_eff log(RSS / N_eff) + 2 df`` and ``+ log(N_eff) df``.
     rss : float
-        Weighted sum of squared residuals, per output: what `mallows_cp` compares with the noise.
+        Weighted sum of squared residuals, per output, for `mallows_cp`.
     evidence : float
         Log marginal likelihood of the Gaussian-process reading (P1, section 4.1): prior covariance
-        ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the scale tau^2 that maximises it.
+        ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the maximising scale tau^2.
     noise_variance : float
-        That ``alpha tau^2``.
+        ``alpha tau^2`` at this scale.
     """
 
     df: float
@@ -106,8 +106,8 @@ def mallows_cp(rss: Array, df: Array, n_eff: float) -> Array:
     """Mallows' Cp along a path, ``RSS / sigma^2 - N_eff + 2 df``.
 
     The variance of the noise is that of the residuals of the weakest regularisation, ``RSS / (N_eff - df)`` at the last
-    position, as in its use for subsets of columns, where that model is least squares on all of them. NaN where it
-    leaves no residuals.
+    position, as in its use for subsets of columns, with least squares on all of them. NaN without
+    residuals.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _log_likelihood(n_eff: float, variance: float, log_det: float, n_outputs: in
 
 
 def _learnt_df(problem: RidgeProblem, system: RidgeSystem, alpha: float, weights: Array, C: Array) -> float:
-    """What the learnt weights add to the divergence: ``alpha tr(N Q^-1 V P V' Q^-1)``.
+    """Contribution of the learnt weights to the divergence: ``alpha tr(N Q^-1 V P V' Q^-1)``.
 
     P is the inverse of ``B = V' Q^-1 V`` on directions that keep the weights summing to 1. Differentiating
     ``Q c = y`` and ``q_m = const`` over the active kernels gives ``dd = P V' Q^-1 dy``.

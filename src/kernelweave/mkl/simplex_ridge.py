@@ -1,4 +1,4 @@
-"""Margin MKL over the simplex with a multiple of the squared weights added: its smallest value, and Newton."""
+"""Margin MKL over the simplex with a ridge on the weights: its bound, and Newton's method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelweave.results import Certificate, Solution, Status, WarmStart, relati
 
 Array = NDArray[np.float64]
 
-#: Iterations, those without progress, steps in a row that may be rejected, those of them that are halved.
+#: Most iterations, those without progress, rejected steps in a row, and those of them that are halved.
 NEWTON_MOST, PATIENCE, MOST_REJECTED, HALVED = 200, 20, 40, 2
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -36,7 +36,7 @@ def spread(quadratic_forms: Array, ridge: float) -> Array:
 def solve_ridge(problem: Problem, ridge: float, tol: float, warm: WarmStart) -> Solution:
     """Newton on ``J(d) + ridge |d|^2`` over the simplex.
 
-    The Hessian is that of J while the free rows stay the same, and ``2 ridge``. A step that does not lower the value is
+    The Hessian is that of J while the free rows are the same, plus ``2 ridge``. A step that does not lower the value is
     halved, and then damped. The gap is that of the machine and
 
         ridge |d|^2 - 1/2 <d, q> - min over d' of (ridge |d'|^2 - 1/2 <d', q>) .
@@ -76,7 +76,7 @@ def solve_ridge(problem: Problem, ridge: float, tol: float, warm: WarmStart) -> 
             break
         inner = max(inner_tol(relative_gap(value, outer), tol) * 0.1**idle, FINEST)
         if machine.own_gap > outer:
-            # the machine is what is left
+            # the remaining gap is that of the machine
             if machine.status in (Status.STALLED, Status.ROUNDING):
                 status = machine.status
                 break
@@ -110,7 +110,7 @@ class Model:
     hessian: Array
 
     def step(self, damping: float) -> Array:
-        """The minimiser of the quadratic model with a share of its size on the diagonal."""
+        """The minimiser of the quadratic model with a damping share of its size on the diagonal."""
         H, size = self.hessian.copy(), float(np.abs(self.gradient).max())
         H.flat[:: len(H) + 1] += damping * max(float(np.trace(H)) / len(H), size)
         x = Simplex().newton(H, self.gradient - H @ self.weights, self.weights, max(size, TINY))
@@ -119,7 +119,7 @@ class Model:
 
 
 def _outer(weights: Array, q: Array, ridge: float) -> float:
-    """What other weights could gain at most, at these quadratic forms."""
+    """Largest gain of other weights at these quadratic forms."""
     top = float(q.max())
     least = float(spread(-np.sort(top - q)[None], ridge)[0]) - 0.5 * top
     return max(0.0, ridge * float(weights @ weights) - 0.5 * float(weights @ q) - least)

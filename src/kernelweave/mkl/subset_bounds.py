@@ -19,7 +19,7 @@ MULTIPLES = np.array([1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.55, 0.35])
 
 
 class Pool:
-    """Dual coefficients that were met, and their bounds of the values of subsets.
+    """A pool of dual coefficients, and their bounds of the values of subsets.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Pool:
         return len(self.coefficients)
 
     def add(self, b: Array) -> None:
-        """Add coefficients that the dual allows."""
+        """Add dual feasible coefficients."""
         whole, machine = self.whole, self.whole.machine
         quadratic_forms = whole.quad(b)
         quadratic_forms = quadratic_forms + whole.quad_error(b, quadratic_forms)
@@ -73,7 +73,7 @@ class Pool:
         return out
 
     def needed(self, inside: Index, free: Index, room: int, target: float) -> Index | None:
-        """The shortest list of kernels of which a subset below the target holds one, largest quadratic forms first."""
+        """The shortest list of kernels of which subsets below the target contain one, largest quadratic forms first."""
         own = self._quadratic_forms[:, inside]
         telling = np.flatnonzero(self._value(own) >= target) if len(inside) else np.arange(len(self))
         if not len(telling):
@@ -81,7 +81,7 @@ class Pool:
         own, values = own[telling], self._quadratic_forms[np.ix_(telling, free)]
         order = np.argsort(-values, axis=1, kind="stable")
         ranked = np.hstack([np.take_along_axis(values, order, 1), np.full((len(telling), room), -np.inf)])
-        # how many of the first are needed: bounds rise when they are left out
+        # number of the first ones that are needed: bounds rise without them
         low, high = np.zeros(len(telling), np.int64), np.full(len(telling), len(free))
         while (low < high).any():
             middle = (low + high) // 2

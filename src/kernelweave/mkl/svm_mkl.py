@@ -2,12 +2,12 @@
 
     min_{d in D} J(d) ,    J(d) = max_b dual_term(b) - 1/2 sum_m d_m q_m(b) ,    q_m(b) = s_m b'K_m b .
 
-J is convex in d. Whatever the method, the result carries the gap of the joint problem: with sigma the support function
+J is convex in d. For every method, the result has the gap of the joint problem: with sigma the support function
 of D,
 
     gap = (gap of the machine on K(d)) + 1/2 (sigma(q) - <d, q>) .
 
-Methods are sequences of steps (`kernelweave.mkl.steps`), each going on where the one before is slow.
+Methods are sequences of steps (`kernelweave.mkl.steps`), each continuing if the previous one is slow.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Solution, WarmStart
 
-#: Steps by name; of those that fit a set of weights the first is the default.
+#: Steps by name; of those admissible for a set of weights the first is the default.
 STEPS: dict[str, type[MarginStep]] = {
     "newton": Newton,
     "interior-point": InteriorPoint,
@@ -52,7 +52,7 @@ STEPS: dict[str, type[MarginStep]] = {
     "closed-form": ClosedForm,
 }
 METHODS = ("auto", *STEPS)
-#: Losses by name: all but that of ridge regression, which RLS2 is for.
+#: Losses by name: all but that of ridge regression (see RLS2).
 MARGIN_LOSSES = tuple(name for name in LOSSES if name != Squared.name)
 #: Outer iterations.
 MOST = 500
@@ -98,7 +98,7 @@ def solve_svm_mkl(
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
-        A weight equals a repetition; rows of weight 0 take no part.
+        A weight is equivalent to a repetition; rows of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     tol : float, default=1e-4
@@ -107,8 +107,9 @@ def solve_svm_mkl(
         "newton" on the weights, and "interior-point" on weights and coefficients at once, for all but Lp balls;
         "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
         SILP, both for the simplex; "closed-form" alternates the machine and the optimal weights, for all but
-        the simplex; where weights may vanish Newton goes on when 50 rounds have not made the gap ten times smaller.
-        "auto": Newton, then the interior point where Newton is slow (many kernels of low rank, few rows inside the
+        the simplex; over sets where weights may vanish Newton continues if 50 rounds have not made the gap ten times
+        smaller.
+        "auto": Newton, then the interior point if Newton is slow (many kernels of low rank, few rows inside the
         box); the closed form for Lp balls.
     max_iter : int, optional
         Outer iterations. Default: 500.
@@ -133,8 +134,8 @@ def solve_svm_mkl(
     -----
     An outer iteration of Newton costs one warm-started machine, one combination of the active kernels and products with
     those of a working set; a pass over all kernels is made when those are solved. A step of the interior point
-    costs a combination of all kernels, two products with each, and n_samples^3 / 3; it holds a few times n_kernels *
-    n_samples numbers, of 1,000 kernels at first where there are more.
+    costs a combination of all kernels, two products with each, and n_samples^3 / 3; it needs memory for a few times
+    n_kernels * n_samples numbers, for 1,000 kernels at first if there are more.
 
     References
     ----------
@@ -168,7 +169,7 @@ def solve_problem(
     warm: WarmStart | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """`solve_svm_mkl` on a problem that was checked."""
+    """`solve_svm_mkl` on a checked problem."""
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
         session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
@@ -176,12 +177,12 @@ def solve_problem(
 
 
 def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
-    """Names of the methods that fit the sets of a kind."""
+    """Names of the methods for a kind of sets."""
     return ("auto", *(name for name, step in STEPS.items() if issubclass(kind, step.fits)))
 
 
 def steps_of(method: str, problem: Problem) -> list[MarginStep]:
-    """The steps of a method, in their order; each goes on where the one before is slow."""
+    """The steps of a method, in order; each continues if the previous one is slow."""
     weight_set = problem.weight_set
     possible = methods_for(type(weight_set))[1:]
     if not possible or method not in ("auto", *possible):
@@ -191,7 +192,7 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
             f"`method`='interior-point' needs a loss whose dual is a quadratic program, got "
             f"loss={problem.machine.loss.name!r}. Use 'auto'."
         )
-    # the last turn of Newton only polishes
+    # the last use of Newton only refines
     turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
     if not has_interior(problem):
         turns = [Newton()]
@@ -203,7 +204,7 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
 
 
 def check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> WarmStart:
-    """Copy a warm start, so that the caller's stays as it is. It need not be feasible."""
+    """Copy a warm start, so that the caller's is not changed. It need not be feasible."""
     if warm_start is None:
         return WarmStart()
     if not isinstance(warm_start, (Solution, WarmStart)):

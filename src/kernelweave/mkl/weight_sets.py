@@ -1,8 +1,8 @@
-"""Sets in which kernel weights are sought: what solvers ask of them.
+"""Sets of kernel weights, and their operations for solvers.
 
-A `Region` has a projection, which is what projected gradients need. A `WeightSet` is convex and bounded, and known by
-its support function ``sigma(q) = max <weights, q>``, which is what a certificate needs. Steps that need more say so by
-the class of set that they fit: Newton and the interior point a `ShareSet`, the closed form an `AlternatingSet`.
+A `Region` has a projection, for projected gradients. A `WeightSet` is convex and bounded, and has a support function
+``sigma(q) = max <weights, q>``, for certificates. Steps that need more operations require a class of sets: Newton and
+the interior point a `ShareSet`, the closed form an `AlternatingSet`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-#: What rounding leaves of a weight that is zero.
+#: Weights below this are rounding errors of zero.
 ROUNDING_THRESHOLD = 1e-14
-#: Newton's iterations for the shares of a projection, at most.
+#: Most Newton iterations for the shares of a projection.
 MOST_NEWTON = 200
 
 
@@ -53,14 +53,14 @@ class Region(ABC):
         return self.project(np.full(n_kernels, 1.0 / n_kernels))
 
     def scaled(self, v: Array) -> Array:
-        """`project`, and of the multiples that mean the same kernel the one that is reported."""
+        """`project`, scaled to the reported one of equivalent multiples."""
         return self.project(v)
 
 
 class WeightSet(Region):
     """A convex and bounded set: a gap over it is a certificate."""
 
-    #: Whether weights of its solutions vanish.
+    #: Whether weights of its solutions may vanish.
     sparse: ClassVar[bool] = False
 
     @abstractmethod
@@ -72,7 +72,7 @@ class WeightSet(Region):
         return float(self.best(q) @ q)
 
     def check(self, n_kernels: int) -> None:
-        """Raise when the set is empty for that many kernels."""
+        """Raise if the set is empty for that many kernels."""
 
     def violation(self, weights: Array) -> float:
         """Distance from the set, per coordinate."""
@@ -80,7 +80,7 @@ class WeightSet(Region):
 
 
 class AlternatingSet(WeightSet):
-    """A set with a formula for the best weights of given norms: the closed form alternates it with a machine."""
+    """A set with a formula for the best weights of given norms, which the closed form alternates with a machine."""
 
     @abstractmethod
     def fixed_point(self, norms: Array) -> Array:
@@ -88,17 +88,17 @@ class AlternatingSet(WeightSet):
 
 
 class ShareSet(WeightSet):
-    """Weights ``d_m = phi(s_m)`` of shares s >= 0 that sum to 1, none above `largest`, and what lies below them.
+    """Weights ``d_m = phi(s_m)`` of shares s >= 0 that sum to 1, none above `largest`, and all smaller weights.
 
     phi is increasing and concave with phi(0) = 0, so that the optimal value of a machine is convex in the shares, too.
-    Newton and the interior point work on shares. Unless a set says otherwise, they are the weights.
+    Newton and the interior point use shares, which by default are the weights.
     """
 
     sparse: ClassVar[bool] = True
 
     @property
     def largest(self) -> float:
-        """The largest share that it allows."""
+        """The largest admissible share."""
         return 1.0
 
     @property
@@ -107,7 +107,7 @@ class ShareSet(WeightSet):
         return math.ceil(1.0 / self.largest - 1e-12)
 
     def has_interior(self, n_kernels: int) -> bool:
-        """Whether it is more than a point, or a point because there is one kernel."""
+        """Whether the set is more than a point, or there is only one kernel."""
         return n_kernels == 1 or self.largest * n_kernels > 1.0 + 1e-9
 
     def start(self, n_kernels: int) -> Array:
@@ -119,7 +119,7 @@ class ShareSet(WeightSet):
         return shares
 
     def shares(self, weights: Array) -> Array:
-        """The shares of weights on the outer boundary, where they sum to 1; of others, a fraction of that."""
+        """The shares of weights, with sum 1 on the outer boundary and less inside."""
         return weights
 
     def slopes(self, shares: Array) -> tuple[Array, Array]:
@@ -197,7 +197,7 @@ class CappedSimplex(ShareSet, AlternatingSet):
 
     def project(self, v: Array) -> Array:
         """Euclidean projection by bisection of the shift, to rounding."""
-        # gaps beyond the cap act alike, whatever their length: shortened, they cost no digits
+        # gaps beyond the cap have the same effect for any length: shortening them saves digits
         order = np.argsort(v)
         steps = np.minimum(np.diff(v[order], prepend=v[order[0]]), 2.0 * self.cap)
         v = np.empty_like(v)
@@ -210,7 +210,7 @@ class CappedSimplex(ShareSet, AlternatingSet):
             else:
                 high = middle
         out = _without_rounding(np.minimum(v - high, self.cap))
-        # what bisection leaves goes to the coordinates inside
+        # the remainder of the bisection is added to the coordinates inside
         inside = (out > 0) & (out < self.cap)
         if inside.any():
             out[inside] += (1.0 - out.sum()) / inside.sum()
@@ -227,7 +227,7 @@ class CappedSimplex(ShareSet, AlternatingSet):
         return out
 
     def fixed_point(self, norms: Array) -> Array:
-        """Proportional to the norms, the largest held at the cap."""
+        """Proportional to the norms, with the largest at the cap."""
         order = np.argsort(-norms, kind="stable")
         descending = norms[order]
         tail = np.r_[np.cumsum(descending[::-1])[::-1], 0.0]
@@ -237,7 +237,7 @@ class CappedSimplex(ShareSet, AlternatingSet):
             if rest <= 0.0:
                 break
             if tail[held] <= 0.0:
-                # fewer kernels matter than the cap needs: the others share what is left
+                # fewer kernels have norms than the cap needs: the others share the rest
                 out[held:] = rest / (len(norms) - held)
                 break
             if descending[held] * rest / tail[held] <= self.cap * (1 + 1e-12):
@@ -261,7 +261,7 @@ class LpBall(AlternatingSet):
     p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]
 
     def check(self, n_kernels: int) -> None:
-        """Raise unless p > 1; at p = 1 the simplex is meant."""
+        """Raise unless p > 1; for p = 1 use the simplex."""
         check_fields(self)
 
     def best(self, q: Array) -> Array:
@@ -302,7 +302,7 @@ class LpBall(AlternatingSet):
 
 @dataclass(frozen=True)
 class ElasticNet(ShareSet, AlternatingSet):
-    """``d_m = s_m / (mix + (1 - mix) s_m)`` with shares s >= 0 of sum 1, and what lies below: elastic-net MKL.
+    """``d_m = s_m / (mix + (1 - mix) s_m)`` with shares s >= 0 of sum 1, and all smaller weights: elastic-net MKL.
 
     Near mix = 1 the simplex, near 0 the sum of all kernels. The smallest ``sum_m |f_m|^2 / d_m`` over these weights is
     ``mix (sum_m |f_m|)^2 + (1 - mix) sum_m |f_m|^2``, the elastic net of the norms of f's parts. The set is convex,
@@ -344,7 +344,7 @@ class ElasticNet(ShareSet, AlternatingSet):
         order = np.argsort(-root, kind="stable")
         number = np.arange(1, len(root) + 1)
         mean = np.cumsum(root[order]) / number
-        # those whose root is large enough beside the mean of all before, and its own
+        # those whose root is large enough relative to the mean of it and all before
         last = int(
             np.flatnonzero(root[order] * (1.0 - self.mix + number * self.mix) >= self.mix * number * mean)[-1]
         )
@@ -387,7 +387,7 @@ class ElasticNet(ShareSet, AlternatingSet):
 
         from scipy.optimize import brentq
 
-        # at the boundary nothing may be left to take off
+        # at the boundary there may be nothing to subtract
         root, most = 0.0, float(u[0]) / mix
         if shares(0.0).sum() > 1.0:
             root = brentq(lambda x: float(shares(x).sum()) - 1.0, 0.0, most, xtol=1e-300, rtol=1e-15)
@@ -399,10 +399,10 @@ class ElasticNet(ShareSet, AlternatingSet):
 
 @dataclass(frozen=True)
 class Sphere(Region):
-    """Nonnegative with Euclidean norm 1. Not convex: used where the scale of the weights does not matter."""
+    """Nonnegative with Euclidean norm 1. Not convex: used if the scale of the weights does not matter."""
 
     def project(self, v: Array) -> Array:
-        """Exact unless no coordinate is positive; then the largest is taken."""
+        """Exact unless no coordinate is positive; then the largest one is used."""
         w = np.maximum(v, 0.0)
         size = float(np.linalg.norm(w))
         if size == 0.0:
@@ -412,7 +412,7 @@ class Sphere(Region):
 
 @dataclass(frozen=True)
 class Orthant(Region):
-    """Nonnegative; scaled to sum 1 after every step, which changes nothing where the scale does not matter."""
+    """Nonnegative; scaled to sum 1 after every step, which has no effect if the scale does not matter."""
 
     def project(self, v: Array) -> Array:
         """The nonnegative part."""
@@ -431,7 +431,7 @@ class Orthant(Region):
 
 @dataclass(frozen=True)
 class Parameters(Orthant):
-    """Nonnegative, each in a unit of its own: parameters of a family of kernels instead of weights."""
+    """Nonnegative, each in its own unit: parameters of a family of kernels instead of weights."""
 
     def project(self, v: Array) -> Array:
         """The nonnegative part, which may be zero."""
@@ -446,7 +446,7 @@ WEIGHT_SETS = {"simplex": Simplex()}
 
 
 def as_weight_set(value: str | WeightSet, n_kernels: int) -> WeightSet:
-    """Return a weight set from ``"simplex"`` or an object, after checking that it fits the number of kernels."""
+    """Return a weight set from ``"simplex"`` or an object, after checking it for the number of kernels."""
     if isinstance(value, str):
         value = WEIGHT_SETS[check_known(value, WEIGHT_SETS, "weight_set")]
     if isinstance(value, Region) and not isinstance(value, WeightSet):
@@ -460,7 +460,7 @@ def as_weight_set(value: str | WeightSet, n_kernels: int) -> WeightSet:
 
 
 def _onto_simplex(v: Array) -> Array:
-    # the projection does not change when all entries move together, and rounding is least near zero
+    # the projection does not change with a common shift, and rounding is smallest near zero
     v = v - v.max()
     u = np.sort(v)[::-1]
     excess = np.cumsum(u) - 1.0
@@ -469,5 +469,5 @@ def _onto_simplex(v: Array) -> Array:
 
 
 def _without_rounding(w: Array) -> Array:
-    """Zero for what is negative or rounding: a weight of 1e-16 would count as active."""
+    """Zero for negative values and rounding errors: a weight of 1e-16 would count as active."""
     return np.where(w > ROUNDING_THRESHOLD, w, 0.0)

@@ -1,1 +1,1 @@
-"""What is minimised over kernel weights where it is not the optimal value of a machine itself."""
+"""Criteria of kernel weights other than the optimal value of a machine."""

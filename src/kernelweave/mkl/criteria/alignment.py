@@ -5,7 +5,7 @@ The alignment of a kernel with the targets is the cosine between two matrices,
     rho(K) = <K^c, T> / (|K^c| |T|) ,      T = y^c y^c' ,
 
 with Frobenius products of the centred matrices. It lies between 0 and 1 for positive semidefinite kernels. Sample
-weights enter the mean and the products, so that a weight equals a repetition.
+weights enter the mean and the products, so that a weight is equivalent to a repetition.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from kernelweave.results import AlignmentSolution, Certificate, Solution, Status
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Stands for lam = 0, as a share of the mean diagonal of the summed kernel: small enough not to be seen in the
-#: weights, and large enough for digits to be left.
+#: Ridge used for lam = 0, as a share of the mean diagonal of the summed kernel: too small to affect the weights, and
+#: large enough for numerical accuracy.
 SMALLEST_RIDGE = 1e-12
 
 
@@ -55,7 +55,7 @@ def solve_align(
     scale: Scale = None,
     sample_weight: RowWeights = None,
 ) -> AlignmentSolution:
-    """Weigh kernels by their own alignment with the targets (Align).
+    """Weight kernels by their own alignment with the targets (Align).
 
     ``weights_m`` is proportional to ``max(0, rho(K_m))``, the centred alignment.
 
@@ -66,14 +66,14 @@ def solve_align(
     y : array of shape (n_samples,)
         Labels or real targets. Only their deviations from the mean matter, up to a factor.
     scale : array of shape (n_kernels,), optional
-        Factors s_m > 0 of the kernels. They change nothing here: an alignment is a cosine.
+        Factors s_m > 0 of the kernels. They have no effect here, because an alignment is a cosine.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored.
 
     Returns
     -------
     AlignmentSolution
-        These weights optimise nothing: `primal`, `dual` and `gap` are NaN.
+        These weights do not solve an optimisation problem: `primal`, `dual` and `gap` are NaN.
 
     Raises
     ------
@@ -131,9 +131,9 @@ def solve_alignf(
     y : array of shape (n_samples,)
         Labels or real targets. Only their deviations from the mean matter, up to a factor.
     scale : array of shape (n_kernels,), optional
-        Factors s_m > 0. Default: 1. They change the weights, and leave the combined kernel as it is up to a factor.
+        Factors s_m > 0. Default: 1. They change the weights, but the combined kernel only by a factor.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition, and a row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition, and a row of weight 0 is ignored.
     tol : float, default=1e-10
         Stop when ``gap <= tol * alignment``.
     max_iter : int, optional
@@ -151,14 +151,14 @@ def solve_alignf(
 
     Notes
     -----
-    M costs n^2 / 2 products for each pair of kernels, ``rank_k rank_l n`` where both are factors of low rank, in
-    memory of about one matrix beside M. The certificate is about the kernels as held: for truncated factors, about
+    M costs n^2 / 2 products for each pair of kernels, ``rank_k rank_l n`` if both are factors of low rank, with
+    memory for about one matrix and M. The certificate refers to the kernels as stored: for truncated factors, to
     the factors. Kernels that are constant on these rows get weight 0. Weights are unique when M is nonsingular; the
     combined kernel, centred, always is.
 
     With kernels of length 1 and g = a - Mu, any other combination v of length 1 has
     ``<v, a> = <v, Mu> + <v, g> <= |u|_M + |max(g, 0)|``: products of positive semidefinite matrices are nonnegative,
-    therefore the coefficients of v have at most length 1. This is where `gap` comes from.
+    therefore the coefficients of v have at most length 1. `gap` follows from this.
 
     References
     ----------
@@ -193,7 +193,7 @@ def solve_alignf(
         weights=weights / weights.sum(),
         dual_coef=np.empty(0),
         intercept=0.0,
-        # the largest alignment is looked for, so that the bound lies above the value
+        # the alignment is maximised, so that the bound is above the value
         certificate=Certificate(
             "alignment",
             alignment,
@@ -249,7 +249,7 @@ def _nonnegative_least_squares(
     best: tuple[Array, float, float] = (linear, 0.0, np.inf)
     n_iter = 0
     while True:
-        # the best multiple is taken, so the gap has no second term
+        # for the best multiple the gap has no second term
         product = cosines @ u
         curvature = float(u @ product)
         if curvature > 0:
@@ -270,7 +270,7 @@ def _nonnegative_least_squares(
             free = np.flatnonzero(inside)
             point = _solve(cosines[np.ix_(free, free)], linear[free])
             if point is None or (u[enter] == 0 and point[free == enter][0] <= 0):
-                # next to a combination of the others: rounding decides, so leave it out until something moves
+                # nearly a combination of the others: left out until the weights change, because rounding would decide
                 inside[enter] = False
                 refused[enter] = True
                 break
@@ -291,7 +291,7 @@ def _nonnegative_least_squares(
 
 
 def _solve(block: Array, right: Array) -> Array | None:
-    """Solve with a positive definite block; None when it is singular to rounding."""
+    """Solve with a positive definite block; None if it is singular up to rounding."""
     factor, info = lapack.dpotrf(block, lower=1, clean=0)
     if info != 0 or np.diag(factor).min() <= 1e-7:
         return None
@@ -314,14 +314,14 @@ def solve_easy_mkl(
     max_iter: MaxIter = None,
     warm_start: Start = None,
 ) -> Solution:
-    """Weigh kernels by the margin that each gives along one common solution (EasyMKL), and certify the solution.
+    """Weight kernels by the margin of each in one common solution (EasyMKL), and certify the solution.
 
     With ``K = sum_m s_m K_m``, Y = diag(y), and probability vectors gamma on either class,
 
         gamma = argmin (1 - lam) gamma' Y K Y gamma + lam sum_i gamma_i^2 / sample_weight_i ,
 
-    the weights are proportional to ``s_m gamma' Y K_m Y gamma``, the squared distance that ``s_m K_m`` puts between the
-    two mixtures, with sum 1.
+    the weights are proportional to ``s_m gamma' Y K_m Y gamma``, the squared distance between the
+    two mixtures under ``s_m K_m``, with sum 1.
 
     Parameters
     ----------
@@ -334,8 +334,8 @@ def solve_easy_mkl(
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight equals a repetition: w copies of a row share its gamma_i equally, and the sum of their
-        squares is ``gamma_i^2 / w``. A row of weight 0 takes no part.
+        Nonnegative. A weight is equivalent to a repetition: w copies of a row share its gamma_i equally, and the sum
+        of their squares is ``gamma_i^2 / w``. A row of weight 0 is ignored.
     tol : float, default=1e-8
         Stop when ``gap <= tol * primal``. Weights have about half as many correct digits.
     max_iter : int, optional
@@ -364,9 +364,9 @@ def solve_easy_mkl(
     its length, and a bound P of the classifier's value bounds this objective by ``2 / P``. Costs one combination of all
     kernels and one such classifier, see `solve_l2svc`.
 
-    At lam = 0 a ridge of 1e-12 times the mean diagonal is used; `primal` and `gap` belong to lam = 0. Where the
-    classes overlap in the feature space the optimal value is 0 and no weights follow from it: the gap stays as large as
-    `primal`, or, when nothing but rounding errors is left, an `InputError` asks for a larger lam.
+    At lam = 0 a ridge of 1e-12 times the mean diagonal is used; `primal` and `gap` belong to lam = 0. If the
+    classes overlap in the feature space, the optimal value is 0 and determines no weights: the gap is then as large as
+    `primal`, or, if only rounding errors are left, an `InputError` suggests a larger lam.
 
     References
     ----------
@@ -404,21 +404,21 @@ def solve_easy_mkl(
         )
         b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
         above = labels > 0
-        if not b.any():  # stopped before it began: the means of the classes
+        if not b.any():  # stopped before the first step: the means of the classes
             b = labels * row_weight
-        # the two sums agree but for rounding
+        # the two sums agree up to rounding
         b = b / np.where(above, b[above].sum(), -b[~above].sum())
         quadratic_forms = stack.quadratic_forms(b)
     # no kernel has larger entries than their sum
     bound = np.divide(diagonal.max(), share, out=np.full_like(share, np.inf), where=share > 0)
     squares = np.square(b)
     spread = float(np.divide(squares, row_weight, out=np.zeros_like(b), where=row_weight > 0).sum())
-    # what truncated factors leave out can only add to the objective, at most this
+    # truncated factors can only lower the objective, at most by this
     missing = float(share @ stack.residual_trace) * float(squares.sum())
     primal = float(share @ quadratic_forms) + lam * spread + missing
     root = np.sqrt(np.maximum(diagonal, 0.0))
     size = float(root @ np.abs(b))
-    rounding = sum_error(len(b)) * (size**2 + lam * spread)  # of the primal value
+    rounding = sum_error(len(b)) * (size**2 + lam * spread)  # error of the primal value
     dual = machine.primal - machine.own_gap
     if lam > 0 and machine.dual > 0:
         gap = 2.0 * machine.own_gap / (machine.primal * dual)
@@ -426,7 +426,7 @@ def solve_easy_mkl(
     elif lam > 0:
         gap = primal - 2.0 / machine.primal
     else:
-        # the points of the hulls lie at least margin / sqrt(primal) apart, because these ones see them that far apart
+        # the distance of the hulls is at least margin / sqrt(primal), the distance along these coefficients
         product = K @ b
         used = row_weight > 0
         margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
@@ -452,20 +452,20 @@ def solve_easy_mkl(
 
 
 def _shares(gram: Gram, quadratic_forms: Array, bound: Array, row_weight: Array, factors: Array) -> Array:
-    """Divide ``s_m b'K_m b`` by the sum, after dropping what is nothing but rounding errors.
+    """Divide ``s_m b'K_m b`` by the sum, after removing values that are only rounding errors.
 
     `bound` holds upper bounds of the entries of each kernel.
     """
     # quadratic forms from factors are squares of small numbers, those from entries are small sums of large ones
     threshold = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
     if not (quadratic_forms > threshold * bound).all():
-        # all diagonals together cost more than the quadratic forms, so they are read only where it matters
+        # all diagonals together cost more than the quadratic forms, so they are read only if they matter
         bound = gram.diagonal()[:, row_weight > 0].max(axis=1)
     kept = np.where(quadratic_forms > threshold * bound, factors * quadratic_forms, 0.0)
     total = float(kept.sum())
     if total == 0.0:
         raise InputError(
-            "At least one kernel must tell the classes apart, got none: the kernels are constant on these rows, or the "
+            "At least one kernel must separate the classes, got none: the kernels are constant on these rows, or the "
             "classes overlap and lam is next to 0. Raise lam, or use other kernels."
         )
     return kept / total

@@ -1,8 +1,8 @@
-"""Criteria of a kernel whose weights are not a convex problem: their values and exact derivatives by the kernel.
+"""Criteria of kernels with a non-convex problem of weights: their values and exact derivatives by the kernel.
 
 Every criterion trains one or several machines on K and returns a number with the symmetric matrix H of its derivatives
-by the entries of K; layers give the derivatives by the weights from it. The coefficients of a machine move with K.
-Where the criterion is not the machine's own optimal value they must be differentiated too: on the free rows F they
+by the entries of K; layers compute the derivatives by the weights from it. The coefficients of a machine change with K.
+If the criterion is not the machine's own optimal value, they must be differentiated too: on the free rows F they
 solve a linear system,
 
     M [b_F; t] = [r; s] ,     M = [K_FF + D, 1; 1', 0] ,      D the inverse second derivatives of the loss,
@@ -61,7 +61,7 @@ def _outer_sum(left: Array, right: Array) -> Array:
     n = left.shape[1]
     out = np.zeros((n, n))
     # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
-    # of so low a rank that a second thread only costs
+    # the rank is so low that a second thread makes it slower
     with one_blas_thread():
         done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
     return done.T
@@ -88,7 +88,7 @@ class OutOfFold(Criterion):
     folds : sequence of int arrays
         Test rows.
     rows : int array
-        Rows that take part; folds are among them.
+        Rows used, which include the folds.
     kind : {"squared", "logistic", "epsilon-insensitive"}
         Loss.
     tol : float
@@ -152,14 +152,14 @@ class OutOfFold(Criterion):
 
 @dataclass
 class TrainingError(Criterion):
-    """Mean loss on the rows that the machine was trained on, as the MLMKL paper has it: it rewards memorising.
+    """Mean loss on the training rows of the machine, as in the MLMKL paper; it favours overfitting.
 
     Attributes
     ----------
     machine, rows, kind, tol, implicit
         See `OutOfFold`.
     as_published : bool
-        The printed equation (18), which puts ``abs(f - y)`` for the residual.
+        The published equation (18), which has ``abs(f - y)`` for the residual.
     """
 
     machine: Machine
@@ -226,14 +226,15 @@ class SpanBound(Criterion):
     """A smooth estimate of the leave-one-out error of a classifier with the hinge loss.
 
     With a_p the multiplier of row p and S_p^2 the squared distance of its image from the span of the other free ones,
-    removing a support vector lowers ``y_p f(x_p)`` by ``a_p S_p^2`` as long as no other row changes its part. The
-    criterion is the mean of ``Psi(a_p S_p^2 - y_p f(x_p))``, ``Psi(u) = 1 / (1 + exp(-5 u))``, with the spans of
+    removing a support vector lowers ``y_p f(x_p)`` by ``a_p S_p^2`` as long as no other row changes between free and
+    bound. The criterion is the mean of ``Psi(a_p S_p^2 - y_p f(x_p))``, ``Psi(u) = 1 / (1 + exp(-5 u))``, with the
+    spans of
 
         S_p^2 = 1 / ((M + D)^-1)_pp - D_pp                   for free rows,
         S_p^2 = K_pp - v'(M + D)^-1 v ,  v = [K_Fp; 1]       for rows at their bound,
 
-    and D = smoothing / a on the free rows. Rows that are no support vectors count as ``Psi(-1)``. Where no other row is
-    free there is nothing to span with, and S_p^2 is K_pp.
+    and D = smoothing / a on the free rows. Rows that are not support vectors contribute ``Psi(-1)``. If no other row is
+    free, there is no span, and S_p^2 is K_pp.
 
     Attributes
     ----------
@@ -280,7 +281,7 @@ class SpanBound(Criterion):
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of the support vectors of a trained classifier, and how they move with the kernel.
+    """Spans of the support vectors of a trained classifier, and their derivatives by the kernel.
 
     Attributes
     ----------
@@ -291,8 +292,8 @@ class Spans:
     free, bound : int arrays
         Support vectors inside the box and at its edge.
     fall : array of shape (n,)
-        ``a_p S_p^2 - y_p f(x_p)``: above 0, the row is expected to be wrong once it is left out. -1 for rows that are
-        no support vectors.
+        ``a_p S_p^2 - y_p f(x_p)``: above 0, the row is expected to be misclassified if it is left out. -1 for rows
+        that are not support vectors.
     span2 : array of shape (n_free,)
     inverse : array of shape (n_free, n_free)
         ``(M + D)^-1`` without its last row and column.
@@ -326,7 +327,7 @@ class Spans:
             A = K[np.ix_(free, free)]
             A.flat[:: len(free) + 1] += jitter
             system = Bordered(A, jitter=0.0)
-            # a free row alone has nothing to be spanned by, not even through the sum of the coefficients
+            # a single free row has no span, not even through the sum of the coefficients
             inverse = system.inverse() if len(free) > 1 else 1.0 / A
             span2 = 1.0 / inverse.diagonal() - jitter
             fall[free] = size[free] * span2 - 1.0
@@ -382,9 +383,9 @@ def _scatter(values: Array, rows: Rows, n: int) -> Array:
 def _adjoint(
     machine: Machine, K: Array, b: Array, free: Rows, by_coefficient: Array, by_intercept: float
 ) -> Array:
-    """How a change of the right-hand side on the free rows changes the criterion, shape (n_free,)."""
+    """Derivative of the criterion by the right-hand side on the free rows, shape (n_free,)."""
     if not len(free):
-        # the intercept is the middle of an interval, which nothing here moves
+        # the intercept is the middle of an interval, which is constant here
         return np.zeros(0)
     system = machine.loss.system(K, machine.costs, b, free)
     return np.zeros(len(free)) if system is None else system.solve(by_coefficient, by_intercept)[0]

@@ -50,7 +50,7 @@ class _GaussianFamily(ABC):
 
     @abstractmethod
     def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Mean of every distance over pairs of rows with these shares, and where it is more than rounding."""
+        """Mean of every distance over pairs of rows with these shares, and whether it exceeds rounding."""
 
     def start(self, sample_weight: Array | None = None) -> Array:
         """Equal shares of a mean exponent of 1; 0 for parameters of distances that are all zero (below 2.2e-308).
@@ -80,7 +80,7 @@ class _GaussianFamily(ABC):
     def quadratic_forms(self, t: Array, b: Array) -> Array:
         """``-sum_ij b_i b_j K_ij D_pij``."""
         K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
-        # the derivative is a multiple of K, which is left for after the sums
+        # the derivative is a multiple of K, which is applied after the sums
         return GAUSSIAN.by_distances(self._sums(K * np.outer(b, b)))
 
     def diagonals(self, t: Array, weights: Array) -> Array:
@@ -121,15 +121,15 @@ class Gaussians(_GaussianFamily):
 
     def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
         mean = np.einsum("pij,i,j->p", self.distances, share, share, optimize=True)
-        # smaller ones have no number 1 / mean
+        # the inverse of smaller ones overflows
         return mean, mean >= np.finfo(np.float64).tiny
 
 
 class GaussianOfSum(_GaussianFamily):
-    """``K(t) = exp(-sum_m t_m s_m D_m)``, with D_m the squared distances that the kernels of a stack measure.
+    """``K(t) = exp(-sum_m t_m s_m D_m)``, with D_m the squared distances of the kernels of a stack.
 
     ``D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z)``: with one linear kernel, t is the usual gamma, with one for each
-    column it holds a relevance for each. Nothing of size n_kernels n_samples^2 is kept beside the stack.
+    column it holds a relevance for each. No further memory of size n_kernels n_samples^2 is needed.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Kernels learnt by margin and radius: RKL, KL-C and the method of Do et al.
 
-The radius of the minimum enclosing ball measures the scale that the margin alone cannot see. With the derivative of a
-kernel in its parameters at hand, every criterion here has a gradient in closed form, because the coefficients of the
-machine and of the ball are maximisers. Projected gradients find local solutions, and ``stationarity`` says how nearly;
-for RKL on sums of kernels `kernelweave.mkl.steps.rkl` does better.
+The radius of the minimum enclosing ball measures the scale of the kernel, which the margin ignores. Given the
+derivative of a kernel by its parameters, every criterion here has a gradient in closed form, because the coefficients
+of the machine and of the ball are maximisers. Projected gradients find local solutions, with ``stationarity`` as a
+measure of accuracy; for RKL on sums of kernels `kernelweave.mkl.steps.rkl` finds the global one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class WeightedSum:
     scale : array of shape (n_kernels,)
     ridge : float
         Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the
-        criterion differentiable, where rows repeat or rank is low.
+        criterion differentiable, if rows repeat or the rank is low.
     """
 
     def __init__(self, gram: Gram, scale: Array, ridge: float = 0.0) -> None:
@@ -67,7 +67,7 @@ class WeightedSum:
         self._matrix = np.empty((gram.n_samples, gram.n_samples))
 
     def rescaled(self, factors: Array) -> WeightedSum:
-        """The same kernels with other factors; a factor of 0 leaves a kernel out."""
+        """The same kernels with other factors; a factor of 0 excludes a kernel."""
         out = copy(self)
         out.scale = self.scale * factors
         return out
@@ -127,7 +127,7 @@ class Evaluation:
 
 
 def coinciding(n_samples: int) -> InputError:
-    """The error of rows between which no kernel sees a distance."""
+    """The error for rows without a distance under any kernel."""
     return InputError(
         f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
         "radius. Drop constant kernels, and `distances` that are all zero; centre or rescale the others."
@@ -135,7 +135,7 @@ def coinciding(n_samples: int) -> InputError:
 
 
 class RadiusMargin:
-    """A criterion of margin and radius on a family of kernels, with hot starts of machine and ball.
+    """A criterion of margin and radius on a family of kernels, with warm starts of machine and ball.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _nothing(n: int) -> MachineSolution:
     return MachineSolution.of(np.zeros(n), 0.0, nothing, n_iter=0, infeasibility=0.0)
 
 
-#: How far a point is from stationary, as a share of the value; 0 means that no feasible direction descends.
+#: Distance of a point from stationarity, as a share of the value; 0 means that no feasible direction descends.
 Stationarity = Callable[[Evaluation], float]
 
 
@@ -263,20 +263,20 @@ def _share(gain: float, here: Evaluation) -> float:
 
 
 def on_simplex(here: Evaluation) -> float:
-    """What the linear model promises over the simplex."""
+    """Decrease predicted by the linear model over the simplex."""
     t, gradient = here.t, here.gradient
     return _share(float(t @ gradient) - float(t.sum()) * float(gradient.min()), here)
 
 
 def on_sphere(here: Evaluation) -> float:
-    """What the linear model promises over the nonnegative part of the unit sphere, along its tangents."""
+    """Decrease predicted by the linear model over the nonnegative part of the unit sphere, along its tangents."""
     t, gradient = here.t, here.gradient
     tangential = gradient - float(t @ gradient) * t
     return _share(float(np.linalg.norm(np.minimum(tangential, 0.0))), here)
 
 
 def on_parameters(here: Evaluation) -> float:
-    """What parameters >= 0 promise when each is multiplied, or leaves zero."""
+    """Predicted decrease over parameters >= 0, when each is multiplied or leaves zero."""
     t, gradient = here.t, here.gradient
     gain = float(np.abs(t * gradient).max(initial=0.0))
     return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)

@@ -1,1 +1,1 @@
-"""How kernel weights move: one module for each step."""
+"""Steps of kernel weights, one module for each."""

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 LINEAR_SOLVERS = ("auto", "cholesky", "cg")
 #: Rows up to which a Cholesky factor replaces conjugate gradients under ``linear_solver="auto"``.
 CHOLESKY_ROWS = 5000
-#: Lemma 4: the objective falls in every round until rounding; below that nothing more can be gained.
+#: Lemma 4: the objective falls in every round until rounding; smaller changes are rounding errors.
 LIMITS = Limits(idle=50, smaller=0.0, lower=1e-15, names=("objective", "residual", "n_active"))
 
 
@@ -75,7 +75,7 @@ def solve_weights(V: Array, target: Array, weights: Array, *, tol: float = 1e-9)
 
 @dataclass(slots=True)
 class Round:
-    """The coefficients of some weights, and the weights that fit best to them, all outputs as rows.
+    """The coefficients of some weights, and the best weights for them, all outputs as rows.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Round:
 
 @dataclass
 class AlternatingSession(SessionOf[Round]):
-    """RLS2 at one regularisation parameter, where the residual rule ends it.
+    """RLS2 at one regularisation parameter, ended by the residual rule.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class AlternatingSession(SessionOf[Round]):
     weights: Array
 
     def result(self, at: Round, status: Status, loop: Loop[Round]) -> Solution:
-        """With the certificate of the pair of weights and coefficients, which has no part in the rule."""
+        """The solution with the certificate of weights and coefficients, which the rule does not use."""
         problem, alpha, C = self.problem, self.alpha, at.C
         N = problem.inverse_weights
         quadratic_forms = problem.quad(C)
@@ -133,7 +133,7 @@ class AlternatingSession(SessionOf[Round]):
 
 @dataclass
 class Alternating(Step[AlternatingSession, Round]):
-    """Coefficients, then weights, in rounds.
+    """Rounds of coefficients and weights.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Alternating(Step[AlternatingSession, Round]):
     linear_solver: str = "auto"
 
     def limits(self, session: AlternatingSession) -> Limits:
-        """The same at every regularisation parameter."""
+        """The same limits at every regularisation parameter."""
         return LIMITS
 
     def moves(self, session: AlternatingSession, loop: Loop[Round]) -> Moves[Round]:
@@ -206,8 +206,8 @@ def solve_alternating(
     """Run Algorithm 1: Lemma 5 start, (13), Problem 7 by SMO, until the residual of (13) at the new weights is small.
 
     The rule ``||(K(d) + alpha I) c - y|| <= delta ||y||`` measures how much the last weight step changed the
-    system; a loose delta stops early at small alpha. The certificate of the result says how good the solution is.
-    With a delta below what rounding allows, the objective stops decreasing and the status says so.
+    system; a loose delta stops early at small alpha. The certificate of the result bounds its error.
+    If delta is below rounding, the objective stops decreasing and the status says so.
     """
     check_known(linear_solver, LINEAR_SOLVERS, "linear_solver")
     if not 0 < delta < 1:

@@ -11,27 +11,27 @@ from kernelweave.mkl.problem import LOOSEST, MarginStep, Point, Session, inner_t
 from kernelweave.mkl.weight_sets import AlternatingSet
 from kernelweave.results import Status, relative_gap
 
-#: The alternation over a set where weights vanish that has not made its gap ten times smaller within so many rounds
-#: gives way to Newton: kernels may lose their weight by a share near 1 a round.
+#: Rounds of the alternation within which the gap must become ten times smaller over a set where weights vanish; else
+#: Newton continues, as weights may decrease by a factor close to 1 in each round.
 SLOW_ROUNDS = 50
-#: Share of equal weights in a warm start: without them it would take more machines than a cold start.
+#: Share of equal weights in a warm start: without them it may take more machines than a cold start.
 EQUAL_SHARE = 0.3
 
 
 class ClosedForm(MarginStep):
     """The alternation, which converges linearly.
 
-    Where weights may vanish it is slow for a kernel that is just not wanted: it gives way to Newton.
+    If weights may vanish, it is slow for kernels that are nearly active; then Newton continues.
     """
 
     fits = AlternatingSet
 
     def limits(self, session: Session) -> Limits:
-        """It gives way where weights may vanish."""
+        """With a limit for slow progress if weights may vanish."""
         return Limits(slow=SLOW_ROUNDS if session.problem.weight_set.sparse else math.inf)
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
-        """One machine a round."""
+        """One machine in each round."""
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, AlternatingSet)
@@ -50,12 +50,12 @@ class ClosedForm(MarginStep):
             yield Look(at, machine.primal, gap, at.n_active, arrived)
             inner = inner_tol(outer / abs(machine.primal), session.tol)
             if machine.own_gap > outer:
-                # the machine is what is left, and where it can do no better nothing will change that
+                # the remaining gap is that of the machine, and if it cannot improve, further rounds do not help
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
                 inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
             if first and session.warm.weights is not None and (weight_set.sparse or not weights.all()):
-                # a weight of zero, which only a warm start brings, would stay zero for ever, and a tiny one nearly so
+                # a weight of zero, from a warm start, would always stay zero, and a tiny one nearly so
                 weights = (1.0 - EQUAL_SHARE) * weights + EQUAL_SHARE * weight_set.start(problem.n_kernels)
             first = False
             weights = weight_set.fixed_point(weights * np.sqrt(np.maximum(q, 0.0)))

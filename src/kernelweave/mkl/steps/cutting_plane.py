@@ -16,9 +16,9 @@ from kernelweave.results import Solution, Status
 Array = NDArray[np.float64]
 
 #: Steps go from the best point towards the optimum of the cuts: twice the share after a better point, half after a
-#: worse one, within these limits. Whole steps, as published, jump from corner to corner.
+#: worse one, within these limits. Full steps, as published, go from vertex to vertex.
 FIRST_STEP, SHORTEST_STEP = 0.5, 0.02
-#: Weights below this that the optimum of the cuts does not have are set to zero.
+#: Weights below this are set to zero if they are zero at the optimum of the cuts.
 NEGLIGIBLE = 1e-8
 
 
@@ -31,7 +31,7 @@ class _Cuts:
     coefficients: list[Array] = field(default_factory=list)
 
     def optimum(self, size: float) -> tuple[Array, Array] | None:
-        """Weights of the smallest value that the cuts allow, and the coefficients that prove it."""
+        """Weights with the smallest value under the cuts, and the coefficients that prove it."""
         from scipy.optimize import linprog
 
         m = len(self.q[0])
@@ -100,13 +100,13 @@ class CuttingPlane(MarginStep):
                 return Status.STALLED
             target, b_proof = found
             self._raise(*problem.bound(b_proof), b_proof)
-            # between the best point and that of the program, which jumps from corner to corner
+            # between the best point and that of the program, which goes from vertex to vertex
             weights = step * target + (1.0 - step) * best.weights
             weights[(weights < NEGLIGIBLE) & (target == 0.0)] = 0.0
             weights /= weights.sum()
 
     def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
-        """With the bound of the cuts, which holds whatever the coefficients are."""
+        """The solution with the bound of the cuts, which does not depend on its coefficients."""
         assert loop.best is not None
         best = loop.best.point
         own = max(0.0, best.machine.primal - self.lower)

@@ -14,21 +14,20 @@ from kernelweave.results import RadiusSolution, Solution, Status
 
 Array = NDArray[np.float64]
 
-#: Armijo: a step must bring this share of what the gradient promises; shorter steps are this factor shorter.
+#: Armijo: required share of the decrease predicted by the gradient, and factor of shorter steps.
 SUFFICIENT = 1e-3
 SHORTER = 0.4
-#: Parameters below this share of their mean move as if they had it.
+#: Parameters below this share of their mean are scaled like this share.
 LEAST = 1e-2
-#: Tolerance of machines and balls on the way, beside the requested one.
+#: Tolerance of machines and balls during the descent, as a share of the requested one.
 INNER = 1e-3
-#: Steps after which the descent ends where all together brought less than what the tolerance can see, which is this
-#: share of it each.
+#: Number of steps over which the descent must lower the value by this share of the tolerance each; else it ends.
 PATIENCE, UNSEEN = 4, 1e-3
 
 
 @dataclass
 class DescentSession(SessionOf[Evaluation]):
-    """A criterion of margin and radius while it descends.
+    """A criterion of margin and radius during the descent.
 
     Attributes
     ----------
@@ -36,7 +35,7 @@ class DescentSession(SessionOf[Evaluation]):
     start : array of shape (n_parameters,)
     project : callable
     stationarity : callable
-        The measure that belongs to `project`.
+        The measure for `project`.
     tol : float
         Stationarity at which to stop; machines and balls are solved to a thousandth of it.
     """
@@ -48,7 +47,7 @@ class DescentSession(SessionOf[Evaluation]):
     tol: float
 
     def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
-        """What an iteration has found."""
+        """The result of an iteration."""
         left = self.stationarity(at)
         status = Status.CONVERGED if left <= self.tol else None
         more = {"n_machines": self.criterion.n_machines}
@@ -82,14 +81,14 @@ class ProjectedGradient(Step[DescentSession, Evaluation]):
         Try steps of Barzilai and Borwein's length first; otherwise twice the last accepted one.
     scaled : bool
         Multiply the gradient by the parameters, and small ones by a share of the mean: widths differ by orders of
-        magnitude. For projections that treat every parameter alone.
+        magnitude. For projections that treat every parameter separately.
     """
 
     spectral: bool = True
     scaled: bool = False
 
     def limits(self, session: DescentSession) -> Limits:
-        """It ends where the value hardly moves."""
+        """It ends when the value hardly changes."""
         return Limits(
             idle=PATIENCE, moved=UNSEEN * session.tol, names=("objective", "stationarity", "n_active")
         )
@@ -102,7 +101,7 @@ class ProjectedGradient(Step[DescentSession, Evaluation]):
         if not here.usable:
             raise coinciding(criterion.family.n_samples)
         yield session.look(here, counts=False)
-        # parameters have units, those of their kernels: no least length for them
+        # parameters have the units of their kernels, so there is no smallest length
         least = 0.0 if self.scaled else 1e-3
         lengths = self._metric(here.t)
         slope = float(np.abs(lengths * here.gradient).max())

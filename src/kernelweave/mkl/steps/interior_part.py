@@ -1,4 +1,4 @@
-"""Some kernels of a stack as an interior point sees them: where it starts, and what is left at its end."""
+"""Some kernels of a stack for an interior point: its start, and the solution at its end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kernelweave.results import relative_gap
 
 Array = NDArray[np.float64]
 
-#: Tolerance at which a machine takes coefficients of the interior as they are.
+#: Tolerance at which coefficients of the interior are kept for the machine.
 LOOSE = 1e-2
 
-#: Share of the box that both sides of the tube take at the start.
+#: Share of the box for both sides of the tube at the start.
 OFFSET = 0.1
 
 
@@ -31,7 +31,7 @@ def set_of(problem: Problem) -> ShareSet:
 
 @dataclass
 class Part:
-    """Some kernels of a stack on the rows that take part, which are those with a positive cost."""
+    """Some kernels of a stack on the rows with a positive cost."""
 
     session: Session
     rows: Index
@@ -51,7 +51,7 @@ class Part:
         machine = self.problem.machine
         found = machine.loss.sides(machine.y[self.rows], machine.costs[self.rows])
         if found is None:
-            raise TypeError(f"the dual of {machine.loss} is no quadratic program")
+            raise TypeError(f"the dual of {machine.loss} is not a quadratic program")
         return found
 
     @property
@@ -59,7 +59,7 @@ class Part:
         return len(self.rows) == self.problem.gram.n_samples
 
     def spread(self, values: Array) -> Array:
-        """Coefficients of all rows: zeros for those that take no part."""
+        """Coefficients of all rows: zeros for those without a cost."""
         out = np.zeros(self.problem.gram.n_samples)
         out[self.rows] = values
         return out
@@ -110,12 +110,12 @@ def first_point(part: Part, sides: Sides) -> tuple[State, Array]:
     size = min(dual_term / curvature if curvature > 0.0 and dual_term > 0.0 else most, most)
     a, b, V = size * a, size * b, size * V
     if len(a) > 1:
-        # both sides may grow together: that leaves b as it is, and is the middle of the box
+        # adding to both sides leaves b unchanged and moves to the middle of the box
         a = a + OFFSET * (sides.upper - a.max(axis=0))
     q = V @ b
     d = np.full(m, 1.0 / m)
     first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
-    # as large as the support function: a smaller level would run ahead of the other constraints
+    # as large as the support function: a smaller level would be too small for the other constraints
     level = max(float((first * q).max()), weight_set.support(q))
     tau = 2.0 * level if level > 0.0 else max(dual_term * size, 1e-300)
     f = weights @ V
@@ -134,9 +134,9 @@ def first_point(part: Part, sides: Sides) -> tuple[State, Array]:
 
 
 def without_interior(part: Part, at: State, q: Array, sides: Sides, tol: float) -> tuple[Point, bool]:
-    """Weights and coefficients without what only the interior gave them, and whether their gap is within `tol`.
+    """Weights and coefficients without entries that are only positive in the interior; and whether their gap is small.
 
-    Without that, the ones with the smallest gap.
+    If no such point has a gap within `tol`, it is the one with the smallest gap.
     """
     weight_set = part.weight_set
     cap = weight_set.largest
@@ -154,7 +154,7 @@ def without_interior(part: Part, at: State, q: Array, sides: Sides, tol: float) 
     whole = weight_set.project(weight_set.of_shares(at.d / at.d.sum()))
     kept = _normalised(sparse, capped, cap)
     for weights in (whole,) if kept is None else (weight_set.of_shares(kept), whole):
-        # coefficients of the interior already fit, whatever rounding does to others: they are taken as they are
+        # coefficients of the interior are accurate enough, and others may be worse by rounding
         for b, own in ((snapped, 0.1 * tol), (snapped, LOOSE), (inside, LOOSE)):
             point = part.session.solve(part.scatter(weights), own, b)
             gap = part.rel_gap(point)
@@ -167,7 +167,7 @@ def without_interior(part: Part, at: State, q: Array, sides: Sides, tol: float) 
 
 
 def _normalised(weights: Array, capped: NDArray[np.bool_], cap: float) -> Array | None:
-    """Shares that sum to 1 by a common factor of those below the cap; None where that is impossible."""
+    """Shares that sum to 1 by a common factor of those below the cap; None if that is impossible."""
     below = float(weights[~capped].sum())
     left = 1.0 - cap * np.count_nonzero(capped)
     if not left * below > 0.0:

@@ -5,12 +5,12 @@ forms q_m(b) = s_m b'K_m b, the dual of the joint problem over the (capped) simp
 
     min  1/2 (tau + cap sum_m zeta_m) - dual_term(b)     s.t.  q_m(b) <= tau + zeta_m,  zeta >= 0,  sum(b) = 0 ,
 
-and the multipliers of the first constraint are d_m / 2: the kernel weights. Where these are functions of shares,
+and the multipliers of the first constraint are d_m / 2: the kernel weights. If these are functions of shares,
 ``d_m = phi(s_m)``, the shares are the variables, and the constraint is ``phi'(s_m) q_m(b) <= tau + zeta_m``. Newton on
-the perturbed conditions of optimality does not mind where the optimal value of the machine has kinks in the weights, as
-it has wherever fewer rows are free than kernels are active, and takes 15 to 40 steps nearly always. Every step costs a
-combination of all kernels, two products with each (three after a short step), and n^3 / 3. Weights come out positive:
-those without a share are then cut off.
+the perturbed optimality conditions is not affected by kinks of the machine's optimal value in the weights, which occur
+if fewer rows are free than kernels are active, and usually takes 15 to 40 steps. Every step costs a
+combination of all kernels, two products with each (three after a short step), and n^3 / 3. All weights are positive
+at the end; those without a share in the solution are then set to zero.
 
 References
 ----------
@@ -40,22 +40,22 @@ Array = NDArray[np.float64]
 #: mu of the corrector, as shares of the present one.
 SMALLEST_MU, LARGEST_MU = 1e-6, 0.5
 
-#: The point is taken when its gap is this share of the tolerance: cutting weights off costs a little.
+#: The point is accepted at this share of the tolerance, because setting weights to zero costs a little.
 OWN_SHARE = 0.01
 
-#: Steps shorter than this lead nowhere; after those shorter than the other a centring step is tried.
+#: Steps shorter than the first end the iteration; after those shorter than the second a centring step is tried.
 SHORTEST, SHORT = 1e-6, 0.1
 
 #: The smallest pair of constraint and multiplier as a share of the mean.
 BALANCE = 1e-3
 
-#: A gap that leaves nothing to do.
+#: A relative gap at which all is done.
 FINE = 1e-12
 
-#: Steps after which it gives up on a part: 15 to 40 are normal.
+#: Most steps on a part; 15 to 40 are normal.
 MOST_STEPS = 100
 
-#: More kernels than these are taken in parts, the first of half as many.
+#: Larger numbers of kernels are solved in parts, the first of half as many.
 PART = 1000
 
 
@@ -68,7 +68,7 @@ def has_interior(problem: Problem) -> bool:
 
 @dataclass
 class InteriorPoint(MarginStep):
-    """Predictor-corrector steps from the middle of the box, on a growing part of the kernels where they are many.
+    """Predictor-corrector steps from the middle of the box, on a growing part of the kernels if they are many.
 
     A part starts with the kernels of the largest quadratic forms, and grows by those that exceed the level of its
     solution. The weights of a warm start are not used.
@@ -79,19 +79,19 @@ class InteriorPoint(MarginStep):
     _trying: _Trying | None = None
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
-        """Points inside the set; those of the ends of parts are without what only the interior gave them."""
+        """Points inside the set; those at the ends of parts have weights of zero."""
         problem, tol = session.problem, session.tol
         weight_set = set_of(problem)
         m = problem.n_kernels
         equal = weight_set.start(m)
         interior = has_interior(problem)
-        # also looks at the labels and weights of rows
+        # also checks the labels and weights of rows
         first = session.solve(equal, LOOSE if interior else tol, session.warm.dual_coef)
         self._best = best = session.result(first, Status.STALLED, loop)
         if not interior or _own(best) <= min(tol, FINE) or not first.machine.dual_coef.any():
             yield Look(first, best.primal, best.own_gap, m, last=True)
             return best.status
-        # the last gap over all kernels: no part can claim less
+        # the last gap over all kernels, which bounds that of all parts
         known = _own(best) if m > PART else 0.0
         rows = np.flatnonzero(problem.machine.costs > 0)
         few = m if m <= PART else max(PART // 2, int(2.0 / weight_set.largest))
@@ -121,21 +121,21 @@ class InteriorPoint(MarginStep):
             part_tol = max(tol, 0.01 * part_tol)
 
     def _finish(self, session: Session, loop: Loop[Point]) -> tuple[Point, bool]:
-        """End the part that is being solved, and tell the gap over all kernels."""
+        """End the present part, with the gap over all kernels."""
         assert self._trying is not None
         assert self._best is not None
         trying, self._trying = self._trying, None
         point, reached = trying.end()
         found = session.result(point, Status.STALLED, loop)
         if loop.n_iter > trying.before:
-            # what was written there is the gap over the kernels of the part
+            # the trace has the gap over the kernels of the part
             loop.amend(_own(found))
         if _own(found) < _own(self._best):
             self._best = found
         return point, reached
 
     def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
-        """The best end of a part."""
+        """The best solution of a part."""
         if self._trying is not None:
             self._finish(session, loop)
         assert self._best is not None
@@ -163,7 +163,7 @@ class _Trying:
     _best: tuple[float, State, Array] | None = None
 
     def moves(self) -> Iterator[Look[Point]]:
-        """Steps, until nothing is left or nothing moves."""
+        """Steps, until the gap is closed or nothing changes."""
         part, machine = self.part, self.part.problem.machine
         weight_set = part.weight_set
         sides = self.part.sides
@@ -218,7 +218,7 @@ class _Trying:
                         centring_curve,
                         longer,
                     )
-            # no pair may run ahead of the others: a bound that is met early blocks all steps that follow
+            # pairs must stay balanced: a bound that is reached early blocks all later steps
             for _ in range(MOST_CUTS):
                 products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
                 if products.min() >= min(BALANCE, 0.9 * balance) * products.mean():
@@ -228,12 +228,12 @@ class _Trying:
             V = V + length * change
             b = np.sum(sides.sign * moved.a, axis=0)
             first, _ = weight_set.slopes(moved.d)
-            # near the end rounding may put a point outside that is inside
+            # near the end rounding may move a point outside
             if not (length > SHORTEST and np.all(moved.tau + moved.zeta > first * (V @ b))):
                 return
             at = moved
 
     def end(self) -> tuple[Point, bool]:
-        """The best point without what only the interior gave it, and whether its gap is within the tolerance."""
+        """The best point with weights of zero, and whether its gap is within the tolerance."""
         assert self._best is not None
         return without_interior(self.part, self._best[1], self._best[2], self.part.sides, self.tol)

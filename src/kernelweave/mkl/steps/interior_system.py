@@ -1,4 +1,4 @@
-"""The linear system of an interior point: its directions, and how far they may be followed."""
+"""The linear system of an interior point: directions and step lengths."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kernelweave.mkl.weight_sets import ShareSet
 
 Array = NDArray[np.float64]
 
-#: A step ends at this share of the way to the nearest bound.
+#: Share of the way to the nearest bound at which a step ends.
 TO_BOUND = 0.99
 
-#: The most cuts of a step that went too far, or whose pairs would be out of balance.
+#: Most reductions of a step that is too long, or with unbalanced pairs.
 MOST_CUTS = 30
 
-#: What is added to the diagonal of a system that rounding made indefinite, as shares of its largest entry.
+#: Jitter for systems that are indefinite by rounding, as shares of the largest entry.
 JITTERS = (0.0, 1e-14, 1e-12, 1e-10)
 
-#: Kernels that curve the dual by less than this share of the most curving one are left out of the second derivative.
+#: Kernels whose curvature is below this share of the largest are left out of the second derivative.
 NO_CURVATURE = 1e-14
 
 
@@ -61,7 +61,7 @@ class System:
         self.cap = cap = weight_set.largest
         self.first, self.second = weight_set.slopes(at.d)
         self.W = W = self.first[:, None] * V
-        # what a larger share takes from the slack of its own kernel
+        # decrease of the slack of a kernel with its own share
         self.share_curvature = -at.d * self.second * q
         self.room = sides.upper - at.a
         self.slack = at.tau + at.zeta - self.first * q
@@ -69,7 +69,7 @@ class System:
         self.w = at.d / (self.slack + self.share_curvature)
         if cap < 1.0:
             self.x = at.u / at.zeta
-            self.own = self.x / (self.w + self.x)  # how much of a change of the slack tau has to make
+            self.own = self.x / (self.w + self.x)  # share of a change of the slack that is due to tau
         else:
             self.x, self.own = np.full(len(q), np.inf), np.ones(len(q))
         self.weight = self.w * self.own
@@ -103,7 +103,7 @@ class System:
     ) -> tuple[State, Array]:
         """Newton's step to the point of the central path where products are `mu`, and its change of b.
 
-        `affine` is the predictor, whose products Mehrotra's corrector takes off; `curve` holds q_m of its change of b,
+        `affine` is the predictor, whose products Mehrotra's corrector subtracts; `curve` has q_m of its change of b,
         and `turn` the change of K(d) times that of b.
         """
         at, sides, W, w = self.at, self.sides, self.W, self.w
@@ -125,7 +125,7 @@ class System:
         else:
             rest = np.zeros(len(c))
         short = 1.0 - float(c.sum())
-        # what the conditions leave here: differences of like numbers, so that the step keeps its digits near the end
+        # residuals as differences of similar numbers, so that the step is accurate near the end
         f = self.weight_set.of_shares(at.d) @ self.V + at.intercept
         residual = sides.gain - sides.ridge * at.a - sides.sign * f + low - high
         common = self.diagonal * np.sum(sides.sign * residual / self.theta, axis=0)
@@ -152,7 +152,7 @@ class System:
         return State(da, dtau, dzeta, dd, du, dlow, dhigh, dnu), db
 
     def _sides_of(self, db: Array, residual: Array, common: Array) -> Array:
-        """How the sides share a change of b: the stiffer one by its equation, the other takes the rest."""
+        """A change of b divided between the sides: the stiffer one by its equation, the other by the difference."""
         sign = self.sides.sign
         if len(sign) == 1:
             return sign * db
@@ -180,7 +180,7 @@ class System:
         return self.slack + length * drop - length**2 * first * curve - (first - self.first) * self.q
 
     def longest(self, by: State, db: Array, curve: Array) -> float:
-        """Length of the step that stays inside."""
+        """Length of the step inside the bounds."""
         at = self.at
         length = 1.0
         pairs = [(at.a, by.a), (at.low, by.low), (at.d, by.d), (self.room, -by.a), (at.high, by.high)]
@@ -205,5 +205,5 @@ class System:
         return min(length, float(ends.min()))
 
     def turn(self, affine: State, change: Array) -> Array:
-        """What the predictor's change of the weights does to the products, beyond the first order."""
+        """Second-order change of the products by the predictor's change of the weights."""
         return (self.first * affine.d) @ change + (0.5 * self.second * np.square(affine.d)) @ self.V

@@ -19,33 +19,33 @@ Index = NDArray[np.int64]
 #: Kernels of the working set: the active ones and those nearest to becoming active.
 WORKING_MOST = 40
 WORKING_SHARE = 0.5
-#: Kernels that share the weight at the start.
+#: Number of kernels with a weight at the start.
 FIRST = 40
-#: All kernels are looked at when those of the working set have this share left of what all had at the last look, or of
-#: J.
+#: All kernels are evaluated when the gap of the working set is below this share of the last gap over all kernels, or
+#: of J.
 CHECK_SHARE = 0.3
 CHECK_LARGEST = 0.1
 #: Iterations without a lower objective or a smaller gap after which Newton gives up.
 PATIENCE = 20
-#: Newton that has not made its gap ten times smaller within so many iterations gives way to the interior point. From a
-#: warm start, which the interior point cannot use, its iterations are cheaper, and more of them pay.
+#: Iterations within which Newton must make its gap ten times smaller; else the interior point continues. From a warm
+#: start, which the interior point cannot use, iterations are cheaper, and the second number is used.
 SLOW, SLOW_WARM = 15, 40
-#: Rows up to which that holds; beyond, Newton gets more iterations in proportion.
+#: Rows above which Newton has proportionally more iterations.
 SLOW_ROWS = 1000
-#: Rejected steps in a row after which there is none.
+#: Rejected steps in a row after which Newton ends.
 MOST_REJECTED = 30
 
 
 @dataclass
 class Newton(MarginStep):
-    """Newton on the shares, with the second derivative that holds while the free rows stay the same.
+    """Newton on the shares, with the second derivative for constant free rows.
 
     Attributes
     ----------
     most : float
-        Iterations.
+        Largest number of iterations.
     gives_way : bool
-        To the interior point, where it is slow.
+        Whether it ends when slow, for the interior point.
     """
 
     most: float = math.inf
@@ -53,7 +53,7 @@ class Newton(MarginStep):
     fits = ShareSet
 
     def limits(self, session: Session) -> Limits:
-        """It gives way after iterations that grow with the rows as a step of the interior point does."""
+        """The limit of slow iterations grows with the rows like the cost of an interior-point step."""
         slow = math.inf
         if self.gives_way:
             # a step of the interior point grows with n^3, an iteration of Newton with about n^2
@@ -62,7 +62,7 @@ class Newton(MarginStep):
         return Limits(most=self.most, idle=PATIENCE, slow=slow)
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
-        """Machines, each from the last, on the weights of the working set."""
+        """Warm-started machines on the weights of the working set."""
         problem = session.problem
         weight_set = problem.weight_set
         assert isinstance(weight_set, ShareSet)
@@ -71,17 +71,17 @@ class Newton(MarginStep):
         b = session.warm.dual_coef
         damping = 1e-10
         rejected = 0
-        # point, its shares, and over the working set what a share of each kernel gains, and the curvature
+        # point, its shares, and over the working set the gains of shares and the curvature
         accepted: tuple[Point, Array, Array, Array] | None = None
         inner = LOOSEST
-        known = math.inf  # what the last look at all kernels left to gain
+        known = math.inf  # gap at the last evaluation of all kernels
         while True:
             weights = weight_set.of_shares(shares)
             at = session.solve(weights, inner, b)
             machine = at.machine
             b = machine.dual_coef
             if accepted is not None and at.above(accepted[0]):
-                # shorten the step, then trust the model less
+                # shorten the step, then damp the model
                 rejected += 1
                 _, old, gains, B = accepted
                 if rejected <= 2:
@@ -121,10 +121,10 @@ class Newton(MarginStep):
                         q = quadratic_forms[working]
             arrived = Status.CONVERGED if gap <= allowed else None
             yield Look(at, primal, gap, at.n_active, arrived)
-            # a warm machine that is already within the tolerance does not answer to the step: ask for more
+            # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
             if machine.own_gap > outer:
-                # the machine is what is left
+                # the remaining gap is that of the machine
                 inner = min(inner, 0.1 * relative_gap(primal, machine.own_gap))
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
@@ -153,7 +153,7 @@ def _first(session: Session, weight_set: ShareSet) -> tuple[Array, Array]:
 
 
 def _shares_of(weights: Array, weight_set: ShareSet) -> Array:
-    """Shares that sum to 1: weights inside the set are drawn out to its boundary."""
+    """Shares that sum to 1: weights inside the set are scaled to its boundary."""
     shares = weight_set.shares(weights)
     total = float(shares.sum())
     return shares / total if total > 0.0 else np.full(len(shares), 1.0 / len(shares))
@@ -185,15 +185,15 @@ def newton_step(
     level = max(float(own @ q), np.finfo(float).tiny)
     H = B.copy()
     mean, top = float(np.trace(B)) / len(B), float(q.max())
-    # kernels that add nothing hold all the weight: their level is no scale
+    # if kernels of zeros have all the weight, their level is not a scale
     lost = level < 1e-12 * top
-    # what the model lacks when no row is free
+    # needed if no row is free
     H.flat[:: len(H) + 1] += damping * max(mean, top if lost else level) + np.finfo(float).tiny
     # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
     negative_gradient = 0.5 * (q - level)
     if not (plain or weight_set.largest < 1.0 or lost):
-        # below the level the longer step is the plain one: the other vanishes with q, and a kernel that adds nothing
-        # would keep its weight
+        # below the level the plain step is longer: the other vanishes with q, and a kernel of zeros would keep its
+        # weight
         longer = q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
         negative_gradient = np.where(q > level, longer, negative_gradient)
     x = weight_set.newton(H, -negative_gradient - H @ own, own, level)

@@ -14,9 +14,9 @@ from kernelweave.results import Status, relative_gap
 
 Array = NDArray[np.float64]
 
-#: The line search ends at this share of the first derivative, or after so many machines.
+#: The line search ends at this share of the first derivative, or after this many machines.
 FLAT_ENOUGH, TRIALS = 0.3, 12
-#: Machines are solved as if so little of the gap were left: derivatives are more exact than the gap needs.
+#: Share of the gap for the tolerance of machines, because derivatives need more accuracy than the gap.
 SEARCH_SHARE = 0.03
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
 NEGLIGIBLE = 1e-8
@@ -40,7 +40,7 @@ class _Trial(Point):
 
 @dataclass
 class _Search:
-    """Machines solved only as finely as the search needs, each from the last."""
+    """Warm-started machines, solved as accurately as the search needs."""
 
     session: Session
     b: Array | None
@@ -55,9 +55,9 @@ class _Search:
 class ReducedGradient(MarginStep):
     """Descend along the largest feasible steps, then search between the last two.
 
-    Directions and steps are those of the paper. Its line search compares values (golden section); here it goes by the
-    sign of the derivative, which every machine gives with its coefficients, and ends at a share of the first
-    derivative. Machines are solved to the square of what is left instead of to a fixed tolerance.
+    Directions and steps are those of the paper. Its line search compares values (golden section); here it uses the
+    sign of the derivative, which follows from the coefficients of a machine, and ends at a share of the first
+    derivative. Machines are solved to the square of the remaining gap instead of to a fixed tolerance.
     """
 
     fits = Simplex
@@ -79,12 +79,12 @@ class ReducedGradient(MarginStep):
             arrived = Status.CONVERGED if own <= problem.allowed_gap(at, session.tol) else None
             yield Look(at, primal, own, at.n_active, arrived)
             if at.machine.own_gap > outer:
-                # the machine is what is left
+                # the remaining gap is that of the machine
                 finest = min(finest, max(0.1 * relative_gap(primal, at.machine.own_gap), FINEST))
             look.inner = min(inner_tol(SEARCH_SHARE * relative_gap(primal, outer), session.tol), finest)
             moved = _step(at, look)
             while moved is None and look.inner > FINEST:
-                # near the optimum the objective is flat: a line search sees no more than the machines resolve
+                # near the optimum the objective is flat, and a line search is limited by the accuracy of the machines
                 finest = look.inner = max(1e-3 * look.inner, FINEST)
                 at = look(at.weights)
                 moved = _step(at, look)
@@ -97,7 +97,7 @@ def _step(at: _Trial, look: _Search) -> _Trial | None:
     gradient = -0.5 * at.q
     size = float(np.linalg.norm(gradient))
     if size == 0.0:
-        # coefficients of zero: no kernel adds anything
+        # coefficients of zero: no kernel contributes
         return None
     gradient = gradient / size
     base = int(np.argmax(at.weights))
@@ -133,10 +133,10 @@ def _step(at: _Trial, look: _Search) -> _Trial | None:
 
 
 def _between(start: _Trial, end: _Trial, D: Array, length: float, look: _Search) -> _Trial | None:
-    """The line search, by the sign of the derivative; None when nothing between the two points is lower.
+    """The line search, by the sign of the derivative; None if no point between the two is lower.
 
-    J is convex: where its derivative is still negative, it is lower than at the start, even where values differ by
-    less than the gaps of the machines.
+    J is convex: while its derivative is negative, it is lower than at the start, even if values differ by less than
+    the gaps of the machines.
     """
     first = left = start.slope(D)
     right = end.slope(D)
@@ -147,7 +147,7 @@ def _between(start: _Trial, end: _Trial, D: Array, length: float, look: _Search)
     low, high = 0.0, length
     best = None
     for trial in range(TRIALS):
-        # regula falsi; in between the middle, or closer to the start as long as nothing was lower
+        # regula falsi alternating with the middle, or closer to the start until a lower value is found
         step = low + (high - low) * left / (left - right) if right > 0.0 else 0.5 * (low + high)
         if trial % 3 == 2:
             step = 0.5 * (low + high) if low > 0.0 else 0.1 * high

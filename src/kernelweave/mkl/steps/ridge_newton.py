@@ -18,24 +18,24 @@ from kernelweave.results import Certificate, Solution, Status, relative_gap
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Kernels whose quadratic form is at least this share of the active level are working in every step.
+#: Kernels whose quadratic form is at least this share of the active level are in the working set.
 WORKING_SHARE = 0.6
-#: How many kernels beyond the active ones are working at most.
+#: Most kernels of the working set beyond the active ones.
 WORKING_MOST = 40
-#: How many of them may be held without a factor.
+#: Most of them that are stored without a factor.
 WORKING_DENSE = 16
-#: Share of tol that is left to the solver when rounding takes the rest.
+#: Smallest share of tol for the solver, if rounding errors use the rest.
 LEAST_SHARE = 0.1
-#: Iterations without a smaller gap after which it is stopped, and after which it looks at the kernels outside of the
-#: working set; the latter also end it where rounding takes a part of tol.
+#: Iterations without a smaller gap after which it is stopped, and after which kernels outside of the working set are
+#: evaluated; the latter also end it if rounding uses a part of tol.
 PATIENCE, SHORT_PATIENCE = 15, 3
-#: Only a smaller gap is progress; the trace has no rejected iterations.
+#: Progress is a smaller gap; the trace has no rejected iterations.
 LIMITS = Limits(idle=PATIENCE, smaller=0.999, lower=math.inf, repeats=False)
 
 
 @dataclass
 class RidgeStart:
-    """What one alpha hands on to the next along a path."""
+    """The warm start from one alpha to the next along a path."""
 
     weights: Array | None = None
     before: Array | None = None  # the weights one alpha earlier, for the secant prediction
@@ -49,7 +49,7 @@ class RidgeStart:
     def predict(self) -> Array | None:
         """Weights extrapolated along the last step of the path, on the simplex.
 
-        A quadratic extrapolation was tried: it saves 1 % of the factorisations, which is not worth its state.
+        A quadratic extrapolation saves only 1 % of the factorisations, and is not used.
         """
         if self.weights is None or self.before is None:
             return self.weights
@@ -60,7 +60,7 @@ class RidgeStart:
 
 @dataclass
 class _Iterate:
-    """Weights with everything that was computed at them."""
+    """Weights with all numbers computed at them."""
 
     weights: Array
     system: RidgeSystem
@@ -71,11 +71,9 @@ class _Iterate:
     primal: float = 0.0
     residual: float = 0.0  # 1/2 r' N^-1 r
     level: float = 0.0  # c' K(d) c
-    held: float = (
-        0.0  # largest form of the working kernels as they are held, without what truncation leaves out
-    )
+    held: float = 0.0  # largest quadratic form of the working kernels as stored, without the truncation error
     rounding: float | None = (
-        None  # what rounding may hide in objective and gap, once all quadratic forms are known
+        None  # bound of rounding in objective and gap, once all quadratic forms are known
     )
 
     def gap(self, alpha: float, largest: float) -> float:
@@ -83,7 +81,7 @@ class _Iterate:
         return max(0.0, self.residual + 0.5 * alpha * (largest - self.level))
 
     def bound_rounding(self, problem: RidgeProblem, alpha: float, quadratic_forms: Array) -> float:
-        """What rounding may hide in objective and gap, given the quadratic forms of all kernels."""
+        """Bound of rounding in objective and gap, given the quadratic forms of all kernels."""
         self.rounding = found = rounding_bound(
             problem, alpha, self.weights, self.C, quadratic_forms, primal=self.primal, residual=self.residual
         )
@@ -145,7 +143,7 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
     """
     own = it.weights[it.working]
     q = np.maximum(it.quadratic_forms, 0.0)
-    # rounding may leave nothing, or less, of the level
+    # rounding may make the level zero or negative
     level = max(it.level, np.finfo(float).eps * float(q.max()), np.finfo(float).tiny)
     negative_gradient = 0.5 * (q - level) if plain else q * (np.sqrt(q / level) - 1.0)
     H = B.copy()
@@ -159,7 +157,7 @@ def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
 
 
 def _working_set(problem: RidgeProblem, weights: Array, quadratic_forms: Array, level: float) -> Index:
-    """Active kernels and those nearest to becoming active; fewer of those that cost n^2 a product."""
+    """Active kernels and those nearest to becoming active; fewer of those whose products cost n^2."""
     most = min(WORKING_MOST, len(quadratic_forms))
     near = np.argpartition(-quadratic_forms, most - 1)[:most]
     near = near[quadratic_forms[near] >= WORKING_SHARE * level]
@@ -174,7 +172,7 @@ def gap_safe(problem: RidgeProblem, alpha: float, quadratic_forms: Array, gap: f
 
     The dual is strongly concave, so its solution lies within ``radius^2 = 2 gap max(w) / alpha^2`` of c, and each
     ``sqrt(q_m)`` changes by at most ``sqrt(s_m lambda_max(K_m)) radius`` on the way. A kernel whose largest possible
-    form is below the smallest possible maximum cannot be active.
+    quadratic form is below the smallest possible maximum cannot be active.
 
     Parameters
     ----------
@@ -199,9 +197,9 @@ def _all_quadratic_forms(
 ) -> tuple[Array, float]:
     """Quadratic forms of all kernels at ``it.C``, and the largest of those that can matter.
 
-    A kernel is not evaluated when it is `excluded` (gap-safe), or when ``|t| sqrt(q_ref) + sqrt(s_m lambda_max(K_m))
+    A kernel is not evaluated if it is `excluded` (gap-safe), or if ``|t| sqrt(q_ref) + sqrt(s_m lambda_max(K_m))
     ||c - t c_ref||``, a bound of ``sqrt(q)`` by the triangle inequality in the seminorm of K_m, shows that its form
-    lies below the largest working one. Then the bound stands for it, or for excluded ones the last known value.
+    is below the largest working one. Then the bound is used, or for excluded ones the last known value.
     """
     n_kernels = problem.n_kernels
     bound = np.full(n_kernels, np.inf)
@@ -221,7 +219,7 @@ def _all_quadratic_forms(
         out[it.working] = False
         need &= ~out
     if 2 * np.count_nonzero(need) > n_kernels - len(it.working):
-        # most are needed: take all, so that they become the new reference
+        # most are needed: evaluate all, so that they become the new reference
         need = ~out
         need[it.working] = False
         warm.reference = it.C
@@ -239,14 +237,14 @@ def _all_quadratic_forms(
 
 @dataclass
 class RidgeSession(SessionOf[_Iterate]):
-    """RLS2 at one regularisation parameter while it is being solved.
+    """RLS2 at one regularisation parameter during its solution.
 
     Attributes
     ----------
     problem : RidgeProblem
     alpha, tol : float
     warm : RidgeStart
-        Left as the start of the next regularisation parameter.
+        Updated to the start of the next regularisation parameter.
     screen : bool
         Whether kernels that cannot matter are left out.
     """
@@ -258,7 +256,7 @@ class RidgeSession(SessionOf[_Iterate]):
     screen: bool = True
 
     def result(self, at: _Iterate, status: Status, loop: Loop[_Iterate]) -> Solution:
-        """With the gap over all kernels; coefficients have shape (n_samples, n_outputs)."""
+        """The solution with the gap over all kernels; coefficients have shape (n_samples, n_outputs)."""
         warm = self.warm
         assert loop.best is not None
         gap = loop.best.gap
@@ -280,10 +278,10 @@ class RidgeSession(SessionOf[_Iterate]):
 
 
 class RidgeNewton(Step[RidgeSession, _Iterate]):
-    """Newton on the kernels of a working set, which grows where others could gain."""
+    """Newton on the kernels of a working set, which grows by kernels with a possible gain."""
 
     def limits(self, session: RidgeSession) -> Limits:
-        """The same at every regularisation parameter."""
+        """The same limits at every regularisation parameter."""
         return LIMITS
 
     def moves(self, session: RidgeSession, loop: Loop[_Iterate]) -> Moves[_Iterate]:
@@ -299,10 +297,10 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
                 weights[start] = 1.0
         level = float(weights @ warm.quadratic_forms)
         working = _working_set(problem, weights, warm.quadratic_forms, level)
-        # what the gap must reach so that it stays within tol with its rounding
+        # required gap, so that it is within tol including rounding
         aim = tol
         previous: tuple[_Iterate, Array] | None = (
-            None  # iterate and curvature that led to the current weights
+            None  # iterate and curvature from which the current weights follow
         )
         excluded = np.zeros(problem.n_kernels, dtype=bool)
         halvings = 0
@@ -329,7 +327,7 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
                 continue
             halvings = 0
             grew = False
-            # a lone working kernel leaves nothing to improve, however far rounding keeps its gap from tol
+            # a single working kernel cannot be improved, even if rounding keeps its gap above tol
             settled = it.gap(alpha, it.held) <= aim * it.primal
             if settled or len(working) == 1 or loop.idle == SHORT_PATIENCE:
                 quadratic_forms, largest = _all_quadratic_forms(
@@ -338,7 +336,7 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
                 warm.quadratic_forms = quadratic_forms
                 gap = it.gap(alpha, largest)
                 if gap <= aim * it.primal and excluded.any():
-                    # the gap of the kernels left certifies the solution; the one reported looks at every kernel
+                    # the gap of the kernels left certifies the solution; the reported one includes every kernel
                     quadratic_forms, largest = _all_quadratic_forms(problem, it, warm, screen=screen)
                     warm.quadratic_forms, gap = quadratic_forms, it.gap(alpha, largest)
                 if gap <= aim * it.primal:

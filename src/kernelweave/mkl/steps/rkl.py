@@ -11,11 +11,11 @@ rho_m = beta'diag(K_m) - beta'K_m beta for any beta of a ball, ``r^2(t) >= <t, r
     J(t) >= dual_term(b) - 1/2 max_m q_m / rho_m ,      q_m = b'K_m b ,
 
 which is the lower bound of the certificate. Linearising the constraint gives Newton steps over a simplex, for the
-kernels divided by their rho_m: margin MKL whose scaling is learnt along.
+kernels divided by their rho_m: margin MKL with a learnt scaling.
 
-Where fewer rows lie on the sphere than kernels are active, r^2 has kinks, and Newton may crawl or stop. Then cutting
-planes go on: every machine and every ball that was solved bounds J and r^2 from below by linear functions, and the
-smallest value that these allow is a linear program, whose multipliers give a bound of the optimum as well.
+If fewer rows lie on the sphere than kernels are active, r^2 has kinks, and Newton may be slow or stop. Then cutting
+planes continue: every solved machine and ball bounds J and r^2 from below by linear functions, and the smallest value
+under these bounds is a linear program, whose multipliers give a bound of the optimum as well.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RKLPoint:
     certain : float
         The lower bound less its rounding errors.
     proof : Cut
-        What gives the bound.
+        Coefficients of the bound.
     """
 
     t: Array
@@ -111,7 +111,7 @@ class Cut:
     dual_term : float
     q, rho, q_error, rho_error : arrays of shape (n_kernels,)
     b, beta : arrays of shape (n_samples,)
-        Coefficients of the machine and of the ball, both at radius 1, which give them.
+        Coefficients of the machine and of the ball, both at radius 1, for these bounds.
     """
 
     b: Array
@@ -123,23 +123,23 @@ class Cut:
     rho_error: Array
 
 
-#: Cuts that Newton leaves to what comes after it.
+#: Number of cuts that Newton passes on.
 KEPT = 40
-#: How far cutting planes go from the best point towards the solution of the linear program.
+#: Share of the way from the best point to the solution of the linear program for the next cut.
 REACH = 0.5
-#: Share of the gap after which Newton takes its turn again.
+#: Share of the gap at which Newton continues.
 TURN = 1e-2
-#: Iterations without progress, and those that have not made the gap ten times smaller, after which Newton gives way to
-#: them.
+#: Iterations without progress, and those that must make the gap ten times smaller, after which cutting planes
+#: continue.
 PATIENCE, SLOW = 15, 20
 
 
 class RKLSession(SessionOf[RKLPoint]):
-    """RKL while it is being solved: kernels and a machine, with hot starts.
+    """RKL during its solution: kernels and a machine, with warm starts.
 
-    RKL does not see how kernels are scaled, so that they are brought to a total variance of 1 first: numbers that
-    differ by many orders of magnitude would leave no digits to the small ones. Kernels that are constant to rounding
-    vary by nothing that could be scaled, and are left out.
+    RKL does not depend on the scale of kernels, so that they are scaled to a total variance of 1 first: with numbers
+    of very different magnitude the small ones would lose all digits. Kernels that are constant up to rounding cannot
+    be scaled, and are left out.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class RKLSession(SessionOf[RKLPoint]):
     start : array of shape (n_kernels,) or None
         Weights; None for equal shares of the variance.
     norm : {1, 2, None}
-        Of the weights of the solution: it only names one of the multiples of the same kernel.
+        Norm of the reported weights: it only selects one of the multiples of the same kernel.
     tol : float
         Relative gap.
 
@@ -157,7 +157,7 @@ class RKLSession(SessionOf[RKLPoint]):
     variance : array of shape (n_kernels,)
         The total variances as given; 0 for kernels that are left out. Weights here are those of the family times this.
     start : array of shape (n_kernels,)
-        Where the next Newton step begins.
+        Start of the next Newton step.
     best : RKLPoint or None
         The smallest value, with the best bounds of all steps.
     """
@@ -187,7 +187,7 @@ class RKLSession(SessionOf[RKLPoint]):
         self._root = np.sqrt(np.maximum(self.family.diagonal(np.arange(len(variance))), 0.0))
 
     def keep(self, at: RKLPoint) -> RKLPoint:
-        """The better of a point and the best one, with the better bounds of both; both steps go on from there."""
+        """The better of a point and the best one, with the better bounds of both; both steps continue from there."""
         if (best := self.best) is not None:
             point, bound = min(at, best, key=_value), max(at, best, key=_certain)
             at = replace(point, dual=bound.dual, certain=bound.certain, proof=bound.proof)
@@ -195,7 +195,7 @@ class RKLSession(SessionOf[RKLPoint]):
         return at
 
     def look(self, at: RKLPoint, status: Status | None) -> Look[RKLPoint]:
-        """What an iteration has found."""
+        """The result of an iteration."""
         n_active = int(np.count_nonzero(at.t))
         return Look(at, at.primal, at.gap, n_active, status, more={"n_machines": self.n_machines})
 
@@ -247,7 +247,7 @@ class RKLSession(SessionOf[RKLPoint]):
         return RKLPoint(t, machine, ball, cut.q, cut.rho, primal, min(dual, primal), certain, cut)
 
     def cut(self, b: Array, beta: Array) -> Cut:
-        """What coefficients of the machine and of the ball bound."""
+        """Linear bounds from coefficients of the machine and of the ball."""
         unit = np.ones(self.family.n_parameters)
         q = self.family.quadratic_forms(unit, b)
         rho = np.maximum(self.family.diagonals(unit, beta) - self.family.quadratic_forms(unit, beta), 0.0)
@@ -258,7 +258,7 @@ class RKLSession(SessionOf[RKLPoint]):
         return Cut(b, beta, self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
 
     def program(self) -> tuple[Array, Cut] | None:
-        """Weights of the smallest value that all cuts allow, and the coefficients that prove it."""
+        """Weights with the smallest value under all cuts, and the coefficients that prove it."""
         from scipy.optimize import linprog
 
         size = max(max(abs(cut.dual_term) for cut in self.cuts), 1e-300)
@@ -280,14 +280,14 @@ class RKLSession(SessionOf[RKLPoint]):
         upper, lower = shares[:k] / shares[:k].sum(), shares[k:]
         lower = lower / lower.sum() if lower.any() else np.eye(k + 1)[k]
         # the bound of an average of coefficients is no less than the average of their bounds, and with the multipliers
-        # as shares that is the value of the program, but for its tolerance
+        # as shares it is the value of the program, up to its tolerance
         b = upper @ np.array([cut.b for cut in self.cuts])
         beta = lower[:k] @ np.array([cut.beta for cut in self.cuts]) + lower[k] / len(b)
         return np.maximum(found.x[:m], 0.0), self.cut(b, beta)
 
     def bounds(self, cut: Cut) -> tuple[float, float]:
         """The lower bound of the optimum, and the same less its rounding errors."""
-        # every mixture of the two bounds of r^2 is one
+        # every mixture of the two bounds of r^2 is a bound
         least = np.maximum(cut.rho - cut.rho_error, 0.0)
         certain = (
             cut.dual_term - term_error(self.machine, cut.b) - 0.5 * self._level(cut.q + cut.q_error, least)
@@ -297,7 +297,7 @@ class RKLSession(SessionOf[RKLPoint]):
     def mixed(self, rho: Array, share: float) -> Array:
         """A linear lower bound of r^2: that of the ball, mixed with that of equal coefficients.
 
-        The latter are the total variances, all 1: no kernel can slip through them.
+        The latter are the total variances, all 1, so that the bound is positive for every kernel.
         """
         return (1.0 - share) * rho + share
 
@@ -333,15 +333,16 @@ class RKLNewton(Step[RKLSession, RKLPoint]):
     most: float = math.inf
 
     def limits(self, session: RKLSession) -> Limits:
-        """It gives way to cutting planes where it makes no progress."""
+        """With limits of slow progress, after which cutting planes continue."""
         return Limits(most=self.most, idle=PATIENCE, slow=SLOW, lower=1e-9)
 
     def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
-        """One machine and one ball each; steps that are too long are shortened on the way."""
+        """One machine and one ball each; steps that are too long are shortened."""
         tol = session.tol
         here = session.at(session.start, LOOSEST)
         if np.count_nonzero(session.start) > FIRST:
-            # many small weights make many columns of the model; the kernels that promise most share the weight instead
+            # many small weights would make many columns of the model: start with the kernels of the largest gains
+            # instead
             rho = session.mixed(here.rho, 0.5)
             few = np.argsort(-here.q / rho, kind="stable")[:FIRST]
             first = np.zeros_like(session.start)
@@ -389,7 +390,7 @@ class RKLNewton(Step[RKLSession, RKLPoint]):
 
 @dataclass
 class RKLCuts(Step[RKLSession, RKLPoint]):
-    """Cutting planes, from where Newton makes no progress; so near to the solution it may then find what it needs.
+    """Cutting planes, if Newton makes no progress; closer to the solution Newton may then converge.
 
     Attributes
     ----------
@@ -415,7 +416,7 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
                 best = session.best = replace(best, dual=bound, certain=certain, proof=proof)
             if best.gap <= target * abs(best.primal):
                 return Status.STALLED
-            # the program moves from vertex to vertex; on the way between it and the best point its cuts are deeper
+            # the program goes from vertex to vertex; between it and the best point cuts are deeper
             inner = inner_tol(best.rel_gap, target)
             best = session.keep(session.at(REACH * t + (1.0 - REACH) * best.t, inner))
             yield session.look(best, Status.CONVERGED if best.gap <= tol * abs(best.primal) else None)
@@ -429,7 +430,7 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
 
 
 def turns() -> Iterator[Step[RKLSession, RKLPoint]]:
-    """Newton, and cutting planes by turns with it from where it makes no progress."""
+    """Newton, alternating with cutting planes once it makes no progress."""
     yield RKLNewton()
     while True:
         cuts = RKLCuts()
@@ -459,5 +460,5 @@ def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, dam
 
 
 def stationarity_of(at: RKLPoint) -> float:
-    """What the linear model still promises, as a share of the value: the gap of the weights."""
+    """Decrease predicted by the linear model, as a share of the value: the gap of the weights."""
     return max(0.0, at.gap - at.machine.own_gap) / max(abs(at.primal), 1e-300)
