@@ -160,7 +160,7 @@ FITS = {
     "NaN in a kernel": (pre(), put(STACK, np.nan, [3, 5], [5, 3]), Y, {}, kw.InputError, "finite.*NaN.*Check"),
     "text in a kernel": (pre(), STACK.astype(object) + 1j, Y, {}, kw.InputError, "must be an array of real numbers"),
     "kernels first": (pre(), np.moveaxis(STACK, 2, 0), Y, {}, kw.InputError, r"kernels last.*\(2, 20, 20\).*moveaxis"),
-    "cross-Gram in fit": (pre(), STACK[:, :10], Y, {}, kw.InputError, r"\(20, 10, 2\).*belongs into predict"),
+    "cross-Gram in fit": (pre(), STACK[:, :10], Y, {}, kw.InputError, r"\(20, 10, 2\).*belongs in predict"),
     "flat cross-Gram in fit": (pre(), STACK[:, :10, 0], Y, {}, kw.InputError, r"square.*\(20, 10\).*X_train"),
     "rows of a bank": (bank(), X, Y, {}, kw.InputError, r"one column of sample indices.*\(20, 3\).*arange"),
     "index too large": (bank(), INDEX + 1, Y, {}, kw.InputError, "from 0 to 19, got.*20"),

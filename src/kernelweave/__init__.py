@@ -1,7 +1,7 @@
 """kernelweave: multiple kernel learning with certificates.
 
-Names are imported on first use, so that ``import kernelweave`` costs little more than NumPy. They are listed in
-`__init__.pyi`, once: this module reads that list, and so do type checkers and editors.
+Names are imported on first use, so that ``import kernelweave`` takes little more time than NumPy. They are listed only
+in `__init__.pyi`, which is read by this module, by type checkers and by editors.
 """
 
 import re
@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-#: Every public name with the module that it comes from, below this package; modules come from the package itself.
+#: Public names with their modules, relative to this package; modules are of the package itself.
 _PLACES = {
     name: module
     for module, name in re.findall(
@@ -18,7 +18,7 @@ _PLACES = {
         re.MULTILINE,
     )
 }
-#: Names of 0.1 and where they are now; to be dropped after one version.
+#: Names of 0.1 and their present places; to be removed after one version.
 _OLD = {
     "AlignFResult": "results.AlignmentSolution",
     "AlignResult": "results.AlignmentSolution",
@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name in _PLACES:
         module = f"kernelweave{_PLACES[name]}"
         place = import_module(module)
-        # a name is that of something in a module, or of a module
+        # a name is that of an object in a module, or of a module
         value = vars(place)[name] if name in vars(place) else import_module(f"{module}.{name}")
     elif name in _OLD:
         import warnings

@@ -1,7 +1,7 @@
-"""scikit-learn's callbacks (experimental in 1.9), behind one module, and what stands in for them before.
+"""scikit-learn's callbacks (experimental in 1.9), and a replacement for earlier versions.
 
 Estimators that inherit `ReportingMixin` report every finished step of a fit as a subtask; a callback whose
-``on_fit_task_end`` returns True stops the fit, which keeps what is done.
+``on_fit_task_end`` returns True stops the fit, which keeps the finished part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CallbackContext", "ReportingMixin", "with_callbacks"]
 
 
 class CallbackContext(Protocol):
-    """What callbacks may ask of the task that begins or ends."""
+    """The interface of the task that begins or ends, for callbacks."""
 
     task_name: str
     max_subtasks: int | None
@@ -24,11 +24,11 @@ class CallbackContext(Protocol):
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # before scikit-learn 1.9: the same calls in the same order, for one estimator on its own
+except ImportError:  # before scikit-learn 1.9: the same calls in the same order, for a single estimator
 
     @dataclass(frozen=True)
     class _Context:
-        """A task of a fit, as callbacks see it."""
+        """A task of a fit, as passed to callbacks."""
 
         callbacks: tuple[Any, ...]
         task_name: str = "fit"
@@ -51,7 +51,7 @@ except ImportError:  # before scikit-learn 1.9: the same calls in the same order
         _skl_callbacks: tuple[Any, ...] = ()
 
         def set_callbacks(self, *callbacks: Any) -> Any:
-            """Have these told of every step of a fit, see scikit-learn's `FitCallback`; none for silence."""
+            """Set callbacks for the steps of a fit, see scikit-learn's `FitCallback`."""
             self._skl_callbacks = callbacks
             return self
 
@@ -62,7 +62,7 @@ except ImportError:  # before scikit-learn 1.9: the same calls in the same order
             return context
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """End what callbacks have begun, whatever happens in the method."""
+        """End the tasks of callbacks, also after exceptions in the method."""
 
         @wraps(method)
         def managed(estimator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +80,7 @@ class ReportingMixin(CallbackSupportMixin):
     """Turns progress reports into callback subtasks."""
 
     def _reporter(self, n_steps: int | None, X: Any, y: Any) -> Callable[[str], bool]:
-        """Return a function that reports one finished step and tells whether to stop."""
+        """Return a function that reports one finished step and returns whether to stop."""
         context = self._init_callback_context(max_subtasks=n_steps)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if not getattr(self, "_skl_callbacks", None):

@@ -1,6 +1,6 @@
 """Exceptions, warnings and boundary checks for arrays.
 
-Every message has three parts: what was expected, what came, what to do.
+Every message has three parts: what was expected, what was given, what to do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SMALLEST = 1e-150
 
 
 def _floats(values: object) -> NDArray[np.float64]:
-    """Numbers as a float array; raises `Unfit` with what was found instead."""
+    """Numbers as a float array; raises `Unfit` with a description of other values."""
     found = ""
     try:
         array = np.asarray(values)
@@ -62,12 +62,12 @@ def _floats(values: object) -> NDArray[np.float64]:
     raise Unfit("Encode it as numbers, in rows of equal length.", found)
 
 
-#: What arrays hold that hold no numbers.
+#: Descriptions of arrays that are not numbers.
 _KINDS = {"U": "text", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "durations"}
 
 
 def as_floats(values: object, name: str) -> NDArray[np.float64]:
-    """Numbers as a float array, not copied where they are one; text, dates, complex numbers are refused."""
+    """Numbers as a float array, copied only if necessary; text, dates and complex numbers are errors."""
     try:
         return _floats(values)
     except Unfit as unfit:
@@ -90,13 +90,13 @@ class Floats(Rule):
     Attributes
     ----------
     ndim : tuple of int
-        Numbers of dimensions that are possible.
+        Admissible numbers of dimensions.
     least, above : float or None
         Lower bound of every number.
     smallest : float
-        Smaller numbers are refused, other than zero.
+        Smallest admissible size, other than zero.
     what : str
-        What it holds, for messages.
+        Description of the values, for messages.
     """
 
     ndim: tuple[int, ...] = (1,)
@@ -138,7 +138,7 @@ class Floats(Rule):
 
 @dataclass(frozen=True)
 class Reals(Rule):
-    """An array of real numbers, which may be empty and hold NaN and infinity; `largest` bounds the finite ones."""
+    """An array of real numbers, which may be empty and contain NaN and infinity; `largest` bounds the finite ones."""
 
     ndim: tuple[int, ...] = (1,)
     largest: float = np.inf
@@ -151,7 +151,7 @@ class Reals(Rule):
         if array.ndim not in self.ndim:
             raise Unfit("", f"shape {array.shape}")
         if self.largest < np.inf and (np.abs(array[np.isfinite(array)]) > self.largest).any():
-            raise Unfit(f"Numbers above {self.largest:g} are not meant.", "larger numbers")
+            raise Unfit(f"Numbers above {self.largest:g} are not allowed.", "larger numbers")
         return array
 
     def words(self) -> str:
@@ -223,7 +223,7 @@ RowWeights = Annotated[
 Scale = Annotated[
     ArrayLike | None, Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers") | None
 ]
-#: Where a solver starts, or None.
+#: Start of a solver, or None.
 Start = Annotated[ArrayLike | None, Floats() | None]
 
 
@@ -263,7 +263,7 @@ def check_alpha(alpha: float, name: str = "alpha") -> float:
 
 
 def check_positive(value: float, name: str, *, zero: bool = False) -> float:
-    """Return a finite number > 0, or >= 0 when `zero` is allowed."""
+    """Return a finite number > 0, or >= 0 if `zero` is allowed."""
     number: float = check_value(Number(least=0) if zero else Number(above=0), name, value)
     return number
 
@@ -275,7 +275,7 @@ def check_share(value: float, name: str) -> float:
 
 
 def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[np.float64], bool]:
-    """Return targets as a finite float array (n_samples, n_outputs) and whether they came as one column."""
+    """Return targets as a finite float array (n_samples, n_outputs) and whether they were one column."""
     targets = as_floats(y, "y")
     single = targets.ndim == 1
     if targets.ndim not in (1, 2) or targets.size == 0:
@@ -303,7 +303,7 @@ def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.flo
 
 
 def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
-    """Return sample weights as a nonnegative float array; ones for None, zero for rows that take no part."""
+    """Return sample weights as a nonnegative float array; ones for None, zero for ignored rows."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = check_vector(sample_weight, "sample_weight", n_samples)
@@ -339,7 +339,7 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
 def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float64]:
     """Return a training stack as float64 (n, n, n_kernels) after checking shape, finiteness and the diagonal.
 
-    Symmetry is checked where the stack is packed, in the same pass that copies it.
+    Symmetry is checked when the stack is packed, in the same pass that copies it.
     """
     stack = as_floats(gram, "gram")
     if stack.ndim == 2 and stack.shape[0] == stack.shape[1]:
@@ -349,7 +349,7 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
         if stack.ndim == 3 and stack.shape[1] == stack.shape[2]:
             hint = " This stack is kernels first; pass np.moveaxis(gram, 0, -1)."
         elif stack.ndim in (2, 3):
-            hint = " For training pass K(X_train, X_train); a cross-Gram belongs into predict."
+            hint = " For training pass K(X_train, X_train); a cross-Gram belongs in predict."
         raise InputError(
             f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {stack.shape}.{hint}"
         )
@@ -365,7 +365,7 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
 def check_kernel_matrix(K: ArrayLike, *, name: str = "K", tol: float = 1e-8) -> NDArray[np.float64]:
     """Return one training kernel as C-contiguous float64 (n, n) after checking shape and diagonal.
 
-    Other entries are looked at by the caller, which has a compiled loop for it.
+    Other entries are checked by the caller, which has a compiled loop for this.
     """
     matrix = as_floats(K, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
@@ -392,7 +392,7 @@ def _refuse_negative_or_distance(
     size = float(np.abs(row).max()) + float(np.abs(diagonal).max())
     if size > 0 and np.abs(diagonal).max() <= tol * size and len(diagonal) > 1:
         raise NotPSDError(
-            f"{label} has a zero diagonal but nonzero entries, like a distance matrix. A kernel holds "
+            f"{label} has a zero diagonal but nonzero entries, like a distance matrix. A kernel has "
             "similarities: convert first, for example np.exp(-gamma * distance**2)."
         )
     if diagonal.min() < -tol * size:
@@ -403,9 +403,9 @@ def _refuse_negative_or_distance(
 
 
 def rounding_tol(values: ArrayLike, *, tol: float = 1e-8) -> float:
-    """Relative errors that a matrix may have by its rounding: `tol`, or more where it holds single or half precision.
+    """Relative rounding errors of a matrix: `tol`, or more for single or half precision.
 
-    Values are looked at too: what was float32 once may have been converted on its way.
+    The precision is inferred from the values too, because float32 may have been converted.
     """
     array = np.asarray(values)
     if array.dtype.kind != "f":
@@ -426,7 +426,7 @@ def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:
     if values[0] < -tol * max(values[-1], 0.0) and values[0] < 0:
         raise NotPSDError(
             f"{label} must be positive semidefinite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. "
-            "Drop the kernel, or mend the matrix of all rows with kernelweave.repair_gram (clip or shift) and pass it "
+            "Drop the kernel, or repair the matrix of all rows by kernelweave.repair_gram (clip or shift) and pass it "
             "as KernelBank."
         )
 

@@ -1,7 +1,7 @@
-"""All that a parameter declares, gathered: its rule and what is shown of it, the words of the docstring, the default.
+"""The declaration of a parameter: its rule, its labels, its docstring entry and its default.
 
-The command line, the studio's forms and API, reports and files of settings are made from this, so that nothing about a
-parameter is written a second time.
+The command line, the studio's forms and API, reports and files of settings are made from this, so that parameters are
+described only once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["USUAL", "Declared", "declared"]
 
 
 class _Usual:
-    """Stands for the default of whoever has the parameter."""
+    """Represents the default of a parameter."""
 
     def __repr__(self) -> str:
         return "USUAL"
 
 
 USUAL: Final = _Usual()
-#: Texts that stand for the default where they are no values.
+#: Texts for the default, if they are not values.
 USUAL_TEXTS = ("", "auto")
 
 
@@ -41,7 +41,7 @@ class Declared:
     ----------
     name : str
     rule : Rule or None
-        What it may be.
+        Its admissible values.
     shown : Shown
     kind, about : str
         Its type and its meaning, from the docstring.
@@ -57,28 +57,28 @@ class Declared:
 
     @property
     def setting(self) -> str:
-        """What people call it on a command line and in files of settings; empty where they do not set it."""
+        """Its name on the command line and in files of settings; empty if it is not a setting."""
         if self.rule is None or self.shown.setting is None:
             return ""
         return self.shown.setting or self.name
 
     @property
     def label(self) -> str:
-        """What people read before the value."""
+        """Its label in forms and reports."""
         return self.shown.label or self.name.replace("_", " ").capitalize()
 
     @property
     def help(self) -> str:
-        """What it means, and how it is written."""
+        """Its meaning, and how it is written."""
         return f"{self.about} {self.shown.help}".strip()
 
     @property
     def form(self) -> Form:
-        """The field of a form that takes it."""
+        """Its field in a form."""
         return self.rule.form() if self.rule is not None else Form()
 
     def settle(self, value: object) -> Any:
-        """The value that people mean, or `USUAL` for the default; raises `InputError` for what cannot be."""
+        """The value of a setting given as text or value, or `USUAL` for the default; raises `InputError`."""
         if self.rule is None:
             return value
         if isinstance(value, str) and not value.strip():
@@ -109,7 +109,7 @@ def declared(owner: Any) -> Mapping[str, Declared]:
         about = "" if entry is None else entry.about
         kind = "" if entry is None else entry.kind
         if told := re.fullmatch(r"See (\w+)\.", about):
-            # a docstring may leave the words to another class of its module
+            # a docstring may refer to another class of its module
             other = declared(getattr(sys.modules[owner.__module__], told[1]))[name]
             about, kind = other.about, kind or other.kind
         out[name] = Declared(name, rules.get(name), shown.get(name, Shown()), kind, about, parameter.default)

@@ -1,4 +1,4 @@
-"""Reads docstrings in numpydoc's form, for those who show them to people: forms, help texts, reports."""
+"""Reads docstrings in numpydoc's format, for forms, help texts and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter: its type in words, without the default, and what is said below."""
+    """A parameter: its type as text, without the default, and its description."""
 
     kind: str
     about: str
@@ -29,9 +29,9 @@ class Docstring:
     summary : str
         The first paragraph, on one line.
     text : str
-        What follows it before the first heading, as it is printed.
+        The text after it, before the first heading.
     sections : dict of str to str
-        What stands below each heading.
+        The text below each heading.
     """
 
     summary: str
@@ -52,7 +52,7 @@ class Docstring:
 
 @cache
 def read_docstring(text: str | None) -> Docstring:
-    """Take a docstring apart."""
+    """Parse a docstring."""
     whole = inspect.cleandoc(text or "")
     start, *rest = HEADING.split(whole)
     summary, _, more = start.partition("\n\n")

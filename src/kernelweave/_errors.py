@@ -9,7 +9,7 @@ __all__ = ["InputError", "KernelWarning", "NotPSDError", "check_known"]
 
 
 class InputError(ValueError):
-    """Input that cannot be used; the message says what to do about it."""
+    """Invalid input; the message says what to do."""
 
 
 class NotPSDError(InputError):
@@ -17,7 +17,7 @@ class NotPSDError(InputError):
 
 
 class KernelWarning(UserWarning):
-    """A model of kernels that say nothing about new rows."""
+    """A model of kernels without information about new rows."""
 
 
 def check_known(name: str, known: Iterable[str], what: str) -> str:

@@ -1,4 +1,4 @@
-"""How people meet a parameter and a value: the field of a form, the words beside it, a value as a text."""
+"""Parameters and values in user interfaces: fields of forms, labels, values as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Form", "Shown", "said", "shown"]
 
 @dataclass(frozen=True)
 class Form:
-    """The field of a form that takes a parameter; open bounds are given like closed ones."""
+    """The field of a parameter in a form; open bounds are treated like closed ones."""
 
     kind: Literal["text", "number", "whole number", "yes/no", "choice"] = "text"
     choices: tuple[str, ...] = ()
@@ -20,21 +20,21 @@ class Form:
 
 @dataclass(frozen=True)
 class Shown:
-    """How people meet a parameter, where its name, its rule and its docstring do not say it.
+    """How a parameter is shown, if its name, rule and docstring are not enough.
 
     Attributes
     ----------
     label : str
-        What a form and a report call it; by default its name.
+        Label in forms and reports; by default its name.
     unit : str
-        Of the number.
+        Unit of the number.
     help : str
-        How it is written, where the docstring speaks of Python's objects.
+        How it is written as text, if the docstring refers to Python objects.
     setting : str or None
-        Name of the option and of the entry in files of settings; by default that of the parameter. None: people do not
-        set it, because something else takes its place.
+        Name of the option and of the entry in files of settings; by default that of the parameter. None: it is
+        not a setting.
     usual : int or float, optional
-        A number that stands for the default where nothing can be left empty.
+        A number for the default, in fields that cannot be empty.
     """
 
     label: str = ""
@@ -45,7 +45,7 @@ class Shown:
 
 
 def said(value: object) -> str:
-    """A value as people write it in a form or on a command line; texts come back from `Rule.parse`."""
+    """A value as text for forms and the command line, the inverse of `Rule.parse`."""
     if isinstance(value, list | tuple):
         nested = any(isinstance(part, list | tuple) for part in value)
         return (" | " if nested else "; ").join(map(said, value))
@@ -53,7 +53,7 @@ def said(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a few words, for messages."""
+    """A short text for a value, for messages."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Inner loops on plain arrays: the compiled core where it is installed, NumPy twins elsewhere.
+"""Inner loops on plain arrays: the compiled core if it is installed, else NumPy versions (twins).
 
 The twins are the oracle of the compiled functions (tests run both) and the fallback on machines without a
 compiler. Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the extension.
@@ -41,9 +41,9 @@ def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[...
     Parameters
     ----------
     inside : (name, letter), optional
-        An index, and the length that it must stay below.
+        An index, and the length that bounds it.
     **shapes : str
-        For each array one letter an axis. The first array that has a letter says what it stands for; t is the length
+        For each array one letter for each axis. The first array with a letter defines its value; t is the length
         of a packed triangle of n rows.
     """
 
@@ -205,14 +205,14 @@ def pivoted_columns(
     bound : float
         Largest residual trace. The factor is also accepted, with residual 0, when every row's residual diagonal is
         within eight units in the last place of its own diagonal entry. Pivots are the largest residuals, for bound 0
-        the largest shares of the row's own diagonal: then one huge row changes nothing for the others.
+        the largest shares of the row's own diagonal: so that one huge row has no effect on the others.
     Z : array of shape (max_rank, n_samples)
         Receives the factor rows, ``K ~ Z'Z``.
 
     Returns
     -------
     rank : int
-        -1 when max_rank is not enough.
+        -1 if max_rank is not enough.
     residual : float
     """
     diag = np.array(diagonal, dtype=np.float64)
@@ -252,7 +252,7 @@ def _factor_matvecs(
 
 
 def _solve_floored(block: Array, right: Array, floor: float) -> Array:
-    """Solve with a PSD matrix that may be singular to rounding: eigenvalues below `floor` count as `floor`."""
+    """Solve with a PSD matrix that may be singular to rounding: eigenvalues below `floor` are replaced by `floor`."""
     try:
         return cho_solve((cholesky(block, lower=True), True), right)
     except np.linalg.LinAlgError:
@@ -269,7 +269,7 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     for n_iter in range(max_iter):
         free = np.flatnonzero(inside)
         block = H[np.ix_(free, free)]
-        # the sum is fixed, so that a shift of g changes nothing but the digits left where H is small beside it
+        # the sum of x is fixed, so a shift of g does not change the solution; it saves digits where H is small beside g
         least = float(g[free].min())
         a = _solve_floored(block, np.ones(len(free)), ridge)
         mean = float(a @ (g[free] - least)) / float(a.sum())
@@ -335,7 +335,7 @@ def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_o
 def _inspect(K: Array) -> tuple[float, float, int]:
     worst = big = 0.0
     bad = 0
-    # by panels of rows, so that no second matrix is made
+    # by panels of rows, to avoid a second matrix
     for start in range(0, len(K), 256):
         panel = K[start : start + 256]
         bad += int(np.count_nonzero(~np.isfinite(panel)))
@@ -364,12 +364,12 @@ def _add_rows(K: Array, w: Array, g: Array) -> None:
 def _long_product(K: Array, w: Array, out: Array) -> None:
     rows = np.flatnonzero(w)
     sums = np.zeros(len(w), dtype=np.longdouble)
-    for k in rows:  # one by one, so that no second matrix is made
+    for k in rows:  # one by one, to avoid a second matrix
         sums += np.longdouble(w[k]) * K[k]
     out[:] = sums
 
 
-#: Stands for infinity in `_box_smo`, as in the compiled function.
+#: Represents infinity in `_box_smo`, as in the compiled function.
 _HUGE = 1e300
 
 
@@ -386,7 +386,7 @@ def _box_smo(
     max_steps: int,
     shrink: bool,
 ) -> tuple[int, float, float]:
-    # `shrink` only saves time, and here it would cost some
+    # `shrink` only saves time in the compiled function
     diag = np.diag(K) + ridge
     floor = max(1e-12 * float(diag.max(initial=0.0)), 1e-300)
     up = np.where(b >= hi, _HUGE, np.where(b < 0, -kink, kink))

@@ -1,9 +1,9 @@
-"""What a parameter may be, said once beside the parameter: ``C: Annotated[float, Number(above=0)]``.
+"""Admissible values of parameters, declared once at the parameter: ``C: Annotated[float, Number(above=0)]``.
 
-A rule is a value that knows three things: whether something keeps to it, what it becomes (a float, an int), and the
-words for people. `Shown` stands beside it where a form or a command line needs more than the docstring says. `checked`
-holds the arguments of a function against the rules of its signature, `check_values` the settings of an object against
-those of its constructor. Free of NumPy, whose numbers are recognised as what they are.
+A rule checks a value, converts it (to a float, an int), and describes the admissible values in words. `Shown` is added
+if a form or the command line needs more than the docstring. `checked` checks the arguments of a function by the rules
+of its signature, `check_values` the settings of an object by those of its constructor. This module does not import
+NumPy, but recognises its numbers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 class Unfit(Exception):
-    """A value that breaks a rule: what to do about it, and what came where that is more than the value itself."""
+    """A value that breaks a rule: what to do, and a description of the value if the value itself is not enough."""
 
     def __init__(self, remedy: str = "", got: str = "") -> None:
         super().__init__(remedy)
@@ -59,26 +59,26 @@ class Unfit(Exception):
 
 
 class Rule(ABC):
-    """What a parameter may be."""
+    """The admissible values of a parameter."""
 
     @abstractmethod
     def read(self, value: object) -> Any:
-        """The value in its own type; raises `Unfit` for one that breaks the rule."""
+        """The value, converted; raises `Unfit` for one that breaks the rule."""
 
     @abstractmethod
     def words(self) -> str:
-        """What is expected, to stand after "must be"."""
+        """What is expected, as text after "must be"."""
 
     def parse(self, text: str) -> Any:
-        """The value that people write as a text, in a form or on a command line; raises `Unfit` like `read`."""
+        """The value of a text in a form or on the command line; raises `Unfit` like `read`."""
         return self.read(text)
 
     def form(self) -> Form:
-        """The field of a form for it."""
+        """Its field in a form."""
         return Form()
 
     def __or__(self, other: Rule | None) -> Rule:
-        """Either of two rules; None stands for itself."""
+        """Either of two rules; None is allowed as itself."""
         return Choice((self, OneOf(None) if other is None else other))
 
 
@@ -91,7 +91,7 @@ class Number(Rule):
     above, least, below, most : float or None
         ``above < value``, ``least <= value``, ``value < below``, ``value <= most``.
     infinite : bool
-        Whether infinity is a value.
+        Whether infinity is allowed.
     remedy : str
         A sentence that says what to do.
     """
@@ -143,7 +143,7 @@ class Number(Rule):
 
 @dataclass(frozen=True)
 class Whole(Rule):
-    """A whole number between bounds, which are included. Larger ones than `LARGEST` are not meant."""
+    """A whole number between bounds, which are included. At most `LARGEST`."""
 
     least: int | None = None
     most: int | None = None
@@ -181,7 +181,7 @@ class Whole(Rule):
         return "a whole number" + "".join(bounds)
 
 
-#: Larger numbers than this are refused where their squares and products would overflow.
+#: Largest number whose squares and products do not overflow.
 LARGEST_NUMBER = 1e100
 #: The largest whole number that compiled loops can count to.
 LARGEST = 2**31 - 1
@@ -189,7 +189,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Flag(Rule):
-    """True or False, and nothing that only counts as such."""
+    """True or False only."""
 
     def read(self, value: object) -> bool:
         if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
@@ -251,7 +251,7 @@ class OneOf(Rule):
 
 @dataclass(frozen=True)
 class Text(Rule):
-    """A string, or a path where these are meant."""
+    """A string, or also a path."""
 
     path: bool = False
 
@@ -266,7 +266,7 @@ class Text(Rule):
 
 @dataclass(frozen=True)
 class Texts(Rule):
-    """Several strings in an order; a single one is not taken for its letters."""
+    """A sequence of strings; a single string is an error."""
 
     def read(self, value: Any) -> list[str]:
         texts = None if isinstance(value, Set) else listed(value)
@@ -280,7 +280,7 @@ class Texts(Rule):
 
 @dataclass(frozen=True)
 class Each(Rule):
-    """A list whose entries all keep to a rule."""
+    """A list whose entries all satisfy a rule."""
 
     rule: Rule
     empty: bool = False
@@ -310,7 +310,7 @@ class Function(Rule):
 
 @dataclass(frozen=True)
 class InstanceOf(Rule):
-    """An object of one of some classes; `said` are the words for people."""
+    """An object of one of some classes; `said` describes them."""
 
     classes: tuple[type, ...]
     said: str
@@ -326,7 +326,7 @@ class InstanceOf(Rule):
 
 @dataclass(frozen=True)
 class Choice(Rule):
-    """What keeps to any of several rules."""
+    """A value that satisfies one of several rules."""
 
     rules: tuple[Rule, ...]
 
@@ -334,7 +334,7 @@ class Choice(Rule):
         return self._first(lambda rule: rule.read(value))
 
     def parse(self, text: str) -> Any:
-        # every text is a text: names of values come first
+        # any text is valid for `Text`, so names of values are tried first
         return self._first(lambda rule: rule.parse(text), last=Text)
 
     def _first(self, attempt: Callable[[Rule], object], last: type[Rule] | tuple[()] = ()) -> Any:
@@ -347,7 +347,7 @@ class Choice(Rule):
         raise Unfit(remedy, got)
 
     def form(self) -> Form:
-        # None is what an empty field says
+        # an empty field means None
         rules = [rule for rule in self.rules if not (isinstance(rule, OneOf) and rule.values == (None,))]
         return rules[0].form() if len(rules) == 1 else Form()
 
@@ -376,7 +376,7 @@ def as_number(value: object) -> float:
         raise Unfit from None
 
 
-# ---- the rules that many parameters share ---------------------------------------------------------
+# ---- rules of many parameters --------------------------------------------------------------------
 
 #: A relative gap at which to stop.
 Tol = Annotated[
@@ -396,17 +396,17 @@ Cost = Annotated[float, Number(above=0)]
 Nonnegative = Annotated[float, Number(least=0)]
 #: True or False.
 Switch = Annotated[bool, Flag()]
-#: Told of every step.
+#: Called after every step.
 Callback = Annotated[Any, Function() | None]
 
 
-# ---- holding values against rules ------------------------------------------------------------------
+# ---- checking values -------------------------------------------------------------------------------
 
 
 def check_value(rule: Rule, name: str, value: object, *, of: str = "", written: bool = False) -> Any:
-    """The value in its own type, or an `InputError` that says what was expected, what came and what to do.
+    """The converted value, or an `InputError` that says what was expected, what was given and what to do.
 
-    With `written`, texts are read as people write values; see `Rule.parse`.
+    With `written`, texts are read as on the command line; see `Rule.parse`.
     """
     try:
         return rule.parse(value) if written and isinstance(value, str) else rule.read(value)
@@ -420,7 +420,7 @@ def check_value(rule: Rule, name: str, value: object, *, of: str = "", written: 
 
 
 def listed(values: Any) -> list[Any] | None:
-    """What something holds, or None for what holds nothing: a number, text, an array without dimensions."""
+    """The entries of a container, or None for a number, text or array without dimensions."""
     if isinstance(values, str | bytes | Mapping):
         return None
     try:
@@ -437,7 +437,7 @@ def rules_of(function: Callable[..., object]) -> Mapping[str, Rule]:
 
 @cache
 def shown_of(function: Callable[..., object]) -> Mapping[str, Shown]:
-    """What stands beside the rules for people; of several the last one, which is nearest to the parameter."""
+    """The `Shown` beside the rules; of several the last one, which is nearest to the parameter."""
     return _beside(function, lambda part: isinstance(part, Shown))
 
 
@@ -455,7 +455,7 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
 
 
 def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:
-    """Settings of an object in their own types, held against the rules of its class."""
+    """Converted settings of an object, checked by the rules of its class."""
     kind: Any = type(owner)
     rules = rules_of(kind)
     return {
@@ -465,14 +465,14 @@ def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -
 
 
 def check_fields(owner: Any, *, named: bool = False) -> None:
-    """Hold a frozen data class against the rules of its fields, and put values into their own types."""
+    """Check and convert the fields of a frozen data class."""
     given = {f.name: getattr(owner, f.name) for f in fields(owner)}
     for name, value in check_values(owner, given, of=type(owner).__name__ if named else "").items():
         object.__setattr__(owner, name, value)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Hold every argument against the rule that stands at its parameter, before the function sees it."""
+    """Check and convert all arguments of a function by the rules of its parameters."""
     names = [
         name
         for name, parameter in inspect.signature(function).parameters.items()

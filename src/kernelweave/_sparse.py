@@ -1,4 +1,4 @@
-"""Sparse rows: SciPy's compressed rows in one form, and what dense and sparse arrays are asked alike."""
+"""Sparse rows: SciPy's compressed rows in canonical format, and functions of dense and sparse arrays."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-#: Columns that are looked at together while rows are put in order.
+#: Number of columns processed together when rows are sorted.
 _BLOCK = 128
 
 
 def is_sparse(X: object) -> bool:
-    """Whether something is a matrix or array of SciPy's, or like one."""
+    """Whether something is a sparse matrix or array of SciPy, or like one."""
     return hasattr(X, "toarray") and hasattr(X, "nnz")
 
 
 def as_csr(X: Any, *, missing: bool = False) -> Any:
     """A sparse matrix or array of any format as float64 rows, sorted, without stored zeros.
 
-    The argument stays as it is. With `missing`, NaN that is stored is a missing cell.
+    The argument is not changed. With `missing`, stored NaN are missing cells.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def as_csr(X: Any, *, missing: bool = False) -> Any:
             "Complex data not supported: X holds complex numbers. Pass real and imaginary parts."
         )
     if X.dtype.kind not in "fiub":
-        raise InputError(f"A sparse X must hold real numbers, got the type {X.dtype}. Convert it.")
+        raise InputError(f"A sparse X must have real numbers, got the type {X.dtype}. Convert it.")
     rows = sparse.csr_array(X)
     rows = rows.astype(np.float64) if rows.dtype != np.float64 else rows
     finite = np.isfinite(rows.data)
@@ -100,7 +100,7 @@ def join_columns(parts: list[Any]) -> Any:
 
 
 def sq_norms(A: Any) -> FloatArray:
-    """Squared norms of the rows; of rows with missing cells as these say."""
+    """Squared norms of the rows, with missing cells treated as given."""
     if hasattr(A, "sq_norms"):
         return A.sq_norms()
     if is_sparse(A):
@@ -111,7 +111,7 @@ def sq_norms(A: Any) -> FloatArray:
 def l1_distances(A: Any, B: Any) -> FloatArray:
     """Sums of absolute differences between rows, of which either may be sparse.
 
-    Sums of absolute values of both rows, less what they have in common in columns where neither is 0.
+    Sums of absolute values of both rows, with corrections in columns where neither is 0.
     """
     from scipy.sparse import csc_array
 
@@ -125,7 +125,7 @@ def l1_distances(A: Any, B: Any) -> FloatArray:
 
 
 def scale_rows(A: Any, factors: FloatArray) -> Any:
-    """Rows times their factors, in the form of `A`."""
+    """Rows times their factors, in the format of `A`."""
     if not is_sparse(A):
         return A * factors[:, None]
     scaled = A.copy()
@@ -134,7 +134,7 @@ def scale_rows(A: Any, factors: FloatArray) -> Any:
 
 
 def row_ranks(A: Any) -> NDArray[np.intp]:
-    """Place of every row among the distinct ones in lexicographic order; equal rows share it."""
+    """Position of each row among the distinct ones in lexicographic order; equal rows share it."""
     if not is_sparse(A):
         _, rank = np.unique(A, axis=0, return_inverse=True)
         return rank.reshape(-1)

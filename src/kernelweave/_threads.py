@@ -1,4 +1,4 @@
-"""Threads: one around small matrices, where two BLAS threads are 30 to 50 times slower; untouched elsewhere."""
+"""Threads: one for small matrices, where two BLAS threads are 30 to 50 times slower; otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SMALL = 700
 
 @lru_cache(maxsize=1)
 def _controller() -> threadpoolctl.ThreadpoolController:
-    import scipy.linalg  # noqa: F401  SciPy brings a BLAS of its own, which must be loaded to be controlled
+    import scipy.linalg  # noqa: F401  SciPy has its own BLAS, which must be loaded to be controlled
 
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
-#: BLAS threads outside of the limits that are set here; None where there are none.
+#: BLAS threads outside of the limits that are set here; None without limits.
 _outside: ContextVar[int | None] = ContextVar("_outside", default=None)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Use one BLAS thread inside the block, but for factorisations that ask for more by `blas_threads_for`."""
+    """Use one BLAS thread inside the block, except for factorisations in `blas_threads_for`."""
     before = _outside.get()
     token = _outside.set(_now() if before is None else before)
     _at_first()
@@ -39,7 +39,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def blas_threads_for(n_samples: int) -> Iterator[None]:
-    """Use one BLAS thread inside the block when matrices have fewer than `SMALL` rows, else as many as outside."""
+    """Use one BLAS thread inside the block if matrices have fewer than `SMALL` rows, else as many as outside."""
     if n_samples < SMALL:
         with one_blas_thread():
             yield
@@ -66,9 +66,9 @@ def _at_first() -> int:
 
 
 def threads_for(n_samples: int) -> int:
-    """Threads of the compiled loops: one below `SMALL` rows, else as many as BLAS had when it was first asked.
+    """Threads of the compiled loops: one below `SMALL` rows, else as many as BLAS had on the first call.
 
-    That honours ``OMP_NUM_THREADS`` and its like, and what joblib sets for its workers, but not the limits that are
-    put around small matrices here: these loops do not wait for work as threads of BLAS do.
+    This follows ``OMP_NUM_THREADS`` and similar variables, and joblib's limits for its workers, but not the limits for
+    small matrices here, because idle threads of these loops use no processor time.
     """
     return 1 if n_samples < SMALL else _at_first()

@@ -1,4 +1,4 @@
-"""Types of what users pass and of other libraries, for readers and type checkers: nothing is imported for them."""
+"""Types of arguments and of other libraries, for readers and type checkers, without imports."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
     #: An array of floats, or sparse rows of them.
     Values: TypeAlias = NDArray[np.float64] | csr_array
-    #: Which rows: positions, a mask or a slice.
+    #: A selection of rows: positions, a mask or a slice.
     RowIndex: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
     #: Classes, or other values of rows: texts, integers, truth values, objects.
     Labels: TypeAlias = NDArray[np.generic]
-    #: What anndata and mudata give; neither needs to be installed.
+    #: Objects of anndata and mudata; neither needs to be installed.
     AnnotatedTable: TypeAlias = AnnData | MuData
     #: A table: an array, a frame of pandas or polars, a sparse matrix, an annotated one.
     TableLike: TypeAlias = ArrayLike | DataFrame | csr_array | AnnData
-    #: What estimators take as X: a table, or several of the same rows.
+    #: X of estimators: a table, or several of the same rows.
     Features: TypeAlias = TableLike | Mapping[str, TableLike] | Sequence[TableLike]
-    #: How rows are split: the number of folds, a splitter of scikit-learn, or pairs of training and test rows.
+    #: Splits of rows: the number of folds, a splitter of scikit-learn, or pairs of training and test rows.
     Splits: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
-    #: Keywords for the functions of matplotlib that draw, each of which knows others.
+    #: Keyword arguments for drawing functions of matplotlib.
     Style: TypeAlias = dict[str, Any]
     #: What JSON and TOML hold: trees of dicts, lists, texts and numbers. Any, because which keys there are and what is
     #: behind them is checked where a tree is read, and mypy cannot follow that.

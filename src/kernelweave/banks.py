@@ -1,7 +1,7 @@
-"""Banks: lists of kernels, those of the papers and a good default.
+"""Banks: lists of kernels, those of the papers and a default.
 
 Every function returns a plain list, so banks can be joined, filtered and extended. Kernels on single columns
-name the column by its position, or by its name where names are given. None of the kernels is normalised here;
+name the column by its position, or by its name if names are given. None of the kernels is normalised here;
 that is the estimator's `normalize`.
 """
 
@@ -55,7 +55,7 @@ def _all_and_each(kernels: Sequence[Kernel], n_features: int | Sequence[str]) ->
 
 
 def _columns(n_features: int | Sequence[str]) -> Sequence[int | str]:
-    """Positions of so many columns, or their names."""
+    """Positions of that many columns, or their names."""
     if isinstance(n_features, Sequence) and not isinstance(n_features, str):
         names = list(n_features)
         if names and all(isinstance(name, str) for name in names):
@@ -151,7 +151,7 @@ def simplemkl(n_features: int | Sequence[str]) -> list[Kernel]:
     -----
     The paper says that there are 10 bandwidths and degrees 1 to 3, on all variables and on each. Assumed,
     from the SimpleMKL toolbox: the bandwidths 0.5, 1, 2, 5, 7, 10, 12, 15, 17, 20 and both formulas. Ours:
-    the order. There the columns have mean 0 and variance 1 and every kernel is divided by its training trace.
+    the order. In the paper columns have mean 0 and variance 1, and every kernel is divided by its training trace.
 
     References
     ----------
@@ -243,7 +243,7 @@ def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEA
 
 
 def texts(column: int | str | None = None) -> list[Kernel]:
-    """Return kernels for a column of texts: character n-grams of length 2 to 4, and words by how rare they are.
+    """Return kernels for a column of texts: character n-grams of length 2 to 4, and words weighted by rarity.
 
     Parameters
     ----------
@@ -264,19 +264,19 @@ def texts(column: int | str | None = None) -> list[Kernel]:
 
 
 def default(table: Any) -> list[Kernel]:
-    """Return a bank that is a good first choice for a table whose numeric columns are standardised.
+    """Return the default bank for a table with standardised numeric columns.
 
     On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values
     gamma = logspace(-2, 1, 7) / n_expanded_columns. In addition, with up to 40 columns: on each numeric
     column Linear, Polynomial of degree 2 and 3, and RBF for gamma = 0.1, 1, 10; with up to 2000 columns:
     Linear on each numeric column. In both cases Categorical on each categorical column, and on each column of texts
-    those of `texts`: estimators take long texts that mostly differ from row to row for such. On sparse rows, which are
+    those of `texts`: see `texts` for which columns these are. On sparse rows, which are
     not standardised: Linear and RBF at 1/4, 1 and 4 over the median squared distance, of rows of length 1.
 
     Parameters
     ----------
     table : Table, array or data frame of shape (n_rows, n_columns), or several views
-        Of several views the bank of each. Only its columns are looked at, not its values.
+        For several views the bank of each. Only columns are used, not values.
 
     Returns
     -------
@@ -287,7 +287,7 @@ def default(table: Any) -> list[Kernel]:
     -----
     A squared distance between two standardised rows is about 2 n_columns, so that the RBF kernels on all
     columns range from almost constant, exp(-0.02), to almost the identity, exp(-20). In a table of one
-    column, kernels that would appear twice are given once.
+    column, kernels that would occur twice occur once.
 
     Examples
     --------

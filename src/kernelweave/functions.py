@@ -1,4 +1,4 @@
-"""Kernels as functions of inner products or squared distances, with their derivatives: one formula for each kernel.
+"""Kernels as functions of inner products or squared distances, with their derivatives, one formula for each kernel.
 
 Kernels on tables (`kernelweave.kernels`), layers of deep kernels and Gaussians whose widths are learnt all evaluate the
 objects of this module. Everything is written against the array API and works on NumPy arrays and on tensors; ``xp`` is
@@ -38,7 +38,7 @@ class KernelFunction(ABC):
     shape (n, m) and diagonals of shapes (n, 1) and (1, m).
     """
 
-    #: Number of the compiled loop; None where there is none.
+    #: Number of the compiled loop; None if there is none.
     code: ClassVar[int | None] = None
 
     def numbers(self) -> tuple[float, float]:
@@ -49,8 +49,8 @@ class KernelFunction(ABC):
     def value(self, xp: Any, K: Any, left: Any, right: Any, out: Any = None) -> Any:
         """Values phi(K, left, right).
 
-        `out` is for NumPy arrays: where to put the values; it may be K itself. Without it K stays as it is, and may be
-        what is returned.
+        `out` is for NumPy arrays: the array for the values; it may be K itself. Without it K is not changed, and may be
+        returned.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class KernelFunction(ABC):
         """Derivative of `diagonal`."""
 
 
-# ---- arithmetic that spares a copy where the arrays are NumPy's -----------------------------------
+# ---- arithmetic in place for NumPy arrays -----------------------------------------------------
 
 
 def _times(x: Any, factor: float, out: Any) -> Any:
@@ -75,17 +75,17 @@ def _times(x: Any, factor: float, out: Any) -> Any:
 
 
 def _over(function: Any, x: Any) -> Any:
-    """A function of an array that nobody else holds."""
+    """A function of a temporary array, in place."""
     return function(x, out=x) if isinstance(x, np.ndarray) else function(x)
 
 
 def _clip(xp: Any, x: Any, least: float | None, most: float | None) -> Any:
-    """An array that nobody else holds, between bounds."""
+    """A temporary array, clipped in place."""
     return np.clip(x, least, most, out=x) if isinstance(x, np.ndarray) else xp.clip(x, least, most)
 
 
 def _raised(x: Any, exponent: int) -> Any:
-    """An array that nobody else holds, to a power >= 1, by repeated squaring."""
+    """A power >= 1 of a temporary array, in place, by repeated squaring."""
     digits = bin(exponent)[3:]
     first = x + 0.0 if "1" in digits else x
     for digit in digits:
@@ -96,7 +96,7 @@ def _raised(x: Any, exponent: int) -> Any:
 
 
 def _sine(xp: Any, cosine: Any) -> Any:
-    """Of the angle between 0 and pi; as exact as from the angle, and quicker."""
+    """Sine of the angle between 0 and pi, from its cosine; as accurate as from the angle, and faster."""
     square = 1.0 - cosine
     square *= 1.0 + cosine
     return _over(xp.sqrt, square)
@@ -173,7 +173,7 @@ class Angle(KernelFunction):
         J_0 = pi - theta,   J_1 = sin theta + (pi - theta) cos theta,
         J_2 = 3 sin theta cos theta + (pi - theta)(1 + 2 cos^2 theta) .
 
-    A row without length is taken at a right angle to all others.
+    A row of length zero is treated as orthogonal to all others.
     """
 
     degree: int = 1
@@ -291,7 +291,7 @@ class Pointwise(KernelFunction):
 
 
 def squared_distances(xp: Any, K: Any, left: Any, right: Any, out: Any = None) -> Any:
-    """``left + right - 2 K``: the squared distances that inner products measure, never negative.
+    """``left + right - 2 K``: the squared distances from inner products, never negative.
 
     Parameters
     ----------
@@ -301,12 +301,12 @@ def squared_distances(xp: Any, K: Any, left: Any, right: Any, out: Any = None) -
     left, right : arrays that broadcast against K
         Squared norms of the rows on either side.
     out : array, optional
-        NumPy only: where to put the distances; may be K itself.
+        NumPy only: the array for the distances; may be K itself.
 
     Returns
     -------
     array of the shape of K
-        Symmetric bit for bit if K is. Between large values rounding would give less than nothing.
+        Exactly symmetric if K is. Negative values by rounding are set to zero.
     """
     D = left - K
     rest = np.subtract(right, K, out=out) if isinstance(K, np.ndarray) else right - K
@@ -323,7 +323,7 @@ def decay(xp: Any, D: Any, gamma: float, out: Any = None) -> Any:
     D : array
     gamma : float
     out : array, optional
-        NumPy only: where to put the values; may be D itself.
+        NumPy only: the array for the values; may be D itself.
     """
     return _over(xp.exp, _times(D, -gamma, out))
 

@@ -1,7 +1,7 @@
-"""Normalisers of base kernels: statistics are taken in `fit`, weighted, and kept for new rows.
+"""Normalisers of base kernels: weighted statistics are computed in `fit`, and stored for new rows.
 
 Two kinds of effect, applied in this order: a change of the kernel itself (cosine, centring), which acts on the
-stored Gram representation, and a positive factor s_m for each kernel, which solvers take as `scale`.
+stored Gram representation, and a positive factor s_m for each kernel, which is `scale` in solvers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class FittedNormalizer:
         ``p' K_m p``.
     probability : array of shape (n_samples,) or None
     constant : array of bool, shape (n_kernels,), or None
-        Kernels that are constant on the training rows: centring leaves nothing but rounding, which is set to zero.
+        Kernels that are constant on the training rows: after centring they are only rounding errors, which are set to
+        zero.
     """
 
     scale: Array
@@ -62,13 +63,13 @@ class FittedNormalizer:
 
     @property
     def changes_kernels(self) -> bool:
-        """Whether more than a factor is applied."""
+        """Whether the kernel itself is changed, not only its factor."""
         return self.cosine_scale is not None or self.center_means is not None
 
     def prepare(self, gram: Gram, *, overwrite: bool = False) -> Gram:
         """The training stack after cosine normalisation and centring, without the factors.
 
-        With `overwrite` it takes the place of `gram`, which must not be used any more, and there is no second copy.
+        With `overwrite` it replaces `gram`, which must not be used afterwards, and there is no second copy.
         """
         if self.cosine_scale is not None:
             gram, overwrite = gram.rescale(self.cosine_scale, overwrite=overwrite), True
@@ -88,7 +89,7 @@ class FittedNormalizer:
         K : array of shape (n_rows, n_samples)
             Raw values k_m(new, training).
         diagonal : callable
-            Returns k_m(new, new), shape (n_rows,); asked only when it is needed.
+            Returns k_m(new, new), shape (n_rows,); called only if needed.
         """
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(K)
@@ -124,12 +125,12 @@ def _inverse(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Normalizer(ABC):
-    """Base class. Subclasses fill `fit`.
+    """Base class. Subclasses implement `fit`.
 
     Normalisers are immutable configurations; `fit` returns a `FittedNormalizer`.
     """
 
-    #: Whether the statistics depend on the class labels, so that every binary problem has its own.
+    #: Whether the statistics depend on the class labels, so that they differ between binary problems.
     per_target = False
     #: Whether `transductive` inputs are used.
     name = "none"
@@ -144,21 +145,21 @@ class Normalizer(ABC):
         extra_diagonal: Array | None = None,
         extra_means: Callable[[Array], Array] | None = None,
     ) -> FittedNormalizer:
-        """Take statistics on the training rows.
+        """Compute statistics on the training rows.
 
         Parameters
         ----------
         gram : Gram
             Raw training kernels.
         target : array of shape (n_samples,), optional
-            Signs of the binary problem, for rules that look at classes.
+            Signs of the binary problem, for rules that depend on classes.
         sample_weight : array of shape (n_samples,), optional
-            A weight equals a repetition of the row.
+            A weight is equivalent to repetitions of the row.
         extra_diagonal : array of shape (n_kernels, n_extra), optional
             ``K_m(x, x)`` of further inputs (transductive rules).
         extra_means : callable, optional
             Returns ``K_m(x, X) p`` of the further inputs, shape (n_kernels, n_extra), for weights p (n_samples,) of
-            the training rows; asked only by transductive centring.
+            the training rows; called only by transductive centring.
         """
 
     @property
@@ -167,7 +168,7 @@ class Normalizer(ABC):
         return getattr(self, "extra", None)
 
     def without_extra(self) -> Normalizer:
-        """The rule without its further inputs, which whoever fits holds in the form of the source."""
+        """The rule without its further inputs, which the caller of `fit` has in the format of the source."""
         if self.transductive is None:
             return self
         return type(self)(**{**self.get_params(), "extra": None})
@@ -179,7 +180,7 @@ class Normalizer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class NoNormalizer(Normalizer):
-    """Leave kernels as they are."""
+    """No normalisation."""
 
     name = "none"
 
@@ -200,7 +201,7 @@ def _diagonal_sum(gram: Gram, sample_weight: Array | None, extra: Array | None) 
 class MeanDiagonal(Normalizer):
     """Mean diagonal 1: ``s_m = sum_i w_i / sum_i w_i K_m(x_i, x_i)``. The default of the estimators.
 
-    alpha and C keep their meaning when the number of rows changes.
+    The scale of alpha and C then does not depend on the number of rows.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ class Trace(Normalizer):
 class FeatureNorm(Trace):
     """Unit norm of each feature, P1 (16): ``s_i = 1 / ||x^i||^2``.
 
-    For a linear kernel on one feature this is the trace rule; kernels on several features get their trace.
+    For a linear kernel on one feature this is the trace rule; for kernels on several features their trace is used.
     """
 
     name = "norm"
@@ -254,10 +255,10 @@ class WithinClass(Normalizer):
     Parameters
     ----------
     ddof : {0, 1}, default=0
-        1 divides by the number of rows minus one. The paper does not say which.
+        1 divides by the number of rows minus one. The paper does not specify this.
     floor : float, default=1e-6
         Smallest variance, as a share of the mean diagonal: a feature that is constant within both classes would
-        otherwise get an infinite factor and be selected at once.
+        otherwise have an infinite factor.
     """
 
     ddof: Annotated[int, OneOf(0, 1)] = 0
@@ -296,7 +297,7 @@ class Center(Normalizer):
     ----------
     extra : array, optional
         Further inputs whose squared distances from the centre enter the mean diagonal with weight 1 each: P1 (18),
-        transductive, on centred kernels. The centre stays that of the training rows.
+        transductive, on centred kernels. The centre is still that of the training rows.
     """
 
     extra: Any = None

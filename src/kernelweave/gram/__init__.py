@@ -1,4 +1,4 @@
-"""How stacks of base Gram matrices are held. Every form answers the same questions (see `Gram`).
+"""Representations of stacks of base Gram matrices, with a common interface (see `Gram`).
 
 =================  ==============================================  ========================================
 form               what is kept                                    when it is chosen

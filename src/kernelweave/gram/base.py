@@ -1,4 +1,4 @@
-"""The questions that every Gram representation answers."""
+"""The interface of all Gram representations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FLOAT = np.dtype(np.float64)
 class Gram(ABC):
     """A stack of ``n_kernels`` symmetric PSD matrices of shape (n_samples, n_samples).
 
-    Vectors come as rows: `C` has shape (n_vectors, n_samples); `quadratic_forms` and `matvec` take a single vector
-    (n_samples,) too. Kernels are chosen by an integer index
-    `kernels` (None: all). Nothing here knows what the kernels are or where the data came from.
+    Vectors come as rows: `C` has shape (n_vectors, n_samples); `quadratic_forms` and `matvec` also accept a single
+    vector (n_samples,). Kernels are chosen by an integer index `kernels` (None: all). Representations do not depend on
+    the kind of kernels or data.
 
     The public methods check their arguments, for all representations alike, and raise `InputError`. Representations
     implement the methods of the same names with an underscore, whose arguments have the right shape: C-contiguous
@@ -33,7 +33,7 @@ class Gram(ABC):
     n_samples: int
     n_kernels: int
 
-    # ---- questions --------------------------------------------------------------------------------
+    # ---- interface --------------------------------------------------------------------------------
 
     @abstractmethod
     def diagonal(self) -> Array:

@@ -48,7 +48,7 @@ class CompositeGram(Gram):
             self._position[members] = np.arange(len(members))
 
     def _split(self, idx: Index) -> Iterator[tuple[Gram, Index, Index]]:
-        """Yield (part, positions inside the part, where they stand in `idx`)."""
+        """Yield (part, positions inside the part, their positions in `idx`)."""
         owner = self._part[idx]
         for p, part in enumerate(self.parts):
             here = np.flatnonzero(owner == p)
@@ -102,7 +102,7 @@ class CompositeGram(Gram):
         return out
 
     def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
-        # triangles first: they fill an empty matrix without another one, and factors are added in place
+        # triangles first: they fill an empty matrix without a temporary, and factors are added in place
         for p in sorted(range(len(self.parts)), key=lambda p: not isinstance(self.parts[p], PackedGram)):
             own = weights[self.kernels[p]]
             if own.any():
@@ -179,7 +179,7 @@ class CompositeGram(Gram):
 
 
 def concatenate(parts: Sequence[Gram], kernels: Sequence[Index] | None = None) -> Gram:
-    """Put representations side by side; one part in natural order is returned as it is.
+    """Put representations side by side; a single part in natural order is returned unchanged.
 
     Without `kernels` the parts follow each other. Factor parts are merged into one.
     """

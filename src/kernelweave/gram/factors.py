@@ -1,4 +1,4 @@
-"""Stacks held as factors: low rank, or one column each (linear features)."""
+"""Stacks stored as factors: low rank, or one column each (linear features)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelweave._checks import InputError
 from kernelweave._loops import core
 from kernelweave.gram.base import Array, Gram, Index, as_index
 
-#: Numbers that are changed at a time, where a temporary is needed.
+#: Numbers processed at a time, if a temporary is needed.
 PIECE = 2**17
 
 
@@ -21,7 +21,7 @@ class FactorGram(Gram):
     Parameters
     ----------
     rows : array of shape (sum of ranks, n_samples)
-        Factor rows of all kernels, C-contiguous float64. Held, not copied: the transpose of a
+        Factor rows of all kernels, C-contiguous float64. Not copied: the transpose of a
         Fortran-ordered design matrix is the stack of one rank-one kernel per feature.
     offsets : array of int, shape (n_kernels + 1,)
         Kernel m owns ``rows[offsets[m]:offsets[m + 1]]``.

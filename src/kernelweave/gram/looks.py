@@ -1,4 +1,4 @@
-"""Kernels that say nothing about the rows: the identity, where no row resembles another, and the constant."""
+"""Kernels without information about the rows: the identity, where no row is similar to another, and the constant."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import numpy as np
 
 from kernelweave.gram.base import Array, Gram, Index
 
-#: Mean over the rows of the squared cosines with all other rows, at most. A function of such a kernel is, on a new row
-#: like these, about a thousandth of what it is on the rows that it was trained on.
+#: Largest mean over the rows of the squared cosines with all other rows. The values of a function of such a kernel on
+#: similar new rows are about a thousandth of those on its training rows.
 ALONE = 1e-6
 
-#: Squared distance of a row to the first, as a share of its length, at most: a thousand times what rounding leaves.
+#: Largest squared distance of a row to the first, as a share of its length: a thousand times the rounding errors.
 SAME = 1e-12
 
-#: Numbers of several kernels, or of one, that are looked at together.
+#: Numbers of several kernels, or of one, that are processed together.
 PIECE = 2**16
 
 
 def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
     """Positions of the kernels that are diagonal on these rows, and of those that are constant.
 
-    One look at the diagonal and the first row of each kernel tells almost all apart; only a kernel whose first row is
-    nothing beside the diagonal is looked at as a whole. For a constant the two are enough: all rows are at distance
-    zero from the first. Rows that repeat each other resemble each other, so a kernel in which they do is no identity.
+    The diagonal and the first row of each kernel decide almost always; only a kernel whose first row is negligible
+    beside the diagonal is read as a whole. For a constant the two are enough: all rows are at distance zero from the
+    first. A kernel with repeated rows is not an identity, because repeated rows are similar.
     """
     n = gram.n_samples
     alone: list[int] = []
@@ -33,7 +33,7 @@ def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
         chunk = np.arange(first, min(first + step, gram.n_kernels))
         diagonal = gram.diagonal_of(chunk)
         largest, smallest = diagonal.max(axis=1), diagonal.min(axis=1)
-        # a diagonal of numbers above zero has full rank, which is held as a factor only where that is n
+        # a positive diagonal matrix has full rank, and is stored as a factor only of rank n
         full = (smallest > 0) & ((ranks[chunk] < 0) | (ranks[chunk] >= n))
         # distances to the first row are squares of differences of lengths at least
         flat = (largest - smallest <= 4.0 * np.sqrt(SAME) * largest) & (residual[chunk] <= SAME * n * largest)

@@ -1,4 +1,4 @@
-"""Which matrices can be of low rank at all, told from some of their rows."""
+"""Whether matrices can have low rank, decided from some of their rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = NDArray[np.intp]
 
 #: Highest rank, as a share of the samples, at which a factor is cheaper than a triangle.
 MAX_RANK_SHARE = 1 / 12
-#: Ranks above which a trial on some rows comes before one on all.
+#: Ranks above which some rows are tried before all.
 WORTH_A_TRIAL = 16
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -28,7 +28,7 @@ def highest_rank(n_samples: int) -> int:
 
 @lru_cache(maxsize=4)
 def some_rows(n_samples: int, size: int) -> Rows:
-    """Some rows at equal distances."""
+    """Some equally spaced rows."""
     size = min(size, n_samples)
     return np.arange(size) * n_samples // size
 
@@ -41,14 +41,14 @@ def of_higher_rank(block: Array, bound: float) -> bool:
     block : array of shape (n_rows, n_rows)
         Some rows and the same columns of a positive semidefinite matrix. Overwritten.
     bound : float
-        Trace that a factor may leave out.
+        Largest residual trace of a factor.
 
     Notes
     -----
-    What a factor Z of fewer rows leaves out of the block, E = K - Z'Z, has a share of at most 8 units in the last place
-    of each diagonal entry, or a trace of at most `bound`. The smallest eigenvalue of the block, with unit diagonal, is
-    that of E at most: at most 8 n_rows units. A Cholesky factorisation of the block less twice that, n_rows^3 / 3,
-    succeeds only if it is larger, so that no kernel is refused whose factor would have been accepted.
+    The residual of a factor Z of fewer rows on the block, E = K - Z'Z, is at most 8 units in the last place of each
+    diagonal entry, or has a trace of at most `bound`. The smallest eigenvalue of the block, with unit diagonal, is at
+    most that of E, at most 8 n_rows units. A Cholesky factorisation of the block less twice that, n_rows^3 / 3,
+    succeeds only if it is larger, so that no kernel with an acceptable factor is excluded.
     """
     n_rows = len(block)
     diagonal = block.reshape(-1)[:: n_rows + 1]
@@ -59,7 +59,7 @@ def of_higher_rank(block: Array, bound: float) -> bool:
 
 
 def hopeless(block: Array, cap: int, bound: float) -> bool:
-    """Whether a factor of at most `cap` rows is out of the question.
+    """Whether a factor of at most `cap` rows is impossible.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def hopeless(block: Array, cap: int, bound: float) -> bool:
         `rows_to_see` of the kernel and the same columns.
     cap : int
     bound : float
-        Trace that a factor may leave out.
+        Largest residual trace of a factor.
     """
     n_rows = len(block)
     if n_rows <= cap:
@@ -79,7 +79,7 @@ def hopeless(block: Array, cap: int, bound: float) -> bool:
 
 
 def rows_to_see(n_samples: int, cap: int) -> Rows:
-    """Rows that `hopeless` wants to see."""
+    """Rows for `hopeless`."""
     return some_rows(n_samples, 2 * cap if cap >= WORTH_A_TRIAL else cap + 1)
 
 
@@ -94,7 +94,7 @@ def hopeless_triangle(triangle: Array, n_samples: int, cap: int, bound: float) -
 
 
 def _trial(triangle: Array, n_rows: int, cap: int, bound: float) -> bool:
-    """Whether a factor of the rows that are seen is too long already, by more than rounding may add to it."""
+    """Whether the factor of these rows is already too long, by more than rounding may add."""
     most = cap + max(4, cap // 8)
     return core.pivoted_cholesky(triangle, bound, np.empty((most, n_rows)))[0] < 0
 
@@ -106,7 +106,7 @@ def _upper(n_rows: int) -> tuple[Rows, Rows]:
 
 @lru_cache(maxsize=2)
 def _places(n_samples: int, cap: int) -> tuple[Rows, Rows | None]:
-    """Where the entries that `hopeless` sees are in a packed triangle: of a few rows a square, of more a triangle."""
+    """Positions of the entries for `hopeless` in a packed triangle: a square for few rows, else a triangle."""
     start = packed_rows(n_samples)
     seen = rows_to_see(n_samples, cap)
     few = seen[some_rows(len(seen), cap + 1)]

@@ -1,4 +1,4 @@
-"""Stacks held as packed upper triangles."""
+"""Stacks stored as packed upper triangles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PackedGram(Gram):
     Parameters
     ----------
     packed : array of shape (n_kernels, n_samples * (n_samples + 1) // 2)
-        Upper triangles row after row, C-contiguous float64. Held, not copied.
+        Upper triangles row after row, C-contiguous float64. Not copied.
     n_samples : int
     """
 
@@ -58,7 +58,7 @@ class PackedGram(Gram):
 
     def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         idx = np.flatnonzero(weights)
-        # zeros, because below the diagonal nothing is written and everything is added
+        # zeros, because entries below the diagonal are not written but added
         target = out if empty else np.zeros_like(out)
         threads = threads_for(self.n_samples)
         core.combine(self.packed, idx, weights[idx], target, threads)
@@ -85,7 +85,7 @@ class PackedGram(Gram):
         where = packed_rows(self.n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
         out = np.empty((self.n_kernels, len(where)))
         for m, own in enumerate(self.packed):
-            # "clip" spares a buffered copy; no index is out of range
+            # "clip" avoids a buffered copy; no index is out of range
             own.take(where, out=out[m], mode="clip")
         return PackedGram(out, len(rows))
 

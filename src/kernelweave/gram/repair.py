@@ -1,4 +1,4 @@
-"""What can be done with similarities that are no kernels."""
+"""Correction of indefinite similarities to kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelweave._threads import blas_threads_for
 
 Array = NDArray[np.float64]
 
-#: What may be done about negative eigenvalues.
+#: Corrections of negative eigenvalues.
 CORRECTIONS = ("clip", "shift")
 
 
@@ -42,8 +42,8 @@ def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*CORRECTIONS)] = "cli
         Symmetric, kernels last. Not modified.
     how : {"clip", "shift"}, default="clip"
         Set negative eigenvalues to zero, which gives the nearest positive semidefinite matrix in the Frobenius norm,
-        or add the smallest multiple of the identity that is enough, which leaves all values between different rows
-        as they are.
+        or add the smallest sufficient multiple of the identity, which does not change values between different
+        rows.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*CORRECTIONS)] = "cli
 
     Notes
     -----
-    An eigendecomposition for each kernel, O(n_kernels n_samples^3). What a repaired matrix says of new rows is known
-    only if they were in it: repair the matrix of all rows, training and test, and use a `KernelBank`.
+    An eigendecomposition for each kernel, O(n_kernels n_samples^3). Values of new rows are known
+    only if they were in the repaired matrix: repair the matrix of all rows, training and test, and use a `KernelBank`.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*CORRECTIONS)] = "cli
         if asymmetry > 1e-8 * size:
             raise InputError(
                 f"Kernel {m} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}. "
-                "Pass (K + K.T) / 2 if that is what you mean."
+                "Pass (K + K.T) / 2 to symmetrise it."
             )
         out[:, :, m] = repair(0.5 * (K + K.T), how)
     return out.reshape(np.shape(gram))

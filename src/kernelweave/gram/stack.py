@@ -22,14 +22,14 @@ TOGETHER = 32
 def gram_from_stack(
     gram: ArrayLike, *, reduce: bool = True, psd: bool = True, symmetry_tol: float = 1e-8
 ) -> Gram:
-    """Copy a stack of symmetric PSD matrices into the representation that is cheapest for each.
+    """Copy a stack of symmetric PSD matrices into the cheapest representation for each.
 
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels)
         Kernels last. A single (n, n) matrix counts as one kernel.
     reduce : bool, default=True
-        Hold kernels as factors that are of low rank to a few units in the last place.
+        Store kernels as factors if they have low rank to a few units in the last place.
     psd : bool, default=True
         Check that every matrix is positive semidefinite: a Cholesky factorisation each.
     symmetry_tol : float, default=1e-8
@@ -54,7 +54,7 @@ def gram_from_stack(
         asym, size, bad = np.empty((3, len(members)))
         core.pack(stack[:, :, first : members.stop], packed, asym, size, bad, threads_for(n))
         dense = PackedGram(packed, n)
-        # most kernels pass as they are; the others are looked at once more
+        # most kernels pass; the others are checked again
         tol = np.full(len(members), symmetry_tol)
         for k in np.flatnonzero(asym > symmetry_tol * size):
             tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
@@ -71,7 +71,7 @@ def gram_from_stack(
 def _check_packed(
     dense: PackedGram, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: Array
 ) -> None:
-    """Raise for what `pack` met in kernels from number `first` on."""
+    """Raise for errors found by `pack` in kernels from number `first` on."""
     if bad.any():
         raise InputError(
             f"`gram` must be finite, kernel {first + int(np.argmax(bad > 0))} holds NaN or infinity. "
@@ -82,7 +82,7 @@ def _check_packed(
         m = int(np.argmax(crooked))
         raise InputError(
             f"Kernel {first + m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to "
-            f"{size[m]:.3g}. A cross-Gram belongs into predict; for training pass K(X_train, X_train)."
+            f"{size[m]:.3g}. A cross-Gram belongs in predict; for training pass K(X_train, X_train)."
         )
     largest = dense.diagonal().max(axis=1)
     impossible = size > largest * (1 + np.maximum(1e-6, symmetry_tol)) + np.finfo(float).tiny
@@ -99,7 +99,7 @@ def check_semidefinite(
 ) -> None:
     """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one.
 
-    What was `given`, (n, n, n_kernels), says in which precision the numbers came.
+    The array `given`, (n, n, n_kernels), determines the precision of the numbers.
     """
     n = gram.n_samples
     work = np.empty((n, n))
@@ -125,7 +125,7 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     ----------
     gram : PackedGram
     tol : float
-        Largest residual trace as a share of the kernel's trace; what is left out enters certificates.
+        Largest residual trace as a share of the kernel's trace; the residual enters certificates.
     max_rank : int, optional
         Default: a twelfth of the samples, above which triangles are cheaper.
     """

@@ -1,4 +1,4 @@
-"""Stacks that are recomputed block by block, for when holding them would exceed the memory budget."""
+"""Stacks that are recomputed block by block, if storing them would exceed the memory budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Block = Callable[[int, slice, slice], Array]
 
 
 class TileGram(Gram):
-    """Kernels given by a function for blocks; every question recomputes the blocks it needs.
+    """Kernels given by a function for blocks; every method recomputes its blocks.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class TileGram(Gram):
 
     Notes
     -----
-    Each question costs one evaluation of the kernels concerned, O(n_samples**2) kernel values each, and
+    Each method costs one evaluation of the kernels concerned, O(n_samples**2) kernel values each, and
     O(tile_rows * n_samples) memory.
     """
 
@@ -102,7 +102,7 @@ class TileGram(Gram):
         block = self.block
 
         def chosen(m: int, left: slice, right: slice) -> Array:
-            # blocks are given for slices: the smallest ones that hold what is wanted
+            # blocks are given for slices: the smallest ones that contain the entries
             a, b = rows[left], rows[right]
             tile = block(m, slice(int(a.min()), int(a.max()) + 1), slice(int(b.min()), int(b.max()) + 1))
             return tile[np.ix_(a - a.min(), b - b.min())]
