@@ -1,5 +1,7 @@
 """Every compiled function against its NumPy twin, and both against plain formulas."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -265,3 +267,76 @@ def test_blas_threads_are_given_back_inside_own_limits_but_not_beyond_those_of_t
     assert _threads._now() == outside
     with _threads._controller().limit(limits=1), _threads.blas_threads_for(10_000):
         assert _threads._now() == 1
+
+
+def blocks_problem(rng, n_outputs, n=30, widths=(3, 1, 4, 2, 1, 5)):
+    """Blocks with orthogonal columns as rows, and targets."""
+    blocks = [np.linalg.qr(rng.normal(size=(n, w)))[0] * rng.uniform(0.5, 2.0, size=w) for w in widths]
+    Zt = np.ascontiguousarray(np.hstack(blocks).T)
+    Y = rng.normal(size=(n_outputs, 4)) @ Zt[:4] + 0.3 * rng.normal(size=(n_outputs, n))
+    return Zt, np.r_[0, np.cumsum(widths)], np.square(Zt).sum(axis=1), Y
+
+
+def descended(core, on_products, Zt, offsets, h, Y, alpha, chosen, most):
+    W, norms = np.zeros((len(Y), len(Zt))), np.zeros(len(offsets) - 1)
+    if on_products:
+        C, Q = Zt @ Zt.T, Y @ Zt.T
+        G = Q.copy()
+        total = float(np.vdot(Y, Y))
+        found = core.blocks_on_products(C, offsets, chosen, h, Q, total, W, norms, G, alpha, 1e-12, most)
+        np.testing.assert_allclose(G, Q - W @ C, atol=1e-11) if len(chosen) == len(norms) else None
+    else:
+        R = Y.copy()
+        found = core.blocks_on_rows(Zt, offsets, chosen, h, Y, W, norms, R, alpha, 1e-12, most)
+        np.testing.assert_allclose(R, Y - W @ Zt, atol=1e-11)
+        again = np.empty_like(R)
+        core.blocks_residual(Zt, offsets, np.flatnonzero(norms), Y, W, again)
+        np.testing.assert_allclose(again, R, atol=1e-11)
+    blocks = [W[:, a:b] for a, b in itertools.pairwise(offsets)]
+    np.testing.assert_allclose(norms, [np.linalg.norm(block) for block in blocks], atol=1e-12)
+    return found, W
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("on_products", [False, True], ids=["rows", "products"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1e3])
+def test_blocks_descend_to_the_minimum(core, rng, on_products, n_outputs, alpha):
+    Zt, offsets, h, Y = blocks_problem(rng, n_outputs)
+    (_, left), W = descended(core, on_products, Zt, offsets, h, Y, alpha, np.arange(6), 5000)
+    assert left <= 1e-12
+    gradient = (Y - W @ Zt) @ Zt.T
+    norms = np.array([np.linalg.norm(W[:, a:b]) for a, b in itertools.pairwise(offsets)])
+    level = alpha * norms.sum()
+    for m, (a, b) in enumerate(itertools.pairwise(offsets)):
+        if norms[m] > 0:
+            np.testing.assert_allclose(gradient[:, a:b], level * W[:, a:b] / norms[m], atol=1e-5 * level)
+        else:
+            assert np.linalg.norm(gradient[:, a:b]) <= level * (1 + 1e-6)
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="no compiled core")
+@pytest.mark.parametrize("on_products", [False, True], ids=["rows", "products"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("most", [0, 1, 2, 7, 25])
+@pytest.mark.parametrize("chosen", [[], [2], [0, 2, 3], [5, 1, 0, 4, 3, 2]])
+def test_blocks_are_swept_as_the_twin_does(rng, on_products, n_outputs, most, chosen):
+    Zt, offsets, h, Y = blocks_problem(rng, n_outputs)
+    chosen = np.array(chosen, dtype=np.int64)
+    results = [
+        descended(core, on_products, Zt, offsets, h, Y, 0.2, chosen, most)
+        for core in (numpy_core, _loops.core)
+    ]
+    (twin, W), (compiled, V) = results
+    assert twin[0] == compiled[0]
+    np.testing.assert_allclose(compiled[1], twin[1], rtol=1e-6, atol=1e-13)
+    np.testing.assert_allclose(V, W, atol=1e-11)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_blocks_of_zeros_stay_zero(core, rng):
+    Zt, offsets, h, Y = blocks_problem(rng, 1)
+    for scale, target in ((0.0, Y), (1.0, 0.0 * Y)):
+        (sweeps, _), W = descended(core, False, scale * Zt, offsets, scale * h, target, 1.0, np.arange(6), 10)
+        assert not W.any()
+        assert sweeps == 0

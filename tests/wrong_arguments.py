@@ -126,6 +126,7 @@ def _solvers() -> list[Call]:
             {**stack, "lam": 0.1, "tol": 1e-4, "max_iter": 100, "warm_start": None},
         ),
         Call("repair_gram", kw.repair_gram, {"gram": GRAM, "how": "clip"}),
+        Call("FeatureStack", kw.FeatureStack, {"Z": np.eye(4), "groups": [0, 1, 4]}),
         Call("KernelBank", kw.KernelBank, {"stack": GRAM, "names": ["a", "b"], "on_indefinite": "raise"}),
         Call("Gaussians", _family, {"distances": np.square(X.T[:, :, None] - X.T[:, None])}),
         Call("LpBall", _with_set(kw.weight_sets.LpBall), {"p": 2.0}),

@@ -14,6 +14,7 @@
 #include <limits>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__ELF__)
@@ -166,6 +167,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "_core_smo.hpp"
 #include "_core_layers.hpp"
 #include "_core_stack.hpp"
+#include "_core_blocks.hpp"
 
 using sizes::expect;
 
@@ -657,6 +659,64 @@ void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 
     std::copy(total.across.begin(), total.across.end(), across.data());
 }
 
+// arrays of blocks as _core_blocks.hpp takes them
+blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms) {
+    const size_t p = h.shape(0);
+    sizes::expect_offsets("offsets", offsets, p);
+    sizes::expect_inside("chosen", chosen, offsets.shape(0) - 1);
+    expect("W", W, {W.shape(0), p});
+    expect("norms", norms, {offsets.shape(0) - 1});
+    return {offsets.data(), chosen.data(), chosen.shape(0), h.data(), p, W.shape(0), W.data(), norms.data()};
+}
+
+// see _core_blocks.hpp; W, norms and R are changed; returns (sweeps, relative gap over the chosen blocks)
+nb::tuple blocks_on_rows(In2 Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2 W, Out1 norms, Out2 R, double alpha,
+                         double aim, int64_t most) {
+    blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
+    const size_t n = Zt.shape(1);
+    expect("Zt", Zt, {b.p, n});
+    expect("Y", Y, {b.T, n});
+    expect("R", R, {b.T, n});
+    blocks::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = blocks::on_rows(b, Zt.data(), n, Y.data(), R.data(), alpha, aim, most);
+    }
+    return nb::make_tuple(report.sweeps, report.left);
+}
+
+// see _core_blocks.hpp; W, norms and G are changed, G only where blocks are chosen; returns as blocks_on_rows
+nb::tuple blocks_on_products(In2 C, Index offsets, Index chosen, In1 h, In2 Q, double total, Out2 W, Out1 norms, Out2 G,
+                             double alpha, double aim, int64_t most) {
+    blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
+    expect("C", C, {b.p, b.p});
+    expect("Q", Q, {b.T, b.p});
+    expect("G", G, {b.T, b.p});
+    blocks::Report report;
+    {
+        nb::gil_scoped_release free;
+        report = blocks::on_products(b, C.data(), Q.data(), total, G.data(), alpha, aim, most);
+    }
+    return nb::make_tuple(report.sweeps, report.left);
+}
+
+// R (T, n) = Y - Z W over the chosen blocks
+void blocks_residual(In2 Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) {
+    const size_t p = Zt.shape(0), n = Zt.shape(1), T = Y.shape(0);
+    sizes::expect_offsets("offsets", offsets, p);
+    sizes::expect_inside("chosen", chosen, offsets.shape(0) - 1);
+    expect("Y", Y, {T, n});
+    expect("W", W, {T, p});
+    expect("R", R, {T, n});
+    nb::gil_scoped_release free;
+    std::copy(Y.data(), Y.data() + T * n, R.data());
+    for (size_t k = 0; k < chosen.shape(0); ++k) {
+        const size_t first = size_t(offsets(chosen(k))), width = size_t(offsets(chosen(k) + 1)) - first;
+        for (size_t t = 0; t < T; ++t)
+            blocks::subtract(Zt.data() + first * n, n, n, width, W.data() + t * p + first, R.data() + t * n);
+    }
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -681,5 +741,8 @@ NB_MODULE(_core, module) {
                "threads"_a = 1);
     module.def("layer_backward", &layer_backward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "H"_a,
                "grad"_a, "along"_a, "across"_a, "threads"_a = 1);
+    module.def("blocks_on_rows", &blocks_on_rows);
+    module.def("blocks_on_products", &blocks_on_products);
+    module.def("blocks_residual", &blocks_residual);
     module.def("version", [] { return 1; });
 }

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
+from kernelweave import _block_loops
+
 __all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "pivoted_columns", "unpack"]
 
 Array = NDArray[np.float64]
@@ -437,6 +439,13 @@ numpy_core = SimpleNamespace(
     add_rows=_add_rows,
     long_product=_long_product,
     box_smo=_box_smo,
+    blocks_on_rows=_sized(("chosen", "m"), W="op", norms="m", Zt="pn", h="p", chosen="k", Y="on", R="on")(
+        _block_loops.blocks_on_rows
+    ),
+    blocks_on_products=_sized(("chosen", "m"), W="op", norms="m", C="pp", h="p", chosen="k", Q="op", G="op")(
+        _block_loops.blocks_on_products
+    ),
+    blocks_residual=_sized(Zt="pn", Y="on", W="op", R="on")(_block_loops.blocks_residual),
 )
 
 

@@ -9,11 +9,14 @@ form               what is kept                                    when it is ch
 `TileGram`         nothing; blocks are recomputed                  when the memory budget would be exceeded
 `CompositeGram`    several of these, side by side                  mixed banks
 =================  ==============================================  ========================================
+
+A `FeatureStack` holds features instead; solvers that know features take it, and others its factors.
 """
 
 from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.looks import identities_and_constants
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
@@ -23,6 +26,7 @@ from kernelweave.gram.tiles import TileGram
 __all__ = [
     "CompositeGram",
     "FactorGram",
+    "FeatureStack",
     "Gram",
     "PackedGram",
     "TileGram",

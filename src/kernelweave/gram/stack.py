@@ -13,6 +13,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
+from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.packed import PackedGram
 
 #: Kernels of a stack that are packed at a time.
@@ -135,6 +136,8 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     return stack.finish()
 
 
-def as_gram(gram: Gram | ArrayLike) -> Gram:
-    """Return a representation; arrays (n, n, n_kernels) are checked and copied."""
+def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
+    """Return a representation; arrays (n, n, n_kernels) are checked and copied, features become factors."""
+    if isinstance(gram, FeatureStack):
+        return gram.gram()
     return gram if isinstance(gram, Gram) else gram_from_stack(gram)

@@ -21,11 +21,20 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import Gram
+from kernelweave.gram import FeatureStack, Gram
 from kernelweave.machines.ridge import Workspace
+from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
+from kernelweave.mkl.features.solve import (
+    FeaturePath,
+    alpha_range_of_features,
+    relaxed_path_on_features,
+    with_features_of_path,
+)
+from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
+from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_path
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, make_problem
-from kernelweave.mkl.rls2 import SOLVERS, join_outputs, squeeze
+from kernelweave.mkl.rls2 import SOLVERS
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
@@ -38,10 +47,6 @@ PathCallback = Callable[[int, Solution], object]
 
 #: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
 SMALLEST = 1e-6
-#: If one kernel is optimal down to this share of its trace, the range starts at the trace itself.
-ALWAYS_ONE = 1e-3
-#: Rows above which the largest alpha is found by factorisations, and to 50 % instead of 5 %.
-EIGEN_ROWS = 1500
 
 
 def alpha_range(problem: RidgeProblem) -> tuple[float, float]:
@@ -72,18 +77,7 @@ def _single_kernel_alpha(problem: RidgeProblem, top: float) -> float:
         quadratic_forms = problem.quad(coefficients(alpha))
         return bool(quadratic_forms.max() <= quadratic_forms[start] * (1 + 1e-8))
 
-    high = 1e3 * top
-    if not single(high):
-        return high
-    low = high
-    while single(low):
-        low /= 10.0
-        if low < ALWAYS_ONE * top:
-            return top
-    while high > (1.5 if large else 1.05) * low:
-        middle = float(np.sqrt(high * low))
-        high, low = (middle, low) if single(middle) else (high, middle)
-    return high
+    return smallest_single(single, top, problem.gram.n_samples)
 
 
 def _dual_by_eigenvalues(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
@@ -116,11 +110,14 @@ def _dual_by_solving(problem: RidgeProblem, unit: Array) -> Callable[[float], Ar
     return coefficients
 
 
-def make_alphas(problem: RidgeProblem, n_alphas: int) -> Array:
+def make_alphas(problem: RidgeProblem | FeatureProblem, n_alphas: int) -> Array:
     """A descending log-spaced grid over `alpha_range`."""
     if n_alphas < 1:
         raise InputError(f"`n_alphas` must be at least 1, got {n_alphas!r}.")
-    largest, smallest = alpha_range(problem)
+    if isinstance(problem, FeatureProblem):
+        largest, smallest = alpha_range_of_features(problem, SMALLEST)
+    else:
+        largest, smallest = alpha_range(problem)
     return np.geomspace(largest, smallest, n_alphas)
 
 
@@ -131,7 +128,7 @@ def check_alphas(alphas: ArrayLike) -> Array:
 
 @checked
 def rls2_path(
-    gram: Gram | ArrayLike,
+    gram: Gram | FeatureStack | ArrayLike,
     y: Annotated[ArrayLike, Floats((1, 2))],
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
     *,
@@ -150,8 +147,8 @@ def rls2_path(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+        Symmetric PSD matrices, kernels last, or explicit features in blocks. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, without intercept.
     alphas : array of shape (n_alphas,), optional
@@ -210,12 +207,23 @@ def rls2_path(
     >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
     (30, 1, True)
     """
-    problem, single = make_problem(gram, y, sample_weight, scale)
-    with blas_threads_for(problem.gram.n_samples):
+    problem: RidgeProblem | FeatureProblem
+    if isinstance(gram, FeatureStack):
+        problem, single = make_feature_problem(gram, y, sample_weight, scale)
+    else:
+        problem, single = make_problem(gram, y, sample_weight, scale)
+    with blas_threads_for(problem.targets.shape[1]):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
-        groups = [problem]
-        if not shared_weights and len(problem.targets) > 1:
-            groups = problem.parts()
+        apart = not shared_weights and len(problem.targets) > 1
+        if isinstance(problem, FeatureProblem) and solver == "newton":
+            features = problem.parts() if apart else [problem]
+            on_features = FeaturePath(features, tol=tol, max_iter=max_iter)
+            on_features.run(values, callback)
+            found = on_features.result(_measure, single=single)
+            return found if relax is None else relaxed_path_on_features(features, found, relax)
+        given = problem
+        problem = problem.on_kernels() if isinstance(problem, FeatureProblem) else problem
+        groups = problem.parts() if apart else [problem]
         path = _Path(groups, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
         try:
             for index, alpha in enumerate(values):
@@ -228,6 +236,8 @@ def rls2_path(
                 raise
             path.interrupted = True
         found = path.result(single=single)
+        if isinstance(given, FeatureProblem):
+            return with_features_of_path(given.parts() if apart else [given], found, relax)
         return found if relax is None else relax_path(groups, found, relax)
 
 

@@ -19,13 +19,14 @@ from kernelweave._checks import (
     check_scale,
 )
 from kernelweave._parameters import Cost, Nonnegative, OneOf, Whole, checked
-from kernelweave.gram import Gram, as_gram
+from kernelweave.gram import FeatureStack, Gram, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
@@ -201,18 +202,18 @@ def cardinality_problem(
 
 @checked
 def rls2_problem(
-    gram: Gram | ArrayLike,
+    gram: Gram | FeatureStack | ArrayLike,
     y: Annotated[ArrayLike, Floats((1, 2))],
     *,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> RidgeProblem:
+) -> RidgeProblem | FeatureProblem:
     """RLS2: the problem of `solve_rls2`, for every regularisation parameter.
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+        As it was given to the solver.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, as given to the solver.
     sample_weight : array of shape (n_samples,), optional
@@ -221,7 +222,7 @@ def rls2_problem(
 
     Returns
     -------
-    RidgeProblem
+    RidgeProblem or FeatureProblem
         The regularisation parameter is that of the solution that is verified.
 
     Raises
@@ -237,6 +238,8 @@ def rls2_problem(
     >>> kw.solve_rls2(gram, X[:, 0], alpha=1.0).verify(kw.problems.rls2_problem(gram, X[:, 0])).status
     Status.CONVERGED
     """
+    if isinstance(gram, FeatureStack):
+        return make_feature_problem(gram, y, sample_weight, scale)[0]
     return make_problem(gram, y, sample_weight, scale)[0]
 
 

@@ -12,8 +12,8 @@ the sample weights (identity without). With q_m = s_m c' K_m c any (d, c) gives 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,13 +28,16 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Alpha, Flag, Function, MaxIter, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import Gram
+from kernelweave.gram import FeatureStack, Gram
+from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
+from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
 from kernelweave.mkl.loop import Callback
+from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_result
 from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
 from kernelweave.mkl.steps.alternating import LINEAR_SOLVERS, solve_alternating
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
-from kernelweave.results import Certificate, Solution
+from kernelweave.results import RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
 
@@ -43,7 +46,7 @@ SOLVERS = ("newton", "alternating")
 
 @checked
 def solve_rls2(
-    gram: Gram | ArrayLike,
+    gram: Gram | FeatureStack | ArrayLike,
     y: Annotated[ArrayLike, Floats((1, 2))],
     alpha: Alpha,
     *,
@@ -67,8 +70,8 @@ def solve_rls2(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+        Symmetric PSD matrices, kernels last, or explicit features in blocks. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets. There is no intercept: subtract it beforehand.
     alpha : float
@@ -135,10 +138,20 @@ def solve_rls2(
     >>> result.rel_gap <= 1e-6
     True
     """
-    problem, single = make_problem(gram, y, sample_weight, scale)
+    problem: RidgeProblem | FeatureProblem
+    if isinstance(gram, FeatureStack):
+        problem, single = make_feature_problem(gram, y, sample_weight, scale)
+    else:
+        problem, single = make_problem(gram, y, sample_weight, scale)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
 
-    def solve(part: RidgeProblem) -> Solution:
+    def solve(part: RidgeProblem | FeatureProblem) -> Solution:
+        if isinstance(part, FeatureProblem):
+            if solver == "newton":
+                return solve_on_features(
+                    part, alpha, tol=tol, weights0=start, max_iter=max_iter, callback=callback
+                )
+            return part.with_features(solve(part.on_kernels()))
         if solver == "newton":
             return newton_result(
                 part,
@@ -158,15 +171,24 @@ def solve_rls2(
             callback=callback,
         )
 
-    with blas_threads_for(problem.gram.n_samples):
+    with blas_threads_for(problem.targets.shape[1]):
         if shared_weights or len(problem.targets) == 1:
             result = solve(problem)
         else:
             result = join_outputs([solve(part) for part in problem.parts()])
         if relax is not None:
-            result = relax_result(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
+            result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
     result = problem.for_all_rows(result)
     return squeeze(result) if single else result
+
+
+def relaxed(
+    problems: Sequence[RidgeProblem | FeatureProblem], result: Solution, relax: float
+) -> RelaxedSolution:
+    """Ridge regression at another alpha, on kernels or on features."""
+    if isinstance(problems[0], FeatureProblem):
+        return relaxed_on_features(cast(list[FeatureProblem], problems), result, relax)
+    return relax_result(cast(list[RidgeProblem], problems), result, relax)
 
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
@@ -179,20 +201,3 @@ def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
     if not (array >= 0).all() or not abs(array.sum() - 1.0) < 1e-6:
         raise InputError("`weights0` must be nonnegative and sum to 1. Divide it by its sum.")
     return array / array.sum()
-
-
-def squeeze(result: Solution) -> Solution:
-    """The result of a single output, with coefficients in one dimension."""
-    return replace(result, dual_coef=np.ascontiguousarray(result.dual_coef[:, 0]))
-
-
-def join_outputs(parts: list[Solution]) -> Solution:
-    """One result from one solution per output; certificates add up."""
-    return Solution(
-        weights=np.stack([part.weights for part in parts]),
-        dual_coef=np.hstack([part.dual_coef for part in parts]),
-        intercept=0.0,
-        certificate=Certificate.total([part.certificate for part in parts]),
-        n_iter=sum(part.n_iter for part in parts),
-        alpha=parts[0].alpha,
-    )

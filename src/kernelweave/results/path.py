@@ -73,6 +73,11 @@ class Path(Generic[S_co]):
         return self._stack("dual_coef")
 
     @cached_property
+    def feature_coef(self) -> Array:
+        """Coefficients of features, shape (n_alphas, [n_relax,] n_features, [n_outputs]); empty for kernels."""
+        return self._stack("feature_coef")
+
+    @cached_property
     def intercept(self) -> Array:
         """Intercepts, shape (n_alphas, n_outputs), or (n_alphas, 1) if all outputs share one."""
         return self._stack("intercept").reshape(len(self), -1)

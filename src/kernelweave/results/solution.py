@@ -50,6 +50,8 @@ class Solution:
         Number of machines that were solved.
     proof : array of shape (n_bounds, n_samples)
         Coefficients whose bound is `dual`, if they differ from `dual_coef`; else empty.
+    feature_coef : array of shape (n_features,) or (n_features, n_outputs)
+        For kernels given as features Z: ``f = Z @ feature_coef + intercept``; else empty.
     """
 
     weights: Array
@@ -61,6 +63,7 @@ class Solution:
     alpha: float = math.nan
     n_machines: int = 0
     proof: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False, compare=False)
+    feature_coef: Array = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
     def primal(self) -> float:
@@ -273,6 +276,7 @@ class RelaxedSolution(Solution):
             relax=float(relax),
             ridge_primal=float(primal),
             ridge_gap=float(gap),
+            feature_coef=self.feature_coef[which] if self.feature_coef.size else self.feature_coef,
         )
 
 

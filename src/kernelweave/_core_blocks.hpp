@@ -1,0 +1,317 @@
+// Block coordinate descent for 1/2 ||Y - Z W||^2 + alpha/2 (sum_m |W_m|)^2, with blocks whose columns are orthogonal, so
+// that the minimiser over one block follows from one equation for its norm.
+//
+// Columns come as rows of Zt (p, n); block m owns rows offsets[m]..offsets[m+1] and has the squared norms h of its
+// columns. W is (T, p) and R = Y - Z W is (T, n): a block's norm is taken over all T outputs.
+
+#pragma once
+
+namespace blocks {
+
+// out[i] = sum_t z_i' R_t-th row, for `count` consecutive columns and one row r
+KW_CLONES void dots(const double* Z, size_t n, size_t count, const double* r, double* out) {
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const double *a = Z + i * n, *b = a + n, *c = b + n, *d = c + n;
+        double ta = 0.0, tb = 0.0, tc = 0.0, td = 0.0;
+#pragma omp simd reduction(+ : ta, tb, tc, td)
+        for (size_t k = 0; k < n; ++k) {
+            ta += a[k] * r[k];
+            tb += b[k] * r[k];
+            tc += c[k] * r[k];
+            td += d[k] * r[k];
+        }
+        out[i] = ta, out[i + 1] = tb, out[i + 2] = tc, out[i + 3] = td;
+    }
+    for (; i < count; ++i) {
+        const double* a = Z + i * n;
+        double t0 = 0.0;
+#pragma omp simd reduction(+ : t0)
+        for (size_t k = 0; k < n; ++k) t0 += a[k] * r[k];
+        out[i] = t0;
+    }
+}
+
+// r -= sum_i step[i] z_i over `count` rows of Z that lie `stride` numbers apart
+KW_CLONES void subtract(const double* Z, size_t stride, size_t n, size_t count, const double* step, double* r) {
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const double *a = Z + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        const double sa = step[i], sb = step[i + 1], sc = step[i + 2], sd = step[i + 3];
+#pragma omp simd
+        for (size_t k = 0; k < n; ++k) r[k] -= sa * a[k] + sb * b[k] + sc * c[k] + sd * d[k];
+    }
+    for (; i < count; ++i) {
+        const double* a = Z + i * stride;
+        const double s = step[i];
+#pragma omp simd
+        for (size_t k = 0; k < n; ++k) r[k] -= s * a[k];
+    }
+}
+
+// The norm rho of the minimiser of 1/2 sum_i h_i w_i^2 - v'w + alpha/2 rho^2 + pull rho, from the squares of v: the root of
+// sum_i v_i^2 / ((h_i + alpha) rho + pull)^2 = 1, by Newton on the inverse root of the sum, which is nearly linear.
+inline double norm_of_block(const double* square, const double* h, size_t width, double alpha, double pull, double start) {
+    double total = 0.0, least = h[0], most = h[0];
+    for (size_t i = 0; i < width; ++i) {
+        total += square[i];
+        least = std::min(least, h[i]);
+        most = std::max(most, h[i]);
+    }
+    const double over = std::sqrt(total) - pull;
+    if (!(over > 0.0)) return 0.0;
+    double low = over / (most + alpha), high = over / (least + alpha);
+    if (low == high) return low;
+    double rho = start > low && start < high ? start : low;
+    for (int k = 0; k < 60; ++k) {
+        double sum = 0.0, slope = 0.0;
+        for (size_t i = 0; i < width; ++i) {
+            const double c = h[i] + alpha, d = 1.0 / (c * rho + pull), term = square[i] * d * d;
+            sum += term;
+            slope += term * c * d;
+        }
+        if (sum > 1.0) low = rho; else high = rho;
+        // (1 - sum^(-1/2)) / (d/d rho of sum^(-1/2))
+        const double root = std::sqrt(sum);
+        double next = rho + (root - 1.0) * sum / slope;
+        if (!(next > low && next < high)) next = 0.5 * (low + high);
+        const double moved = std::fabs(next - rho);
+        rho = next;
+        if (moved <= 1e-14 * rho) break;
+    }
+    return rho;
+}
+
+// One block: from v (T, width) = gradient + h w, its old coefficients and norm, the new coefficients; returns the norm.
+inline double minimise_block(const double* v, const double* h, size_t width, size_t T, double alpha, double pull,
+                             double start, double* square, double* out) {
+    if (width == 1 && T == 1) {
+        const double size = std::fabs(v[0]) - pull, rho = size > 0.0 ? size / (h[0] + alpha) : 0.0;
+        out[0] = v[0] < 0.0 ? -rho : rho;
+        return rho;
+    }
+    for (size_t i = 0; i < width; ++i) {
+        square[i] = 0.0;
+        for (size_t t = 0; t < T; ++t) square[i] += v[t * width + i] * v[t * width + i];
+    }
+    const double rho = norm_of_block(square, h, width, alpha, pull, start);
+    if (rho <= 0.0) {
+        std::fill(out, out + T * width, 0.0);
+        return 0.0;
+    }
+    double total = 0.0;
+    for (size_t i = 0; i < width; ++i) {
+        const double share = rho / ((h[i] + alpha) * rho + pull);
+        total += square[i] * share * share;
+        for (size_t t = 0; t < T; ++t) out[t * width + i] = share * v[t * width + i];
+    }
+    return std::sqrt(total);
+}
+
+// Coefficients that descend, with what is needed to move them.
+struct Blocks {
+    const int64_t* offsets;  // of all blocks
+    const int64_t* chosen;   // blocks that take part
+    size_t count;            // of chosen blocks
+    const double* h;         // squared norms of the columns
+    size_t p, T;
+    double* W;      // (T, p)
+    double* norms;  // of all blocks; those of blocks that are not chosen are 0
+
+    size_t widest() const {
+        size_t most = 0;
+        for (size_t k = 0; k < count; ++k)
+            most = std::max(most, size_t(offsets[chosen[k] + 1] - offsets[chosen[k]]));
+        return most;
+    }
+    double sum() const {
+        double total = 0.0;
+        for (size_t k = 0; k < count; ++k) total += norms[chosen[k]];
+        return total;
+    }
+    void scale(double factor) {
+        for (size_t k = 0; k < count; ++k) {
+            const size_t m = size_t(chosen[k]);
+            norms[m] *= factor;
+            for (size_t t = 0; t < T; ++t)
+                for (int64_t i = offsets[m]; i < offsets[m + 1]; ++i) W[t * p + size_t(i)] *= factor;
+        }
+    }
+};
+
+struct Report {
+    int64_t sweeps;
+    double left;  // of the objective, by the gradients that the last sweep over all chosen blocks has met
+};
+
+// Inner products of the targets, f = Z W and the residual.
+struct Sums {
+    double along, size;    // <Y, f>, |f|^2
+    double inner, square;  // <Y, R>, |R|^2
+};
+
+// Sweeps until the gap over the chosen blocks is at most `aim` times the objective: over all of them first and last, and
+// over those with coefficients in between. Each is followed by the best multiple of all coefficients. The gap takes every
+// block's gradient as the sweep met it. `gradient(m, first, width, v)` writes Z_m'R (T, width), `move(first, width, step)`
+// subtracts Z_m step (T, width) from the residual, `fit()` and `rest()` give two of the sums, `rescale(t)` makes f as large
+// t times.
+template <class Gradient, class Move, class Fit, class Rest, class Rescale>
+Report descend(Blocks& b, double alpha, double aim, int64_t most, const Gradient& gradient, const Move& move,
+               const Fit& fit, const Rest& rest, const Rescale& rescale) {
+    constexpr int LONGEST = 10;
+    const size_t widest = b.widest();
+    std::vector<double> v(b.T * widest), fresh(b.T * widest), square(widest);
+    std::vector<int64_t> whole(b.chosen, b.chosen + b.count), some;
+    const auto with_coefficients = [&] {
+        some.clear();
+        for (int64_t m : whole)
+            if (b.norms[m] > 0.0) some.push_back(m);
+    };
+    const auto reach = [&](size_t m) {
+        const size_t first = size_t(b.offsets[m]), width = size_t(b.offsets[m + 1]) - first;
+        gradient(first, width, v.data());
+        double total = 0.0;
+        for (size_t i = 0; i < b.T * width; ++i) total += v[i] * v[i];
+        return total;
+    };
+    Report report{0, 1.0};
+    bool all = b.sum() > 0.0;
+    if (!all) {
+        // from zero, every block could move: the first is the one that gains most
+        double best = 0.0;
+        for (int64_t m : whole) {
+            const double size = reach(size_t(m));
+            if (size > best) best = size, some.assign(1, m);
+        }
+        if (some.empty()) return report;
+    }
+    for (int since = 0; report.sweeps < most; ++report.sweeps) {
+        double highest = 0.0, total = b.sum();
+        for (int64_t block : all ? whole : some) {
+            const size_t m = size_t(block), first = size_t(b.offsets[m]);
+            const size_t width = size_t(b.offsets[m + 1]) - first;
+            const double* h = b.h + first;
+            highest = std::max(highest, reach(m));
+            for (size_t t = 0; t < b.T; ++t)
+                for (size_t i = 0; i < width; ++i) v[t * width + i] += h[i] * b.W[t * b.p + first + i];
+            const double others = std::max(0.0, total - b.norms[m]);
+            const double norm =
+                minimise_block(v.data(), h, width, b.T, alpha, alpha * others, b.norms[m], square.data(), fresh.data());
+            if (norm == 0.0 && b.norms[m] == 0.0) continue;
+            bool moved = false;
+            for (size_t t = 0; t < b.T; ++t)
+                for (size_t i = 0; i < width; ++i) {
+                    double& w = b.W[t * b.p + first + i];
+                    const double step = fresh[t * width + i] - w;
+                    w = fresh[t * width + i];
+                    fresh[t * width + i] = step;
+                    moved = moved || step != 0.0;
+                }
+            total = others + norm;
+            b.norms[m] = norm;
+            if (moved) move(first, width, fresh.data());
+        }
+        const double level = b.sum();
+        Sums sums{};
+        fit(sums);
+        const double below = sums.size + alpha * level * level, best = below > 0.0 ? sums.along / below : 0.0;
+        const bool scaled = best > 0.0 && best < 1e6 && best != 1.0;
+        if (scaled) {
+            b.scale(best);
+            rescale(best);
+        }
+        rest(sums);
+        const double now = scaled ? best * level : level;
+        const double primal = 0.5 * sums.square + 0.5 * alpha * now * now, under = sums.square + highest / alpha;
+        const double dual = under > 0.0 && sums.inner > 0.0 ? 0.5 * sums.inner * sums.inner / under : 0.0;
+        const double left = primal > 0.0 ? std::max(0.0, primal - dual) / primal : 0.0;
+        ++since;
+        if (all) {
+            report.left = left;
+            if (left <= aim) {
+                ++report.sweeps;
+                break;
+            }
+            since = 0;
+        }
+        all = !all && (left <= aim || since >= LONGEST);
+        if (!all) with_coefficients();
+    }
+    return report;
+}
+
+// R (T, n) = Y - Z W is kept
+inline Report on_rows(Blocks& b, const double* Zt, size_t n, const double* Y, double* R, double alpha, double aim,
+                      int64_t most) {
+    const size_t N = b.T * n;
+    return descend(
+        b, alpha, aim, most,
+        [&](size_t first, size_t width, double* v) {
+            for (size_t t = 0; t < b.T; ++t) dots(Zt + first * n, n, width, R + t * n, v + t * width);
+        },
+        [&](size_t first, size_t width, const double* step) {
+            for (size_t t = 0; t < b.T; ++t) subtract(Zt + first * n, n, n, width, step + t * width, R + t * n);
+        },
+        [&](Sums& sums) {
+            for (size_t k = 0; k < N; ++k) {
+                const double f = Y[k] - R[k];
+                sums.along += Y[k] * f;
+                sums.size += f * f;
+            }
+        },
+        [&](Sums& sums) {
+            for (size_t k = 0; k < N; ++k) {
+                sums.inner += Y[k] * R[k];
+                sums.square += R[k] * R[k];
+            }
+        },
+        [&](double best) {
+            for (size_t k = 0; k < N; ++k) R[k] = Y[k] - best * (Y[k] - R[k]);
+        });
+}
+
+// G (T, p) = Z'R is kept for the chosen blocks, with C = Z'Z (p, p), Q = Z'Y (T, p) and total = |Y|^2
+inline Report on_products(Blocks& b, const double* C, const double* Q, double total, double* G, double alpha, double aim,
+                          int64_t most) {
+    // neighbouring blocks make one run
+    std::vector<std::pair<size_t, size_t>> runs;
+    for (size_t k = 0; k < b.count; ++k) {
+        const size_t first = size_t(b.offsets[b.chosen[k]]), last = size_t(b.offsets[b.chosen[k] + 1]);
+        if (!runs.empty() && runs.back().second == first) runs.back().second = last;
+        else runs.emplace_back(first, last);
+    }
+    const auto each = [&](const auto& visit) {
+        for (size_t t = 0; t < b.T; ++t)
+            for (const auto& [from, to] : runs)
+                for (size_t i = t * b.p + from; i < t * b.p + to; ++i) visit(i);
+    };
+    return descend(
+        b, alpha, aim, most,
+        [&](size_t first, size_t width, double* v) {
+            for (size_t t = 0; t < b.T; ++t) std::copy(G + t * b.p + first, G + t * b.p + first + width, v + t * width);
+        },
+        [&](size_t first, size_t width, const double* step) {
+            for (size_t t = 0; t < b.T; ++t)
+                for (const auto& [from, to] : runs)
+                    subtract(C + first * b.p + from, b.p, to - from, width, step + t * width, G + t * b.p + from);
+        },
+        [&](Sums& sums) {
+            each([&](size_t i) {
+                sums.along += Q[i] * b.W[i];
+                sums.size += (Q[i] - G[i]) * b.W[i];
+            });
+            sums.size = std::max(0.0, sums.size);
+        },
+        [&](Sums& sums) {
+            double along = 0.0, left = 0.0;
+            each([&](size_t i) {
+                along += Q[i] * b.W[i];
+                left += G[i] * b.W[i];
+            });
+            sums.inner = total - along;
+            sums.square = std::max(0.0, sums.inner - left);
+        },
+        [&](double best) { each([&](size_t i) { G[i] = Q[i] - best * (Q[i] - G[i]); }); });
+}
+
+}  // namespace blocks

@@ -1,0 +1,371 @@
+"""RLS2 on features along regularisation parameters.
+
+Several are solved on working blocks, and all blocks are looked at once for these together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError
+from kernelweave.gram.factors import FactorGram
+from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem
+from kernelweave.mkl.features.working import Working
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
+from kernelweave.results import Certificate, Solution, Status
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Share of tol that the working blocks must reach; the rest is for the blocks outside.
+INSIDE = 0.7
+#: Points that are looked at together at most.
+TOGETHER = 16
+#: Rows from which on products of columns take the place of rows.
+MANY_ROWS = 2000
+#: Sweeps at a time.
+SWEEPS = 40
+#: Looks at all blocks for one point.
+ATTEMPTS = 30
+#: Sweeps of the whole point, by default.
+MOST = 20_000
+
+
+#: Sweeps after which Newton on the weights takes over, and a share of the smaller side of the working columns.
+POLISH_AFTER = 60
+#: Rows of a system that Newton factorises at most.
+LARGEST_SYSTEM = 6000
+#: Looks without a smaller gap.
+PATIENCE = 6
+#: Working blocks for points that are looked at together: this multiple of the active ones, and so many more.
+MORE, LEAST = 2.0, 20
+#: Blocks that reach this share of what active ones have are taken in where others must be.
+NEAR = 0.97
+
+
+@dataclass
+class Point:
+    """A solution on the working blocks, before all blocks were looked at; in the solver's units."""
+
+    a: float
+    W: Array
+    norms: Array
+    R: Array | None
+    theta: Array | None  # a dual point that is better than the residual
+    n_iter: int = 0
+    trace: list[tuple[float, float, int]] = field(default_factory=list)
+    stalled: bool = False
+
+    @property
+    def level(self) -> float:
+        """Sum of the norms."""
+        return float(self.norms.sum())
+
+
+class FeatureDescent:
+    """One problem while it is being solved for one regularisation parameter after another.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+    tol : float
+    max_iter : int
+        Sweeps for one regularisation parameter.
+    callback : callable, optional
+        ``callback(n_iter, objective, rel_gap)``.
+    """
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        *,
+        tol: float,
+        max_iter: int | None = None,
+        callback: Callable[[int, float, float], object] | None = None,
+    ) -> None:
+        self.problem, self.tol, self.callback = problem, tol, callback
+        self.max_iter = MOST if max_iter is None else max_iter
+        n = problem.Y.shape[1]
+        self.work = Working(problem, n >= MANY_ROWS and int(problem.stack.widths.max()) <= n)
+        self.forms = problem.forms(problem.gradient_of_targets()[None])[
+            0
+        ]  # at the last point that was looked at
+        self.level = math.sqrt(float(self.forms.max()))  # what blocks must reach there to be active
+        self.slope = 0.5  # of log(level) in log(alpha)
+        self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
+        self.together = 1
+        self.interrupted = False
+
+    # ---- a path -----------------------------------------------------------------------------------
+
+    def solve(self, alphas: Sequence[float], done: Callable[[Solution], object]) -> None:
+        """Solve for alphas in descending order; `done` gets each solution, and a true answer ends the path."""
+        todo = list(alphas)
+        while todo:
+            if math.isinf(todo[0]) or not self.problem.targets.any():
+                if done(self._nothing(todo.pop(0))):
+                    return
+                continue
+            for found in self._batch(todo[: self._how_many(todo)]):
+                todo.pop(0)
+                if done(found) or self.interrupted:
+                    return
+
+    def on_the_way(self, alphas: ArrayLike, tol: float) -> None:
+        """Solve for larger alphas to a rough tolerance, as a start; nothing is told of them."""
+        given, callback = self.tol, self.callback
+        self.tol, self.callback = max(given, tol), None
+        self.solve([float(alpha) for alpha in np.asarray(alphas)], lambda _: None)
+        self.tol, self.callback = given, callback
+
+    def _batch(self, alphas: list[float]) -> Iterator[Solution]:
+        """Solutions for some alphas, each certified by all blocks."""
+        problem, work = self.problem, self.work
+        values = [problem.in_units(alpha) for alpha in alphas]
+        work.add(self._expected(values[-1]))
+        start, attempts, aim, failed = 0, 0, INSIDE * self.tol, False
+        while start < len(values):
+            points = []
+            for a in values[start:]:
+                points.append(self._point(a, aim))
+                if self.interrupted:
+                    break
+            residuals = self._residuals(points)
+            duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
+            forms = problem.looks(duals)
+            for k, point in enumerate(points):
+                sizes = problem.sizes[work.kernels[: len(point.norms)]]
+                bounds = problem.bounds(
+                    point.a, residuals[k], point.level, duals[k], forms[k], float(point.norms @ sizes)
+                )
+                fine = bounds.gap + bounds.rounding <= self.tol * bounds.primal
+                if not fine and not self.interrupted:
+                    break
+                yield self._finish(alphas[start + k], point, duals[k], forms[k], bounds)
+            else:
+                if not failed:
+                    self.together = min(2 * self.together, TOGETHER)
+                return
+            failed = True
+            attempts = attempts + 1 if k == 0 else 0
+            start += k
+            point = points[k]
+            grown = work.add(self._outside(points[k:], forms[k:]))
+            own = bounds.gap <= self.tol * bounds.primal
+            if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
+                yield self._finish(alphas[start], point, duals[k], forms[k], bounds)
+                start, attempts, aim = start + 1, 0, INSIDE * self.tol
+            elif not grown:
+                aim *= 0.3
+            else:
+                aim = INSIDE * self.tol
+            work.put(point.W)
+
+    def _how_many(self, alphas: list[float]) -> int:
+        """Points to be looked at together: no more than the working blocks can be chosen for."""
+        active = int(np.count_nonzero(self.work.norms)) if self.last else 0
+        most = MORE * active + LEAST
+        for k in range(1, min(self.together, len(alphas))):
+            if len(self._expected(self.problem.in_units(alphas[k]))) > most:
+                return k
+        return min(self.together, len(alphas))
+
+    def _expected(self, a: float) -> Index:
+        """Blocks that are active at `a` if their gradients stay as they are."""
+        share = min(1.0, (a / self.last[-1][0]) ** self.slope) if self.last else 0.9
+        level = share * self.level
+        return np.flatnonzero(self.forms >= level * level)
+
+    def _outside(self, points: list[Point], forms: Array) -> Index:
+        """Blocks that could gain at some points."""
+        gains = [q > np.square(NEAR * point.a * point.level) for point, q in zip(points, forms, strict=True)]
+        return np.flatnonzero(np.any(gains, axis=0))
+
+    # ---- one point --------------------------------------------------------------------------------
+
+    def _point(self, a: float, aim: float) -> Point:
+        """Descend until the gap over the working blocks is at most `aim`, relative to the objective."""
+        work = self.work
+        self._extrapolate(a)
+        n_iter, trace, polished = 0, [], 0
+        theta: Array | None = None
+        stalled = False
+        budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], work.n_columns)
+        while True:
+            sweeps, left = work.descend(a, aim, max(1, min(SWEEPS, self.max_iter - n_iter)))
+            n_iter += sweeps
+            primal = self._objective(a)
+            trace.append((primal, left, int(np.count_nonzero(work.norms))))
+            if self.callback is not None:
+                self.interrupted = bool(self.callback(n_iter, primal * self.problem.length**2, left))
+            if left <= aim or n_iter >= self.max_iter or self.interrupted:
+                break
+            slow = len(trace) > PATIENCE and left > 0.5 * trace[-1 - PATIENCE][1]
+            if slow and polished == 2:
+                stalled = True
+                break
+            if slow or (n_iter > budget and not polished):
+                steps, theta = self._polish(a, aim, on_rows=polished == 1 or not work.on_products)
+                polished = 2 if polished or not work.on_products else 1
+                n_iter += steps
+                if theta is not None:
+                    break
+                trace = trace[-1:]
+        work.refresh()
+        residual = None if work.on_products else work.R.copy()
+        found = Point(a, work.W.copy(), work.norms.copy(), residual, theta, n_iter, trace, stalled)
+        self.last = [*self.last[-1:], (a, a * found.level, found.W)]
+        return found
+
+    def _extrapolate(self, a: float) -> None:
+        """Coefficients along the line through the last two points, if the objective is lower there."""
+        work = self.work
+        if len(self.last) < 2:
+            return
+        (a1, level1, W1), (a2, level2, _) = self.last
+        if not (a < a2 < a1 and level1 > level2 > 0):
+            return
+        self.slope = math.log(level1 / level2) / math.log(a1 / a2)
+        ahead = (level2 - level2 * (a / a2) ** self.slope) / (level1 - level2)
+        before = work.W.copy()
+        value = self._objective(a)
+        wide = np.zeros_like(before)
+        wide[:, : W1.shape[1]] = W1
+        on = np.repeat(work.norms > 0, np.diff(work.offsets))
+        work.put(np.where(on, before + ahead * (before - wide), 0.0))
+        if not self._objective(a) < value:
+            work.put(before)
+
+    def _objective(self, a: float) -> float:
+        work = self.work
+        G = work.gradient() if work.on_products else np.empty(0)
+        return 0.5 * work.residual_sums(G)[1] + 0.5 * a * float(work.norms.sum()) ** 2
+
+    def _polish(self, a: float, aim: float, *, on_rows: bool) -> tuple[int, Array | None]:
+        """Newton on the weights of the blocks that are active or nearly so, on rows or on as few as do.
+
+        Returns the number of its steps, and on rows its dual point where that is good enough: with next to no
+        regularisation it has digits that the residual has lost.
+        """
+        work = self.work
+        forms = work.forms(work.gradient())
+        level = float(work.norms.sum())
+        chosen = np.flatnonzero((work.norms > 0) | (forms > np.square(0.9 * a * level)))
+        widths = np.diff(work.offsets)[chosen]
+        n = work.R.shape[1]
+        size = int(widths.sum())
+        if level == 0 or (min(n, 2 * size) if on_rows else size) > LARGEST_SYSTEM:
+            return 0, None
+        rows, targets = work.factors(chosen, on_rows=on_rows)
+        part = RidgeProblem(
+            FactorGram(rows, np.r_[0, np.cumsum(widths)]),
+            targets,
+            np.ones(targets.shape[1]),
+            np.ones(len(chosen)),
+        )
+        before, value = work.W.copy(), self._objective(a)
+        warm = RidgeStart(weights=work.norms[chosen] / level)
+        try:
+            found = newton_result(part, a, tol=aim, max_iter=200, warm=warm, screen=False)
+        except InputError:
+            # lost in the rounding errors of the kernels
+            return 0, None
+        W = np.zeros_like(work.W)
+        columns = np.concatenate([np.arange(work.offsets[m], work.offsets[m + 1]) for m in chosen])
+        W[:, columns] = np.repeat(found.weights, widths) * (rows @ found.dual_coef).T
+        work.put(W)
+        if not self._objective(a) <= value * (1 + aim):
+            work.put(before)
+            return found.n_iter, None
+        good = on_rows and found.status in (Status.CONVERGED, Status.ROUNDING)
+        return found.n_iter, a * found.dual_coef.T if good else None
+
+    def _residuals(self, points: list[Point]) -> list[Array]:
+        """Residuals of some points, in one pass over the columns of their blocks."""
+        if not self.work.on_products:
+            return [point.R for point in points if point.R is not None]
+        index, coef = self._features(points)
+        return list(self.problem.residuals(index, coef))
+
+    def _features(self, points: list[Point]) -> tuple[Index, Array]:
+        """Columns of the active kernels of some points, and coefficients (n_points, n_outputs, n_columns)."""
+        work, problem = self.work, self.problem
+        active = np.zeros(len(work.kernels), dtype=bool)
+        for point in points:
+            active[: len(point.norms)] |= point.norms > 0
+        kernels = np.sort(work.kernels[active])
+        coef = []
+        for point in points:
+            W = np.zeros((len(point.W), work.n_columns))
+            W[:, : point.W.shape[1]] = point.W
+            index, own = work.coefficients(W, kernels)
+            coef.append(own)
+        factors = np.repeat(problem.factors[kernels], problem.stack.widths[kernels])
+        return index, np.array(coef) * factors
+
+    # ---- solutions --------------------------------------------------------------------------------
+
+    def _finish(self, alpha: float, point: Point, theta: Array, forms: Array, bounds: Bounds) -> Solution:
+        """A point as a solution, in the units of the problem."""
+        problem, work = self.problem, self.work
+        self.forms, self.level = forms, point.a * point.level
+        index, coef = self._features([point])
+        features = np.zeros((problem.n_outputs, problem.stack.n_features))
+        features[:, index] = coef[0] * problem.length
+        weights = np.zeros(problem.n_kernels)
+        weights[work.kernels[: len(point.norms)]] = point.norms
+        if not point.level > 0:
+            weights[int(np.argmax(forms))] = 1.0
+        weights /= weights.sum()
+        value = problem.length * problem.length
+        status = Status.CONVERGED
+        if self.interrupted:
+            status = Status.INTERRUPTED
+        elif bounds.gap + bounds.rounding > self.tol * bounds.primal:
+            status = Status.MAX_ITER if point.n_iter >= self.max_iter else Status.STALLED
+        C = theta * (bounds.multiple * problem.length / alpha)
+        if problem.root is not None:
+            C *= problem.root
+        names = ("objective", "rel_gap", "n_active")
+        trace = dict(zip(names, np.array(point.trace, dtype=np.float64).T, strict=True))
+        trace["objective"] *= value
+        return Solution(
+            weights=weights,
+            dual_coef=C.T,
+            intercept=0.0,
+            certificate=Certificate.of(
+                "joint",
+                bounds.primal * value,
+                bounds.gap * value,
+                bounds.rounding * value,
+                status,
+                tol=self.tol,
+            ),
+            n_iter=point.n_iter,
+            alpha=alpha,
+            trace=trace,
+            feature_coef=features.T,
+        )
+
+    def _nothing(self, alpha: float) -> Solution:
+        """F = 0, for infinite alpha and for targets that are zero."""
+        problem = self.problem
+        weights = np.zeros(problem.n_kernels)
+        weights[int(np.argmax(self.forms))] = 1.0
+        value = problem.null_value()
+        rounding = EPS * math.sqrt(problem.targets.size + 8) * value
+        return Solution(
+            weights=weights,
+            dual_coef=np.zeros(problem.targets.shape[::-1]),
+            intercept=0.0,
+            certificate=Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=self.tol),
+            n_iter=1,
+            alpha=alpha,
+            feature_coef=np.zeros((problem.stack.n_features, problem.n_outputs)),
+        )

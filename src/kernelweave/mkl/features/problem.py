@@ -1,0 +1,353 @@
+"""Least squares on blocks of features, as the solver takes it, and its certificate.
+
+With ``K_m = Z_m Z_m'`` Problem 5 of RLS2 is, for coefficients w and sample weights with diagonal matrix ``N^-1``,
+
+    min_w  1/2 (y - Z w)' N^-1 (y - Z w) + alpha/2 (sum_m ||w_m|| / sqrt(s_m))^2 ,
+
+the group lasso at the strength ``alpha sum_m ||w_m|| / sqrt(s_m)``. The kernel weights are the shares of the terms of
+that sum, and any c is feasible in the dual,
+
+    D(c) = alpha y'c - alpha^2/2 c'N c - alpha/2 max_m s_m ||Z_m' c||^2 .
+
+The best multiple of ``c = N^-1 (y - Z w) / alpha`` has ``D = 1/2 (y'c)^2 / (c'N c + max_m s_m ||Z_m'c||^2 / alpha)``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, check_row_weights, check_scale, check_targets
+from kernelweave.gram.features import FeatureStack
+from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Both bounds of the optimal value at one point, in the solver's units.
+
+    Attributes
+    ----------
+    primal : float
+    gap : float
+        To the bound of the best multiple of the residual.
+    multiple : float
+        That multiple.
+    rounding : float
+        What rounding errors may hide in both.
+    """
+
+    primal: float
+    gap: float
+    multiple: float
+    rounding: float
+
+
+@dataclass(frozen=True)
+class FeatureProblem:
+    """The data of RLS2 on features.
+
+    Inside, targets have length one, the largest block is of order one and rows are multiplied by the roots of their
+    weights, so that squares neither overflow nor underflow: see `Y`, `unit` and `in_units`.
+
+    Attributes
+    ----------
+    stack : FeatureStack
+    targets : array of shape (n_outputs, n_samples)
+        Outputs as rows; all outputs share the weights.
+    sample_weight : array of shape (n_samples,) or None
+        All > 0.
+    scale : array of shape (n_kernels,)
+        s_m, all > 0.
+    rows : array of bool, shape (n_given,), or None
+        Which of the rows that were given are here; None for all. Rows of weight 0 are not.
+    """
+
+    stack: FeatureStack
+    targets: Array
+    sample_weight: Array | None
+    scale: Array
+    rows: NDArray[np.bool_] | None = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.stack.n_kernels
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.targets)
+
+    # ---- units ------------------------------------------------------------------------------------
+
+    @cached_property
+    def root(self) -> Array | None:
+        """Roots of the sample weights, or None for ones."""
+        return None if self.sample_weight is None else np.sqrt(self.sample_weight)
+
+    @cached_property
+    def _square_sums(self) -> Array:
+        """``s_m sum_i w_i ||Z_m[i]||^2``, the traces of the kernels with their factors."""
+        stack = self.stack
+        given = stack.square_sums
+        if self.sample_weight is not None:
+            given = stack.weighted_square_sums(self.sample_weight)
+        return self.scale * np.add.reduceat(given, stack.groups[:-1])
+
+    @property
+    def traces(self) -> Array:
+        """Traces of the weighted kernels with their factors, shape (n_kernels,)."""
+        return self._square_sums
+
+    @cached_property
+    def unit(self) -> float:
+        """Size of the features, a power of two."""
+        largest = float(self._square_sums.max())
+        return _power_of_two(math.sqrt(largest)) if largest > 0 else 1.0
+
+    @cached_property
+    def length(self) -> float:
+        """Size of the targets, a power of two."""
+        largest = float(np.abs(self._whitened).max())
+        if largest == 0:
+            return 1.0
+        return _power_of_two(largest * float(np.linalg.norm(self._whitened / largest)))
+
+    @property
+    def _whitened(self) -> Array:
+        return self.targets if self.root is None else self.targets * self.root
+
+    @cached_property
+    def Y(self) -> Array:
+        """Targets in the solver's units, shape (n_outputs, n_samples)."""
+        return np.ascontiguousarray(self._whitened / self.length)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Frobenius norms of the blocks in the solver's units, shape (n_kernels,)."""
+        return np.sqrt(self._square_sums) / self.unit
+
+    @cached_property
+    def factors(self) -> Array:
+        """What the columns of every block are multiplied by, shape (n_kernels,)."""
+        return np.sqrt(self.scale) / self.unit
+
+    def in_units(self, alpha: float) -> float:
+        """The regularisation parameter in the solver's units."""
+        return alpha / self.unit / self.unit
+
+    # ---- passes over the features -----------------------------------------------------------------
+
+    def gradient(self, R: Array) -> Array:
+        """``Z'R`` for rows of R in the solver's units, but for the factors of the blocks."""
+        return self.stack.products(R if self.root is None else R * self.root)
+
+    def gradient_of_targets(self) -> Array:
+        """``Z'Y`` in the solver's units, but for the factors of the blocks, shape (n_outputs, n_features)."""
+        return self._gradient_of_targets
+
+    @cached_property
+    def _gradient_of_targets(self) -> Array:
+        return self.gradient(self.Y)
+
+    def forms(self, G: Array) -> Array:
+        """Squared norms of the blocks of gradients (n_points, n_outputs, n_features), shape (n_points, n_kernels)."""
+        squares = np.square(G).sum(axis=1)
+        return np.add.reduceat(squares, self.stack.groups[:-1], axis=1) * np.square(self.factors)
+
+    def looks(self, residuals: list[Array]) -> Array:
+        """Squared norms of all blocks of the gradients at some residuals, in one pass: (n_points, n_kernels)."""
+        G = self.gradient(np.concatenate(residuals))
+        return self.forms(G.reshape(len(residuals), self.n_outputs, -1))
+
+    def residuals(self, index: Index, coef: Array) -> Array:
+        """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
+        fitted = self.stack.combine(index, coef.reshape(-1, len(index)))
+        if self.root is not None:
+            fitted *= self.root
+        return self.Y - fitted.reshape(len(coef), self.n_outputs, -1)
+
+    def columns(self, kernels: Index) -> Array:
+        """Columns of some blocks in the solver's units, as rows."""
+        out = self.stack.columns(self.stack.owned(kernels))
+        if self.root is not None:
+            out *= self.root
+        out *= np.repeat(self.factors[kernels], self.stack.widths[kernels])[:, None]
+        return out
+
+    # ---- certificates -----------------------------------------------------------------------------
+
+    def bounds(
+        self,
+        a: float,
+        R: Array,
+        level: float,
+        theta: Array,
+        forms: Array,
+        length: float,
+        *,
+        best: bool = True,
+    ) -> Bounds:
+        """Both bounds, in the solver's units.
+
+        Parameters
+        ----------
+        a : float
+        R : array of shape (n_outputs, n_samples)
+            The residual.
+        level : float
+            ``sum_m ||w_m||``.
+        theta : array of shape (n_outputs, n_samples)
+            A dual point, for example the residual.
+        forms : array of shape (n_kernels,)
+            Squared norms of the blocks of ``Z' theta``.
+        length : float
+            ``sum_m ||w_m|| ||Z_m||``, for the rounding errors of the residual.
+        best : bool
+            Whether the best multiple of `theta` counts, or `theta`.
+        """
+        square, inner = float(np.vdot(theta, theta)), float(np.vdot(self.Y, theta))
+        errors, size = float(np.vdot(R, R)), math.sqrt(square)
+        highest = float(forms.max()) / a
+        primal = 0.5 * errors + 0.5 * a * level * level
+        below = square + highest
+        multiple = 1.0
+        if best:
+            multiple = inner / below if below > 0 and inner > 0 else 0.0
+        dual = multiple * (inner - 0.5 * multiple * below)
+        unit = 0.5 * EPS * SAFETY * math.sqrt(self.Y.shape[1] + float(self.stack.widths.max()) + 8.0)
+        # errors of R, whose parts are the products with the coefficients and the targets
+        wrong = unit * (length + float(np.linalg.norm(self.Y)))
+        reach = float(np.square(np.sqrt(forms) + unit * self.sizes * size).max()) / a
+        lost = multiple * unit * float(np.linalg.norm(self.Y)) * size
+        lost += 0.5 * multiple * multiple * (unit * square + reach - highest)
+        rounding = math.sqrt(errors) * wrong + 0.5 * wrong * wrong + 4.0 * unit * primal + lost
+        return Bounds(primal, max(0.0, primal - dual), multiple, rounding)
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of features' coefficients, weights and dual coefficients, computed from nothing else."""
+        return _certify(self, solution)
+
+    # ---- other forms ------------------------------------------------------------------------------
+
+    def parts(self) -> list[FeatureProblem]:
+        """One problem for each output."""
+        return [replace(self, targets=row[None]) for row in self.targets]
+
+    def null_value(self) -> float:
+        """The objective of f = 0."""
+        return 0.5 * float(np.vdot(self._whitened, self._whitened))
+
+    def for_all_rows(self, result: Solution) -> Solution:
+        """A result with coefficients for all rows that were given: zeros for those of weight 0."""
+        if self.rows is None:
+            return result
+        coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
+        coef[self.rows] = result.dual_coef
+        return replace(result, dual_coef=coef)
+
+    def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
+        """The same problem on factors of some kernels."""
+        chosen = np.arange(self.n_kernels) if kernels is None else kernels
+        inverse = np.ones(self.targets.shape[1]) if self.sample_weight is None else 1.0 / self.sample_weight
+        return RidgeProblem(self.stack.gram(kernels), self.targets, inverse, self.scale[chosen], self.rows)
+
+    def features_of(self, weights: Array, C: Array) -> Array:
+        """``w_m = d_m s_m Z_m'c``, shape (n_outputs, n_features), for dual coefficients (n_outputs, n_samples)."""
+        active = np.flatnonzero(weights)
+        index = self.stack.owned(active)
+        out = np.zeros((len(C), self.stack.n_features))
+        share = np.repeat((weights * self.scale)[active], self.stack.widths[active])
+        out[:, index] = (C @ self.stack.columns(index).T) * share
+        return out
+
+    def with_features(self, result: Solution) -> Solution:
+        """A solution on kernels, dual_coef (n_samples, n_outputs), with the coefficients of the features."""
+        rows = np.ascontiguousarray(result.dual_coef.T)
+        return replace(result, feature_coef=self.features_of(result.weights, rows).T)
+
+
+def make_feature_problem(
+    stack: FeatureStack, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: ArrayLike | None = None
+) -> tuple[FeatureProblem, bool]:
+    """Check arrays and build a problem on the rows of positive weight; also tell whether y had one dimension."""
+    targets, single = check_targets(y, stack.n_samples)
+    factors = check_scale(scale, stack.n_kernels)
+    weights, rows = None, None
+    if sample_weight is not None:
+        weights = check_row_weights(sample_weight, stack.n_samples)
+        if not weights.all():
+            rows = weights > 0
+            stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
+        if (weights == 1.0).all():
+            weights = None
+    return FeatureProblem(stack, np.ascontiguousarray(targets.T), weights, factors, rows), single
+
+
+def _power_of_two(size: float) -> float:
+    return math.ldexp(1.0, math.frexp(size)[1])
+
+
+def _certify(problem: FeatureProblem, solution: Solution) -> Certificate:
+    if isinstance(solution, RelaxedSolution):
+        raise InputError(
+            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
+            "without `relax`."
+        )
+    features = np.asarray(solution.feature_coef)
+    if features.shape[:1] != (problem.stack.n_features,):
+        raise InputError(
+            f"The solution must have coefficients of {problem.stack.n_features} features, got shape {features.shape}. "
+            "Verify a solution of kernels with the problem of the kernels."
+        )
+    W = np.ascontiguousarray(features.reshape(len(features), -1).T)
+    C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
+    if problem.rows is not None:
+        C = C[problem.rows]
+    rows = np.ascontiguousarray(C.T)
+    if solution.weights.ndim == 1:
+        return _certificate(problem, solution.alpha, solution.weights, W, rows)
+    parts = zip(problem.parts(), solution.weights, W, rows, strict=True)
+    return Certificate.total(
+        [_certificate(part, solution.alpha, d, w[None], c[None]) for part, d, w, c in parts]
+    )
+
+
+def _certificate(problem: FeatureProblem, alpha: float, weights: Array, W: Array, C: Array) -> Certificate:
+    if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
+        return outside("joint")
+    if math.isinf(alpha):
+        value = problem.null_value()
+        left = math.inf if C.any() or W.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
+    stack, a = problem.stack, problem.in_units(alpha)
+    root = 1.0 if problem.root is None else problem.root
+    per_column = np.repeat(problem.factors, stack.widths)
+    w = W / per_column / problem.length
+    index = np.flatnonzero(w.any(axis=0))
+    fitted = stack.combine(index, W[:, index]) * root / problem.length
+    R = problem.Y - fitted
+    norms = np.sqrt(np.add.reduceat(np.square(w).sum(axis=0), stack.groups[:-1]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = math.sqrt(float(np.where(norms > 0, np.square(norms) / weights, 0.0).sum()))
+    # the dual point of these coefficients, which need not be the residual
+    point = C / root * (alpha / problem.length)
+    forms = problem.looks([point])[0]
+    found = problem.bounds(a, R, level, point, forms, float(norms @ problem.sizes), best=False)
+    value = problem.length * problem.length
+    return Certificate.of(
+        "joint", found.primal * value, found.gap * value, found.rounding * value, Status.CONVERGED
+    )

@@ -1,0 +1,212 @@
+"""RLS2 on features for one regularisation parameter and along a path, in the form in which kernels are solved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave.mkl.features.path import FeatureDescent
+from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.largest_alpha import smallest_single
+from kernelweave.mkl.loop import Callback
+from kernelweave.mkl.outputs import join_outputs, squeeze
+from kernelweave.mkl.relaxed import relax_path, relax_result
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.results import Path, RelaxedSolution, Solution
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Points on the way to a single small alpha, per factor of ten, and the tolerance there.
+STEPS_PER_DECADE, ROUGH = 3.0, 1e-2
+
+
+def solve_on_features(
+    problem: FeatureProblem,
+    alpha: float,
+    *,
+    tol: float,
+    weights0: Array | None = None,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve for one alpha, by way of larger ones; coefficients have shape (.., n_outputs)."""
+    descent = FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
+    if weights0 is not None:
+        descent.work.add(np.flatnonzero(weights0))
+    top = float(problem.traces.max())
+    decades = math.log10(top / alpha) if 0 < alpha < top and problem.targets.any() else 0.0
+    if decades > 0 and max_iter is None:
+        descent.on_the_way(np.geomspace(top, alpha, 1 + math.ceil(STEPS_PER_DECADE * decades))[:-1], ROUGH)
+    found: list[Solution] = []
+    descent.solve([alpha], found.append)
+    return found[0]
+
+
+def relaxed_on_features(problems: list[FeatureProblem], result: Solution, relax: float) -> RelaxedSolution:
+    """Put the ridge at another alpha in place of the coefficients of a solution."""
+    kernels, parts = on_used_kernels(problems, np.atleast_2d(result.weights))
+    found = relax_result(parts, replace(result, weights=result.weights[..., kernels]), relax)
+    return _with_features(problems, result, found)
+
+
+def relaxed_path_on_features(
+    problems: list[FeatureProblem], path: Path[Solution], relax: ArrayLike
+) -> Path[RelaxedSolution]:
+    """The same along a path, for one alpha of the ridge or several."""
+    used = path.weights.reshape(-1, problems[0].n_kernels)
+    kernels, parts = on_used_kernels(problems, used)
+    restricted = tuple(replace(one, weights=one.weights[..., kernels]) for one in path.solutions)
+    found = relax_path(parts, replace(path, solutions=restricted), relax)
+    solutions = tuple(
+        _with_features(problems, one, relaxed)
+        for one, relaxed in zip(path.solutions, found.solutions, strict=True)
+    )
+    return Path(found.alphas, solutions, found.measure)
+
+
+def on_used_kernels(problems: list[FeatureProblem], weights: Array) -> tuple[Index, list[RidgeProblem]]:
+    """Kernels that have a weight in any row of weights, and the problems on factors of these."""
+    kernels = np.flatnonzero(weights.any(axis=0))
+    first = problems[0].on_kernels(kernels)
+    return kernels, [replace(first, targets=problem.targets) for problem in problems]
+
+
+def _with_features(
+    problems: list[FeatureProblem], before: Solution, found: RelaxedSolution
+) -> RelaxedSolution:
+    """A relaxed solution with all weights, and with the features' coefficients of its own dual ones."""
+    return with_own_features(problems, replace(found, weights=before.weights))
+
+
+S = TypeVar("S", bound=Solution)
+
+
+def with_own_features(problems: list[FeatureProblem], solution: S) -> S:
+    """A solution with the features' coefficients that its weights and dual coefficients have, ``d_m s_m Z_m'c``."""
+    rows, dual = problems[0].rows, solution.dual_coef
+    n_outputs = sum(len(problem.targets) for problem in problems)
+    # with several alphas of the ridge they come first
+    several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
+    C = dual if several else dual[None]
+    single = C.ndim == 2
+    C = C.reshape(*C.shape[:2], n_outputs)
+    if rows is not None and C.shape[1] == len(rows):
+        C = C[:, rows]
+    coef = np.empty((len(C), problems[0].stack.n_features, n_outputs))
+    for own, out in zip(C, coef, strict=True):
+        start = 0
+        for problem, weights in zip(problems, np.atleast_2d(solution.weights), strict=True):
+            stop = start + len(problem.targets)
+            out[:, start:stop] = problem.features_of(weights, np.ascontiguousarray(own[:, start:stop].T)).T
+            start = stop
+    coef = coef[..., 0] if single else coef
+    return replace(solution, feature_coef=coef if several else coef[0])
+
+
+# ---- paths ----------------------------------------------------------------------------------------
+
+
+def alpha_range_of_features(problem: FeatureProblem, smallest: float) -> tuple[float, float]:
+    """(largest, smallest) alpha of an automatic path, as for kernels; `smallest` is a share of the largest trace."""
+    top = float(problem.traces.max())
+    if top <= 0 or not problem.targets.any():
+        return 1.0, smallest
+    return _single_block_alpha(problem, top), smallest * top
+
+
+def _single_block_alpha(problem: FeatureProblem, top: float) -> float:
+    G = problem.gradient_of_targets()
+    start = int(np.argmax(problem.forms(G[None])[0]))
+    columns = problem.columns(np.array([start]))
+    # the residual of ridge regression on one block is Y less a combination of left singular vectors of the block
+    vectors, singular, _ = np.linalg.svd(columns.T, full_matrices=False)
+    inside = problem.Y @ vectors
+    H = problem.gradient(np.ascontiguousarray(vectors.T))
+    values = np.square(singular)
+
+    def single(alpha: float) -> bool:
+        shrunk = inside * (values / (values + problem.in_units(alpha)))
+        forms = problem.forms((G - shrunk @ H)[None])[0]
+        return bool(forms.max() <= forms[start] * (1 + 1e-8))
+
+    return smallest_single(single, top, problem.Y.shape[1])
+
+
+#: Computes criteria from problems on kernels and the solutions for each alpha.
+Criteria = Callable[[list[RidgeProblem], list[list[Solution]], bool], dict[str, Array]]
+
+
+class FeaturePath:
+    """Solutions of all groups of outputs along a path.
+
+    Parameters
+    ----------
+    groups : list of FeatureProblem
+        One, or one for every output that has weights of its own.
+    tol, max_iter
+        As in `FeatureDescent`.
+    """
+
+    def __init__(self, groups: list[FeatureProblem], *, tol: float, max_iter: int | None) -> None:
+        self.groups = groups
+        self.descents = [FeatureDescent(group, tol=tol, max_iter=max_iter) for group in groups]
+        self.found: list[list[Solution]] = [[] for _ in groups]
+        self.interrupted = False
+
+    def run(self, alphas: Array, callback: Callable[[int, Solution], object] | None) -> None:
+        """Solve for all alphas; after Ctrl-C, and where `callback` says so, what is done is kept."""
+        last = len(alphas) - 1
+
+        def tell(result: Solution) -> bool:
+            index = len(self.found[0])
+            self.found[0].append(result)
+            if callback is None or not callback(index, self.groups[0].for_all_rows(result)):
+                return False
+            self.interrupted = index < last
+            return True
+
+        try:
+            if len(self.groups) == 1:
+                self.descents[0].solve([float(alpha) for alpha in alphas], tell)
+                return
+            for alpha in alphas:
+                for descent, found in zip(self.descents[1:], self.found[1:], strict=True):
+                    descent.solve([float(alpha)], found.append)
+                self.descents[0].solve([float(alpha)], tell)
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            if not self.found[0]:
+                raise
+            self.interrupted = True
+
+    def result(self, measure: Criteria, *, single: bool) -> Path[Solution]:
+        """The path; `measure` computes criteria from problems on kernels and solutions."""
+        done = [list(parts) for parts in zip(*self.found, strict=False)]
+        out = []
+        for parts in done:
+            whole = self.groups[0].for_all_rows(parts[0] if len(parts) == 1 else join_outputs(parts))
+            out.append(squeeze(whole) if single else whole)
+
+        def criteria(everything: bool) -> dict[str, Array]:
+            weights = np.array([part.weights for parts in done for part in parts])
+            kernels, problems = on_used_kernels(self.groups, weights)
+            restricted = [[replace(part, weights=part.weights[kernels]) for part in parts] for parts in done]
+            return measure(problems, restricted, everything)
+
+        return Path.of(out, interrupted=self.interrupted, measure=criteria)
+
+
+def with_features_of_path(
+    problems: list[FeatureProblem], path: Path[Solution], relax: ArrayLike | None
+) -> Path[Solution] | Path[RelaxedSolution]:
+    """A path that was solved on kernels, with the coefficients of the features."""
+    whole = path if relax is None else relaxed_path_on_features(problems, path, relax)
+    solutions = tuple(with_own_features(problems, one) for one in whole.solutions)
+    return replace(whole, solutions=solutions)
