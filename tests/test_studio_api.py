@@ -6,6 +6,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -76,7 +79,9 @@ def test_tables_are_listed_described_and_previewed(served):
     assert len(rows["columns"]) == 3
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "npz"])
+@pytest.mark.parametrize(
+    "suffix", ["csv", "tsv", "csv.gz", "parquet", "npz", "mtx", "svmlight", "sparse.npz"]
+)
 def test_all_kinds_of_tables_can_be_uploaded(served, suffix):
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", None], "when": [True, False, True]})
     stream = io.BytesIO()
@@ -84,6 +89,14 @@ def test_all_kinds_of_tables_can_be_uploaded(served, suffix):
         frame.to_parquet(stream, index=False)
     elif suffix == "npz":
         np.savez(stream, a=np.arange(3.0), m=np.eye(3)[:, :2])
+    elif suffix in ("mtx", "svmlight", "sparse.npz"):
+        rows = sparse.csr_matrix([[0.0, 2.0], [1.5, 0.0], [0.0, 3.0]])
+        if suffix == "mtx":
+            scipy.io.mmwrite(stream, rows)
+        elif suffix == "svmlight":
+            dump_svmlight_file(rows, [0, 1, 1], stream)
+        else:
+            sparse.save_npz(stream, rows)
     else:
         compression = "gzip" if suffix.endswith("gz") else None
         frame.to_csv(stream, index=False, sep="\t" if suffix == "tsv" else ",", compression=compression)
@@ -95,6 +108,8 @@ def test_all_kinds_of_tables_can_be_uploaded(served, suffix):
     columns = {c["name"]: c for c in get(served, f"/api/tables/{table['id']}/columns")["columns"]}
     if suffix == "npz":
         assert list(columns) == ["a", "m.0", "m.1"]
+    elif suffix in ("mtx", "svmlight", "sparse.npz"):
+        assert list(columns) == [*(["target"] if suffix == "svmlight" else []), "x0", "x1"]
     else:
         assert columns["a"]["n_missing"] == columns["b"]["n_missing"] == 1
         assert [columns[name]["kind"] for name in ("a", "b", "when")] == ["whole number", "text", "yes/no"]

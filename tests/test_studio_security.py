@@ -419,6 +419,16 @@ HOSTILE = {
     "a pickle as npz": ("x.npz", lambda: pickle.dumps(Evil())),
     "code in a header": ("x.npz", lambda: zipped({"a.npy": npy_header("__import__('os').system('true')")})),
     "an npz as csv": ("x.csv", lambda: npz(a=np.zeros(3))),
+    "a matrix that promises too much": (
+        "x.mtx",
+        lambda: b"%%MatrixMarket matrix coordinate real general\n9 9 100000000\n1 1 1.0\n",
+    ),
+    "a matrix of too many cells": (
+        "x.mtx",
+        lambda: b"%%MatrixMarket matrix coordinate real general\n900000 900000 1\n1 1 1.0\n",
+    ),
+    "columns beyond all bounds": ("x.svmlight", lambda: b"1 1:1 2000000000:1\n"),
+    "binary as svmlight": ("x.svmlight", lambda: b"1 1:1\x00\x01\n"),
     "a csv as npz": ("x.npz", lambda: b"a,b\n1,2\n"),
     "a csv as parquet": ("x.parquet", lambda: b"a,b\n1,2\n"),
     "half a parquet": ("x.parquet", lambda: b"PAR1" + bytes(100)),

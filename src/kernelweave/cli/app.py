@@ -110,7 +110,7 @@ def fit(
     Parameters
     ----------
     table
-        CSV, TSV (also .gz) or Parquet.
+        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target".
     out
         Folder for the results.
     settings
@@ -142,7 +142,7 @@ def path(
     Parameters
     ----------
     table
-        CSV, TSV (also .gz) or Parquet.
+        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target".
     out
         Folder for the results.
     settings
@@ -164,6 +164,7 @@ def predict(
     out: str,
     join: str = "",
     key: str = "",
+    view: Names = None,
     std: bool = False,
     seed: int = 0,
 ) -> None:
@@ -184,6 +185,8 @@ def predict(
         same names.
     key
         Column that names the rows; default that of the run.
+    view
+        Sparse views of the model, such as words=new.npz.
     std
         Also write posterior standard deviations (regression).
     seed
@@ -191,7 +194,7 @@ def predict(
     """
     from kernelweave.cli.runs import run_predict
 
-    run_predict(model, table, out, join=join, key=key, std=std)
+    run_predict(model, table, out, join=join, key=key, std=std, view=view)
 
 
 def evaluate(
@@ -203,6 +206,7 @@ def evaluate(
     out: str = "",
     join: str = "",
     key: str = "",
+    view: Names = None,
     seed: int = 0,
 ) -> None:
     """Score a fitted model on a table with known targets.
@@ -223,12 +227,14 @@ def evaluate(
         Further tables, as for predict.
     key
         Column that names the rows; default that of the run.
+    view
+        Sparse views of the model, as for predict.
     seed
         Every command takes it; here no random numbers are drawn.
     """
     from kernelweave.cli.runs import run_evaluate
 
-    run_evaluate(model, table, target, out, join=join, key=key)
+    run_evaluate(model, table, target, out, join=join, key=key, view=view)
 
 
 def reproduce(

@@ -24,7 +24,9 @@ from kernelweave.runs.fitting import (
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
 from kernelweave.runs.preparing import Prepared, prepare, split
-from kernelweave.runs.scoring import features_of, predictions, scores
+from kernelweave.runs.scoring import columns_of, features_of, predictions, scores, sparse_views_of
+from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
+from kernelweave.runs.sparse_views import Tables, read_labelled, read_views, with_views
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.views.groups import names_in
@@ -48,6 +50,8 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
     )
     for view, columns in prepared.views.items():
         console.print(f"View {view}: {len(columns)} columns.")
+    for view, rows in data.sparse.items():
+        console.print(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
     if unused := unused_settings(spec):
         console.print(f"Not used by {spec.method}: {', '.join(unused)}.")
 
@@ -95,7 +99,13 @@ def regularization(model: BaseMKL) -> str:
 def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
     """Read the table of a command and the tables joined to it."""
     paths = name_tables([path, *names_in(spec.join)])
-    return read_tables(paths, spec.key), {name: str(Path(file).resolve()) for name, file in paths.items()}
+    if is_sparse_file(path) and not spec.join:
+        [name] = paths
+        data = read_labelled(str(Path(path).resolve()), name)
+    else:
+        data = read_tables(paths, spec.key)
+    data = with_views(data, spec.view, path, joined=bool(spec.join))
+    return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
 
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
@@ -153,7 +163,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
 
     options: dict[str, Any] = {
         "normalize": make_normalizer(spec, prepared, np.arange(0)),
-        "standardize": spec.standardize,
+        "standardize": "auto" if isinstance(prepared.X, Tables) else spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
@@ -245,8 +255,10 @@ def read_new(
     """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
     source = Path(model_path)
     layout = read_layout(source if source.is_dir() else source.parent)
+    if is_sparse_file(path) and not join:
+        return labels_of_file(path), None
     tables = {name: read_table(file) for name, file in name_tables([path, *names_in(join)]).items()}
-    needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    needed = columns_of(model)
     data, stands_for = join_new(tables, layout, needed, key)
     for old, new in stands_for.items():
         console.print(f"Table {new} is used for {old} of the run.")
@@ -256,12 +268,23 @@ def read_new(
     return data.table, data.table[usual] if usual in data.table.columns else None
 
 
-def run_predict(model_path: str, path: str, out: str, *, join: str, key: str, std: bool) -> None:
+def _new_features(model: BaseMKL, table: DataFrame, view: list[str] | None, path: str) -> Any:
+    """Rows to predict as the model takes them, with sparse views from files."""
+    sparse = read_views(view or [], len(table), path)
+    if is_sparse_file(path) and not sparse:
+        # the only sparse view of a model has no other file
+        sparse = dict.fromkeys(sparse_views_of(model)[:1], read_sparse(path).rows)
+    return features_of(model, table, sparse)
+
+
+def run_predict(
+    model_path: str, path: str, out: str, *, join: str, key: str, std: bool, view: list[str] | None = None
+) -> None:
     """The `predict` command."""
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
-    X = features_of(model, table)
+    X = _new_features(model, table, view, path)
     classifier = hasattr(model, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
@@ -272,12 +295,21 @@ def run_predict(model_path: str, path: str, out: str, *, join: str, key: str, st
     console.print(f"Wrote {len(frame)} predictions to {out}")
 
 
-def run_evaluate(model_path: str, path: str, target: str, out: str, *, join: str, key: str) -> None:
+def run_evaluate(
+    model_path: str,
+    path: str,
+    target: str,
+    out: str,
+    *,
+    join: str,
+    key: str,
+    view: list[str] | None = None,
+) -> None:
     """The `evaluate` command."""
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
-    X = features_of(model, table)
+    X = _new_features(model, table, view, path)
     task = "classification" if hasattr(model, "classes_") else "regression"
     y = check_target(need_column(table, target, "the target"), task)
     console.print(f"Found {path}: {describe(table)}.")

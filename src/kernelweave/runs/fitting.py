@@ -15,9 +15,11 @@ from kernelweave import banks, kernels, normalizers
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
+from kernelweave.estimators.texts import reads_text
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.views.groups import names_in
 
@@ -46,8 +48,10 @@ def parse_kernels(text: str) -> list[Kernel]:
     return [kernels.parse(part) for part in parts]
 
 
-def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Kernel] | None:
-    """The kernels of a spec; None stands for the default bank."""
+def make_kernels(spec: FitSpec, prepared: Prepared) -> Any:
+    """The kernels of a spec, by view where there are sparse ones; None stands for the default bank."""
+    if isinstance(prepared.X, Tables):
+        return _kernels_of_tables(spec, prepared.X)
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
         bank: list[Any] = []
@@ -72,6 +76,46 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> list[Kernel] | None:
             "bank or kernel",
         )
     return parse_kernels(spec.kernels)
+
+
+def _kernels_of_tables(spec: FitSpec, tables: Tables) -> dict[str, list[Kernel] | None] | None:
+    if isinstance(spec.kernels, str):
+        asked = dict.fromkeys(tables.names, spec.kernels)
+    else:
+        for name in spec.kernels:
+            check_known(name, tables.names, "view")
+        asked = {view: spec.kernels.get(view, "default") for view in tables.names}
+    if all(map(_is_default, asked.values())):
+        return None
+    return {
+        view: None if _is_default(text) else _of_view(_parse_plain(text), tables[view], spec.standardize)
+        for view, text in asked.items()
+    }
+
+
+def _of_view(bank: list[Kernel], table: Any, standardize: bool) -> list[Kernel]:
+    """Kernels for a view: those of texts where all columns are text, others, on standardised columns, elsewhere."""
+    texts = [kernel for kernel in bank if reads_text(kernel)]
+    if not hasattr(table, "columns"):
+        return [kernel for kernel in bank if kernel not in texts]
+    if texts and all(table[name].dtype == object for name in table.columns):
+        return texts
+    numeric = [kernel for kernel in bank if kernel not in texts]
+    on_columns = [kernel for kernel in texts if kernel.columns is not None]
+    return [k.prepared("standardize") if standardize else k for k in numeric] + on_columns
+
+
+def _is_default(text: str) -> bool:
+    return text.strip().lower() == "default"
+
+
+def _parse_plain(text: str) -> list[Kernel]:
+    if text.strip().lower().replace("-", "_") in BANKS:
+        raise InputError(
+            f"The bank {text.strip()!r} is for one table of columns, and there are sparse views. Use default, or "
+            "kernels such as \"linear; rbf(gamma='median')\", also for each view."
+        )
+    return parse_kernels(text)
 
 
 def kernels_by_view(spec: FitSpec, views: dict[str, list[str]]) -> dict[str, str]:
@@ -237,7 +281,8 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         "rule": spec.rule,
         "n_jobs": spec.jobs,
         "normalize": make_normalizer(spec, prepared, held),
-        "standardize": spec.standardize,
+        # of sparse views only dense ones are standardised
+        "standardize": "auto" if isinstance(prepared.X, Tables) else spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,

@@ -34,6 +34,10 @@ class Joined:
         Keys of other tables that this one does not have.
     reading : dict of str to dict
         Options of `pandas.read_csv` for each text table.
+    sparse : dict of str to CSR array
+        Further views of the same rows.
+    files : dict of str to str
+        Where they were read from.
     """
 
     table: Any
@@ -41,6 +45,8 @@ class Joined:
     renamed: dict[str, dict[str, str]]
     missing: dict[str, list[Any]]
     reading: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sparse: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def name_tables(paths: list[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.runs.joining import Joined
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
 from kernelweave.views.groups import expand_views, names_in, read_views
@@ -29,7 +30,7 @@ class Prepared:
 
     Attributes
     ----------
-    X : DataFrame
+    X : DataFrame, or Tables with sparse views
     y : array
     task, reason : str
         The task that the target implies, and why.
@@ -75,7 +76,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         need_column(table, name, "`drop`, the columns to leave out")
         leave.add(name)
     columns = [c for c in table.columns if c not in leave]
-    if not columns:
+    if not columns and not data.sparse:
         raise InputError("There is no column left to learn from.")
     views = _views(data, spec, columns)
     if views:
@@ -97,9 +98,14 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
             "another target."
         )
     _check_cells(table, columns)
+    X: Any = table[columns]
+    if data.sparse:
+        # rows were numbered when the table was read
+        kept = table.index.to_numpy()
+        X = Tables(X, views, {name: rows[kept] for name, rows in data.sparse.items()})
     weights = _read_weights(table[spec.weights]) if spec.weights else None
     return Prepared(
-        X=table[columns],
+        X=X,
         y=y,
         task=task,
         reason=reason,

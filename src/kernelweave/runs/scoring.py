@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.tables import check_cells, need_column
+from kernelweave.views import TableEncoder, ViewsEncoder
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -42,6 +45,42 @@ def scores(model: BaseMKL, X: DataFrame, y: Labels, task: str) -> dict[str, floa
     return out
 
 
+def columns_of(model: BaseMKL) -> list[str]:
+    """Names of the columns of a table that a model needs."""
+    encoder = model.model_.encoder
+    if isinstance(encoder, ViewsEncoder):
+        return [name for one in encoder.encoders_.values() for name in getattr(one, "names_", None) or ()]
+    return [str(name) for name in getattr(model, "feature_names_in_", [])]
+
+
+def sparse_views_of(model: BaseMKL) -> list[str]:
+    """Names of the views of a model whose columns have no names."""
+    encoder = model.model_.encoder
+    if not isinstance(encoder, ViewsEncoder):
+        return []
+    return [view for view, one in encoder.encoders_.items() if not getattr(one, "names_", None)]
+
+
+def _tables_of(encoder: ViewsEncoder, table: DataFrame, sparse: Mapping[str, Any]) -> Tables:
+    groups = {
+        view: one.names_
+        for view, one in encoder.encoders_.items()
+        if isinstance(one, TableEncoder) and one.names_
+    }
+    needed = [view for view in encoder.encoders_ if view not in groups]
+    lacking = [view for view in needed if view not in sparse]
+    if lacking or len(needed) < len(sparse):
+        raise InputError(
+            f"The model has the sparse views {', '.join(needed)}, got {', '.join(sparse) or 'none'}. Pass "
+            f"{' '.join(f'--view {view}=FILE' for view in needed)}."
+        )
+    names = list(dict.fromkeys(name for columns in groups.values() for name in columns))
+    for name in names:
+        need_column(table, name, "the model")
+    check_cells(table, names)
+    return Tables(table[names], groups, sparse)
+
+
 def predictions(
     model: BaseMKL, X: DataFrame, task: str, *, std: bool = False, keys: Series = None
 ) -> DataFrame:
@@ -73,8 +112,13 @@ def predictions(
     return table
 
 
-def features_of(model: BaseMKL, table: DataFrame) -> DataFrame:
-    """The columns that a model was fitted on, in their order."""
+def features_of(model: BaseMKL, table: DataFrame, sparse: Mapping[str, Any] | None = None) -> Any:
+    """The columns that a model was fitted on, in their order, and sparse views beside them."""
+    encoder = model.model_.encoder
+    if isinstance(encoder, ViewsEncoder):
+        return _tables_of(encoder, table, sparse or {})
+    if sparse:
+        raise InputError(f"This model has no views of its own, got {', '.join(sparse)}. Leave --view out.")
     names = [str(n) for n in getattr(model, "feature_names_in_", [])]
     if not names:
         raise InputError("This model was not fitted on a table with column names; predict with it in Python.")

@@ -13,12 +13,14 @@ from kernelweave.runs.fitting import (
     describe_calibration_cv,
     describe_cv,
     kernels_by_view,
+    make_kernels,
     make_learner,
     parse_kernels,
     parse_path,
 )
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
+from kernelweave.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave.runs.spec import FitSpec
 
 #: First line of a script.
@@ -60,13 +62,17 @@ def script(
         "import numpy as np",
         "",
     ]
-    body = [*_reading_lines(data, paths, spec.key), "table.columns = [str(c) for c in table.columns]"]
+    body = [
+        *_reading_lines(data, paths, spec.key),
+        *sparse_reading(data.files),
+        "table.columns = [str(c) for c in table.columns]",
+    ]
     columns = list(prepared.X.columns)
     if spec.missing == "drop":
         body.append(f"table = table.dropna(subset={needed_columns(spec, columns)!r})")
     body += [
         f"y = table[{spec.target!r}].to_numpy({'' if classification else 'dtype=float'})",
-        f"X = table[{columns!r}]",
+        _columns_line(prepared, columns),
     ]
     if spec.weights:
         body.append(f"weights = table[{spec.weights!r}].to_numpy(dtype=float)")
@@ -111,7 +117,7 @@ def script(
     settings = {
         **(choice if alpha is None else {}),
         "normalize": _normalize(spec),
-        "standardize": repr(spec.standardize),
+        "standardize": repr("auto" if isinstance(prepared.X, Tables) else spec.standardize),
         "fit_intercept": repr(spec.intercept),
         "max_memory": repr(spec.max_memory),
         "rank_tol": repr(spec.rank_tol),
@@ -151,7 +157,20 @@ def script(
         "import kernelweave as kw",
         "",
     ]
-    return "\n".join([*lines, *body]) + "\n"
+    text = "\n".join([*lines, *body]) + "\n"
+    # views are indexed by rows
+    return text.replace("X.iloc[", "X[") if isinstance(prepared.X, Tables) else text
+
+
+def _columns_line(prepared: Prepared, columns: list[str]) -> str:
+    X = prepared.X
+    if not isinstance(X, Tables):
+        return f"X = table[{columns!r}]"
+    frames = [f"{view!r}: table[{names!r}]" for view, names in X.groups.items()]
+    if not frames and columns:
+        frames = [f"{TABLE!r}: table[{columns!r}]"]
+    rows = "**{name: rows[table.index] for name, rows in sparse_views.items()}"
+    return f"X = kw.Views({{{', '.join([*frames, rows])}}})"
 
 
 def _arguments(values: Mapping[str, object]) -> str:
@@ -161,6 +180,13 @@ def _arguments(values: Mapping[str, object]) -> str:
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
         [(name, path)] = paths.items()
+        if name in data.files:
+            # labels and rows come from the same file
+            return [
+                "from sklearn.datasets import load_svmlight_file",
+                f"_, target = load_svmlight_file({path!r})",
+                'table = pd.DataFrame({"target": target})',
+            ]
         return _read_lines("table", path, data.reading.get(name, {}))
     lines = ["tables = []"]
     for name, path in paths.items():
@@ -212,6 +238,19 @@ def _value(value: object) -> str:
 
 
 def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
+    if isinstance(prepared.X, Tables):
+        bank = make_kernels(spec, prepared)
+        if bank is None:
+            return ["kernels = None  # the default bank of every view"]
+        lines = ["kernels = {"]
+        for view, own in bank.items():
+            text = (
+                "None"
+                if own is None
+                else f"[{', '.join(f'kw.kernels.parse({k!r})' for k in map(repr, own))}]"
+            )
+            lines.append(f"    {view!r}: {text},")
+        return [*lines, "}"]
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
         texts = list(dict.fromkeys(text.strip() for text in asked.values()))

@@ -107,6 +107,13 @@ class FitSpec(BaseModel):
         "Data",
         "Further tables, separated by commas, whose rows are matched by `key`; each table becomes a view.",
     )
+    view: Text | Names = setting(
+        "",
+        "Sparse views",
+        "Data",
+        "Further views in sparse files, such as words=words.npz: SciPy's .npz, .mtx or .svmlight, with the same rows "
+        "in the same order.",
+    )
     key: Text = setting(
         "",
         "Key",

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
+from kernelweave.runs.sparse_files import is_sparse_file, sparse_columns
 
 CLASSES_AT_MOST = 10
 #: Separators of text tables, the usual one first.
@@ -45,7 +46,9 @@ def read_table(path: str | Path) -> DataFrame:
             f"{source} is a folder; a table file is needed (.csv, .tsv, also .gz, .parquet or .npz)."
         )
     try:
-        if is_text(source):
+        if is_sparse_file(source):
+            table = sparse_columns(source)
+        elif is_text(source):
             table = read_text(source)
         elif ".npz" in _suffixes(source):
             table = read_arrays(source)
@@ -91,7 +94,7 @@ def _are(column: Series, kinds: Any) -> bool:
 
 def is_text(path: str | Path) -> bool:
     """Whether a file is read as text: all files whose name does not end in Parquet or npz."""
-    return _suffixes(Path(path)).isdisjoint((".parquet", ".pq", ".npz"))
+    return _suffixes(Path(path)).isdisjoint((".parquet", ".pq", ".npz")) and not is_sparse_file(path)
 
 
 def _same_name(source: Path, names: list[str]) -> InputError:

@@ -12,6 +12,7 @@ from typing import IO, Protocol
 
 from kernelweave._errors import InputError
 from kernelweave._types import Series
+from kernelweave.runs.sparse_files import MOST_CELLS, read_sparse
 from kernelweave.runs.tables import SEPARATORS
 from kernelweave.studio.limits import Limits
 
@@ -23,7 +24,7 @@ BINARY = frozenset(range(32)) - {9, 10, 13, 12}
 
 
 def check_table_file(path: Path, name: str, limits: Limits) -> str:
-    """Return what a file is: "csv", "tsv", "parquet" or "npz".
+    """Return what a file is: "csv", "tsv", "parquet", "npz", "mtx" or "svmlight".
 
     Parameters
     ----------
@@ -51,6 +52,9 @@ def check_table_file(path: Path, name: str, limits: Limits) -> str:
         found = "npz"
     else:
         found = "text"
+    if promised in ("mtx", "svmlight") and found == "text" and not start.startswith(b"\x1f\x8b"):
+        _check_sparse(path, name, limits)
+        return promised
     if promised in ("csv", "tsv") and found == "text":
         _check_text(path, name, start.startswith(b"\x1f\x8b"), promised, limits)
         return promised
@@ -70,6 +74,9 @@ def promised_kind(name: str) -> str:
         return "parquet"
     if lower.endswith(".npz"):
         return "npz"
+    for kind in ("mtx", "svmlight"):
+        if lower.endswith(f".{kind}"):
+            return kind
     return "tsv" if lower.endswith((".tsv", ".tab")) else "csv"
 
 
@@ -117,6 +124,20 @@ def _check_text(path: Path, name: str, packed: bool, kind: str, limits: Limits) 
         raise InputError(f"{name} must be text in UTF-8. Save it as UTF-8.") from None
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _check_sparse(path: Path, name: str, limits: Limits) -> None:
+    """Text without control characters, and a table that is not too large when it has columns."""
+    with path.open("rb") as file:
+        for chunk in _chunks(file):
+            if not BINARY.isdisjoint(chunk):
+                raise InputError(f"{name} is not text: a sparse table has no control characters.")
+    try:
+        n_rows, n_columns = read_sparse(path, name).rows.shape
+    except InputError as error:
+        raise InputError(str(error).replace(str(path), name)) from None
+    if n_columns > limits.columns or n_rows * n_columns > min(limits.cells, MOST_CELLS):
+        raise _too_many(name, limits)
 
 
 def _too_many(name: str, limits: Limits) -> InputError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelweave._errors import InputError
 
 #: Suffixes of tables; the content is checked as well.
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz", ".mtx", ".svmlight")
 LONGEST_NAME = 120
 
 

@@ -223,6 +223,11 @@ class Studio:
         """Settings without paths: views come as a table, further tables by their ids."""
         if spec.join:
             raise InputError("Setting `join`: name all tables in `data`.")
+        if spec.view:
+            raise InputError(
+                "Setting `view`: the studio reads no files by their names. Upload small sparse files as tables, or use "
+                "the command line, kernelweave fit table.csv --view words=words.npz."
+            )
         if isinstance(spec.views, str) and spec.views:
             raise InputError("Setting `views`: give the views themselves, not the name of a file.")
         return spec.model_copy(update={"key": data.key if len(data.tables) > 1 else spec.key})

@@ -194,7 +194,7 @@ class _DataPage:
         about = self.studio.about()
         with card(
             "Upload",
-            f"CSV, TSV, Parquet or npz, up to {size(about.upload)}. The file goes to the data folder.",
+            f"CSV, TSV, Parquet, npz, mtx or svmlight, up to {size(about.upload)}. The file goes to the data folder.",
         ):
             drop_zone("Drop a table here, or press +", self._uploaded, multiple=True)
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")

@@ -253,7 +253,7 @@ def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = Fal
     multiple : bool, default=False
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz'")
+    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.mtx,.svmlight'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
