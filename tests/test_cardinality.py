@@ -382,6 +382,13 @@ def test_the_search_finds_the_smallest_of_any_numbers(most, rng):
         assert search.bound == pytest.approx(least)
 
 
+def test_the_squared_loss_is_that_of_ridge_regression_and_refused():
+    gram = np.ones((4, 4, 2))
+    for solve in (kw.solve_cardinality_mkl, kw.problems.cardinality_problem):
+        with pytest.raises(kw.InputError, match="squared-hinge"):
+            solve(gram, [1.0, -1.0, 1.0, -1.0], 1.0, 1, loss="squared")
+
+
 # ---- learner and command line ---------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Shown
+from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.learners.base import Info, Learner
 from kernelweave.learners.folds import deal
@@ -238,8 +239,6 @@ class MarginProblem:
 
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
-        from kernelweave._threads import blas_threads_for
-
         session = Session(Problem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
         with blas_threads_for(self.gram.n_samples):
             found = session.solve(weights, self.tol, warm.dual_coef).machine

@@ -36,7 +36,7 @@ from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
 from kernelweave.mkl.subset_bounds import Pool
-from kernelweave.mkl.svm_mkl import LOSSES, check_warm, make_problem, solve_problem
+from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, check_warm, make_problem, solve_problem
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
@@ -260,7 +260,7 @@ def solve_cardinality_mkl(
     k: Annotated[int, Whole(1)],
     *,
     ridge: Nonnegative = 0.0,
-    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -291,7 +291,7 @@ def solve_cardinality_mkl(
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
     loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
     epsilon : float, default=0.1
-        Width of the tube of the epsilon-insensitive loss.
+        Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
         A weight is equivalent to a repetition; rows of weight 0 are ignored.
     scale : array of shape (n_kernels,), optional

@@ -134,7 +134,7 @@ class Layers:
             raw = [f.diagonal(xp, out[-1]) for f in layer]
             units.append(self._unit(xp, raw))
             roots.append(self._roots(xp, raw))
-            out.append(_sum(xp, [float(v) * d for v, d in zip(w, units[-1], strict=True)]))
+            out.append(_sum([float(v) * d for v, d in zip(w, units[-1], strict=True)]))
         return out, units, roots
 
     def _unit(self, xp: Any, raw: list[Any]) -> list[Any]:
@@ -201,7 +201,7 @@ class Layers:
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Any:
         terms = [float(v) * B for v, B in zip(w, self._terms(xp, layer, w, K, left, right), strict=True) if v]
-        return _sum(xp, terms) if terms else xp.zeros_like(K)
+        return _sum(terms) if terms else xp.zeros_like(K)
 
     def _terms(
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
@@ -339,7 +339,7 @@ class Layers:
                 yield k, float(weights[-1][k]) * term
 
 
-def _sum(xp: Any, terms: Sequence[Any]) -> Any:
+def _sum(terms: Sequence[Any]) -> Any:
     total = terms[0]
     for term in terms[1:]:
         total = total + term

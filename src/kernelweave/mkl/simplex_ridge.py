@@ -81,9 +81,9 @@ def solve_ridge(problem: Problem, ridge: float, tol: float, warm: WarmStart) -> 
                 status = machine.status
                 break
             inner = min(inner, 0.1 * relative_gap(machine.primal, machine.own_gap))
-        bend = session.machine.curvature(session.kernel, b, problem.products(b, every))
-        bend.flat[:: len(bend) + 1] += 2.0 * ridge
-        model = Model(value, weights, 2.0 * ridge * weights - 0.5 * q, bend)
+        hessian = session.machine.curvature(session.kernel, b, problem.products(b, every))
+        hessian.flat[:: len(hessian) + 1] += 2.0 * ridge
+        model = Model(value, weights, 2.0 * ridge * weights - 0.5 * q, hessian)
         weights = model.step(damping)
     assert best is not None
     gap, value, at = best
