@@ -32,11 +32,12 @@ from kernelweave.estimators.missing import (
 )
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
+from kernelweave.fitting.base import Source
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.presence import views_of
-from kernelweave.fitting.source import Source, TableSource
+from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views

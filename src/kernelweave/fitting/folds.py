@@ -15,8 +15,8 @@ from sklearn.model_selection import check_cv
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
+from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import Expansions, decisions
-from kernelweave.fitting.source import Source
 from kernelweave.fitting.task import Report, Task, path_task, set_up, silent, was_interrupted
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
@@ -32,7 +32,7 @@ Fold = tuple[Rows, Rows]
 SCORING_TOL = 1e-5
 
 
-def content_folds(source: Source, y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
+def content_folds(source: Source[Q], y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
     """Folds that depend only on what the rows hold, not on their order or number of repetitions.
 
     Distinct rows are sorted by content and dealt out in turn; equal rows share a fold. With `stratify` (classes)

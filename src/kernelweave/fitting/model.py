@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
+from kernelweave.fitting.base import Source
 from kernelweave.fitting.prediction import (
     Expansions,
     decisions,
@@ -18,7 +19,7 @@ from kernelweave.fitting.prediction import (
     normalized_cross,
     summed_kernels,
 )
-from kernelweave.fitting.source import Source, TableSource
+from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Solved, Task
 from kernelweave.learners import Learner
 from kernelweave.machines.ridge import DenseSystem
@@ -115,7 +116,7 @@ class Model:
         )
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Source[Any]:
         """Training rows and kernels."""
         return self.task.source
 

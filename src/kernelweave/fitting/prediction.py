@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.source import Source
+from kernelweave.fitting.base import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.normalizers import FittedNormalizer
 
@@ -46,7 +45,7 @@ class Expansions:
 
 
 def decisions(
-    source: Source, queries: Any, fitted: FittedNormalizer, problems: Sequence[Expansions]
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, problems: Sequence[Expansions]
 ) -> Array:
     """Decision values of several solutions of several problems.
 
@@ -83,7 +82,7 @@ def decisions(
 
 
 def _add_deep(
-    source: Source, queries: Any, fitted: FittedNormalizer, block: Array, problem: Expansions
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, block: Array, problem: Expansions
 ) -> None:
     """Add the decision values of deep kernels to `block` (n_solutions, n_queries, n_outputs)."""
     for s, layers in enumerate(problem.layers):
@@ -97,7 +96,7 @@ def _add_deep(
 
 
 def summed_kernels(
-    source: Source, queries: Any, fitted: FittedNormalizer, weights: Array
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, weights: Array
 ) -> Iterator[tuple[slice, Array, Array]]:
     """Yield (query rows, sum of kernels with the training rows, its values k(x, x)) in chunks.
 
@@ -129,7 +128,7 @@ def summed_kernels(
 
 
 def kernel_actions(
-    source: Source, queries: Any, fitted: FittedNormalizer, kernels: Rows
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, kernels: Rows
 ) -> Iterator[tuple[slice, int, Callable[[Array], Array]]]:
     """Yield (query rows, m, function), where ``function(C)`` is ``K_m(queries, training) @ C`` after normalisation.
 
@@ -151,7 +150,7 @@ def _through_features(new: Array, training: Array, C: Array) -> Array:
 
 
 def normalized_cross(
-    source: Source, queries: Any, fitted: FittedNormalizer, where: slice, m: int, K: Array
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, where: slice, m: int, K: Array
 ) -> Array:
     """A chunk of a cross-Gram after cosine normalisation and centring."""
     return fitted.cross(m, K, lambda: source.query_diagonal(queries, m)[where])

@@ -1,12 +1,7 @@
-"""From rows and kernels to Gram representations and cross-Grams: who computes, and in which form it is held.
-
-A *source* stands between the estimators and the Gram layer. It answers: the training stack, the values between
-new rows and the training rows kernel by kernel, and the same for a subset of the training rows (for folds).
-"""
+"""Kernels on a table: their training stack, in which form it is held, and their values with new rows."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,8 +10,10 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
-from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
+from kernelweave._sparse import is_sparse, sq_norms, to_dense
 from kernelweave._threads import SMALL, threads_for
+from kernelweave._types import Values
+from kernelweave.fitting.base import Source
 from kernelweave.fitting.correction import Correction, correct
 from kernelweave.fitting.factors import Features, add_factors, single_columns
 from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
@@ -48,59 +45,7 @@ TILE_BYTES = 4 * 2**20
 SMALL_CHANGE = 16 * 2**20
 
 
-class Source(ABC):
-    """Rows and kernels behind one interface. `queries` are new rows in the form that this source understands."""
-
-    names: tuple[str, ...]
-    n_samples: int
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return len(self.names)
-
-    @abstractmethod
-    def gram(self) -> Gram:
-        """The raw training stack in its automatic representation."""
-
-    @abstractmethod
-    def take(self, rows: Rows) -> Source:
-        """A source whose training rows are a subset of these."""
-
-    @abstractmethod
-    def queries(self, rows: Rows) -> Any:
-        """Some of the training rows, as queries to another source made by `take`."""
-
-    @abstractmethod
-    def query_length(self, queries: Any) -> int:
-        """Number of query rows."""
-
-    @abstractmethod
-    def cross(self, queries: Any, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        """Yield (query rows, m, values k_m(queries, training) of shape (rows, n_samples)), in chunks."""
-
-    @abstractmethod
-    def query_diagonal(self, queries: Any, m: int) -> Array:
-        """``k_m(x, x)`` of the queries, shape (n_queries,)."""
-
-    @abstractmethod
-    def distinguish(self) -> Any:
-        """Numbers (n_samples, n_columns), perhaps sparse, in which rows differ whenever they hold other things."""
-
-    def content(self) -> Rows:
-        """Place of every row among the distinct ones; equal rows share it, whatever their order and number."""
-        return row_ranks(self.distinguish())
-
-    def feature_maps(self, m: int, queries: Any) -> tuple[Array, Array] | None:
-        """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, where they are few."""
-        return None
-
-    def extra_diagonal(self, extra: Any) -> Array:
-        """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
-        return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
-
-
-class TableSource(Source):
+class TableSource(Source[Table]):
     """Kernels evaluated on the columns of a table.
 
     Parameters
@@ -234,7 +179,7 @@ class TableSource(Source):
     def query_length(self, queries: Table) -> int:
         return queries.n_rows
 
-    def distinguish(self) -> Any:
+    def distinguish(self) -> Values:
         return self.raw.content()
 
     def query_diagonal(self, queries: Table, m: int) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
-from kernelweave.fitting.source import Source
+from kernelweave.fitting.base import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
 from kernelweave.views.kernel_rows import kernel_row_content
@@ -66,7 +66,7 @@ class KernelBank:
         return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
 
 
-class BankSource(Source):
+class BankSource(Source[NDArray[np.int64]]):
     """Rows of a `KernelBank` given by sample indices.
 
     Parameters
@@ -144,7 +144,7 @@ class BankSource(Source):
         return values
 
 
-class StackSource(Source):
+class StackSource(Source[Array]):
     """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries.
 
     Parameters

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
+from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import kernel_actions
-from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, identities_and_constants
 from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.path import Path, make_alphas
@@ -93,7 +93,7 @@ class Task:
         Of classification: every problem is a label that a row may have besides others.
     """
 
-    source: Source
+    source: Source[Any]
     targets: tuple[Array, ...]
     sample_weight: Array | None
     normalizer: Normalizer
@@ -197,7 +197,7 @@ def set_up(task: Task) -> list[Setup]:
     return setups
 
 
-def _means_of(source: Source, queries: Any, weights: Array) -> Array:
+def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:
     """``K_m(queries, training) @ weights`` of the raw kernels, shape (n_kernels, n_queries)."""
     out = np.empty((source.n_kernels, source.query_length(queries)))
     raw = FittedNormalizer(np.ones(source.n_kernels))
