@@ -502,7 +502,7 @@ def test_kinds_and_parameters_are_told_apart():
         (lambda: RBF().on([0], name=3), "`name` of a view must be text or None, got 3"),
         (lambda: RBF()(X, X[:, :3]), "same columns, got 6 columns and 3 columns"),
         (lambda: RBF().on([9])(X), "Column 9 is out of range"),
-        (lambda: RBF().on(["age"])(X), "'age' was asked for by name"),
+        (lambda: RBF().on(["age"])(X), "'age' was selected by name"),
     ],
 )
 def test_errors(make, message):

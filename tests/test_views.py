@@ -98,7 +98,7 @@ def test_resolve_errors(table, columns, message):
 
 def test_resolve_names_without_names():
     with pytest.raises(
-        InputError, match=r"'age' was asked for by name.*integers from 0 to 1, or pass a data frame"
+        InputError, match=r"'age' was selected by name.*integers from 0 to 1, or pass a data frame"
     ):
         as_table(np.zeros((2, 2))).resolve("age")
 

@@ -1,26 +1,26 @@
-"""Kernels: frozen values that compose.
+"""Kernels: frozen values that can be combined.
 
 A kernel is a value: hashable, comparable, picklable, never modified. ``k(X, Z)`` gives the matrix of its
 values, ``k.diag(X)`` the values on the diagonal. Kernels add, multiply and scale (``2.0 * (k1 + k2)``), and
-``k.on(columns)`` restricts one to some columns. Numeric kernels see each categorical column as 0/1 indicator
-columns; :class:`Categorical` compares categories.
+``k.on(columns)`` restricts one to some columns. Numeric kernels use 0/1 indicator columns for each categorical
+column; :class:`Categorical` compares categories.
 
-Some kernels take numbers from training rows: ``RBF(gamma="median")``, and any kernel after
-``k.prepared("standardize")``. ``k.fitted(X)`` gives them with these numbers, as values like any other; estimators do
-so in every fit and fold.
+Some kernels depend on statistics of training rows: ``RBF(gamma="median")``, and any kernel after
+``k.prepared("standardize")``. ``k.fitted(X)`` gives the kernel with these numbers, again a frozen value; estimators
+do so in every fit and fold.
 
-What a Gram assembler may rely on
----------------------------------
+Interface for the assembly of Gram matrices
+--------------------------------------------
 ``k.columns``, ``k.base``
     The frozen selection of :meth:`Kernel.on` (None: all columns) and the kernel without it. Kernels with
     equal `columns`, equal `base.statistic` and equal `base.preparation` can share one pairwise statistic.
 ``k.is_fitted``, ``k.fitted_on(rows)``, ``k.preparation``
-    Whether all numbers from training rows are there; the kernel with them, taken from a `TrainingRows`, which kernels
-    share; and the steps that are applied to the selected columns before the statistic.
+    Whether all numbers from training rows are known; the kernel with these numbers, from a `TrainingRows` that
+    kernels share; and the steps that are applied to the selected columns before the statistic.
 ``k.statistic``, ``k.needs_norms``, ``k.from_statistic(S, sq_left, sq_right, out)``
     If `statistic` is not None, the kernel is an elementwise function of ``pairwise_statistic(statistic, A,
     B)`` of the expanded columns, and, if `needs_norms`, of the squared norms of the rows. It works on any
-    shape, such as a packed triangle, and in place when `out` is `S`. Sums, products and multiples of such
+    shape, such as a packed triangle, and in place if `out` is `S`. Sums, products and multiples of such
     kernels have a statistic too, if all their terms (other than constants) share it.
 ``k.decay``
     If not None, values are ``exp(-decay * statistic)``, which compiled loops compute for many kernels at a time.
@@ -57,7 +57,7 @@ from kernelweave.kernels.stationary import *
 from kernelweave.kernels.statistics import *
 from kernelweave.kernels.text import *
 
-# every public name stands in the `__all__` of its own module only
+# public names are listed only in the `__all__` of their modules
 _MODULES = (
     algebra,
     base,

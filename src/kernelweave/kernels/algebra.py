@@ -1,4 +1,4 @@
-"""Kernels made of kernels by arithmetic: sums, products and multiples."""
+"""Sums, products and multiples of kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["Product", "Scaled", "Sum"]
 
 @dataclass(frozen=True)
 class Terms(Kernel):
-    """What sums and products share: a flat tuple of terms, folded by one operation."""
+    """Base of sums and products: a flat tuple of terms, combined by one operation."""
 
     terms: tuple[Kernel, ...]
 
@@ -67,7 +67,7 @@ class Terms(Kernel):
 
     @property
     def takes_missing(self) -> bool:
-        """Whether all terms say what to do about missing cells."""
+        """Whether all terms define the treatment of missing cells."""
         return all(term.takes_missing or isinstance(term, Constant) for term in self.terms)
 
     @property
@@ -77,7 +77,7 @@ class Terms(Kernel):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether all terms are."""
+        """Whether all terms are fitted."""
         return all(term.is_fitted for term in self.terms)
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
@@ -142,7 +142,7 @@ class Terms(Kernel):
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """A short name."""
         if not self._restricted():
             return super().label
         parts = (f"({term.label})" if isinstance(term, Sum) else term.label for term in self.terms)
@@ -150,7 +150,7 @@ class Terms(Kernel):
 
     @property
     def view(self) -> str:
-        """What the terms see; several views have "+" or "*" between them."""
+        """The columns or views of the terms; several views have "+" or "*" between them."""
         return f" {self.symbol} ".join(dict.fromkeys(term.view for term in self.terms))
 
     def _short(self, nested: bool = False) -> str:
@@ -165,7 +165,7 @@ class Terms(Kernel):
         return f" {self.symbol} ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values that JSON can hold."""
+        """Return a description of plain values for JSON."""
         return {"kernel": type(self).__name__.lower(), "terms": [term.to_dict() for term in self.terms]}
 
     @classmethod
@@ -270,7 +270,7 @@ class Scaled(Kernel):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the kernel that is scaled is fitted."""
+        """Whether the scaled kernel is fitted."""
         return self.kernel.is_fitted
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
@@ -282,7 +282,7 @@ class Scaled(Kernel):
 
     @property
     def statistic(self) -> str | None:
-        """The pairwise statistic of the kernel that is scaled."""
+        """The pairwise statistic of the scaled kernel."""
         return self.kernel.statistic
 
     @property
@@ -292,37 +292,37 @@ class Scaled(Kernel):
 
     @property
     def needs_norms(self) -> bool:
-        """Whether the kernel that is scaled needs squared norms."""
+        """Whether the scaled kernel needs squared norms."""
         return self.kernel.needs_norms
 
     @property
     def needs_psd_check(self) -> bool:
-        """Whether the kernel that is scaled may fail to be positive semidefinite."""
+        """Whether the scaled kernel may fail to be positive semidefinite."""
         return self.kernel.needs_psd_check
 
     @property
     def takes_missing(self) -> bool:
-        """Whether the kernel that is scaled says what to do about missing cells."""
+        """Whether the scaled kernel defines the treatment of missing cells."""
         return self.kernel.takes_missing
 
     @property
     def is_corrected(self) -> bool:
-        """Whether the kernel that is scaled skips missing cells."""
+        """Whether the scaled kernel skips missing cells."""
         return self.kernel.is_corrected
 
     @property
     def is_linear(self) -> bool:
-        """Whether the kernel that is scaled is linear."""
+        """Whether the scaled kernel is linear."""
         return self.kernel.is_linear
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """A short name."""
         return f"{self.factor:.4g} * ({self.kernel.label})" if self._restricted() else super().label
 
     @property
     def view(self) -> str:
-        """What the kernel that is scaled sees."""
+        """The columns or view of the scaled kernel."""
         return self.kernel.view
 
     def from_statistic(
@@ -359,7 +359,7 @@ class Scaled(Kernel):
         return f"{self.factor!r} * {inner}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values that JSON can hold."""
+        """Return a description of plain values for JSON."""
         return {"kernel": "scaled", "base": self.kernel.to_dict(), "factor": self.factor}
 
     @classmethod

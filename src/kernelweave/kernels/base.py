@@ -31,16 +31,16 @@ Positive = Annotated[float, Number(above=0, remedy=PSD)]
 FACTOR = Number(above=0, remedy=PSD)
 VIEW_NAME = Text() | None
 
-#: Kernels that descriptions and text name, by the names of their classes in lower case.
+#: Kernels by the names of their classes in lower case, as used in descriptions and text.
 LEAVES: dict[str, type[Kernel]] = {}
 #: Other names of these in text.
 ALIASES: dict[str, str] = {}
-#: Kernels made of kernels, likewise. The operators of `Kernel` look here for what they return, which is defined later.
+#: Combinations of kernels, likewise. The operators of `Kernel` find their classes here, which are defined later.
 COMPOSITES: dict[str, type[Kernel]] = {}
 
 
 def leaf(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Let descriptions and text name a kernel, text also by `aliases`."""
+    """Register a kernel for descriptions and text, in text also by `aliases`."""
 
     def enter(cls: type[Kind]) -> type[Kind]:
         LEAVES[cls.__name__.lower()] = cls
@@ -51,13 +51,13 @@ def leaf(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
 
 
 def composite(cls: type[Kind]) -> type[Kind]:
-    """Let descriptions name a kernel that is made of kernels."""
+    """Register a combination of kernels for descriptions."""
     COMPOSITES[cls.__name__.lower()] = cls
     return cls
 
 
 class Kernel(ABC):
-    """Base class of all kernels; see the text of `kernelweave.kernels` for what an implementation offers.
+    """Base class of all kernels; see the text of `kernelweave.kernels` for the interface of an implementation.
 
     Notes
     -----
@@ -82,13 +82,13 @@ class Kernel(ABC):
     needs_norms: ClassVar[Any] = False
     is_linear: ClassVar[Any] = False  # whether it is a sum of products x_j z_j, with a factor for each column
     needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
-    is_fitted: ClassVar[Any] = True  # whether all numbers are there that it takes from training rows
-    preparation: ClassVar[Any] = ()  # steps before `statistic` is taken
+    is_fitted: ClassVar[Any] = True  # whether all numbers from training rows are known
+    preparation: ClassVar[Any] = ()  # steps before `statistic`
     decay: ClassVar[Any] = None  # gamma of a kernel exp(-gamma S) of its statistic, a distance
-    takes_missing: ClassVar[Any] = False  # whether its steps say what to do about missing cells
-    #: Whether negative eigenvalues are set to zero, where others are an error.
+    takes_missing: ClassVar[Any] = False  # whether its steps define the treatment of missing cells
+    #: Whether negative eigenvalues are set to zero; for other kernels they are an error.
     is_corrected: ClassVar[Any] = False
-    __array_ufunc__ = None  # so that numpy scalars on the left leave the multiplication to us
+    __array_ufunc__ = None  # so that multiplication with NumPy scalars on the left uses `__rmul__`
 
     @property
     def base(self) -> Kernel:
@@ -97,12 +97,12 @@ class Kernel(ABC):
 
     @property
     def label(self) -> str:
-        """A short name for people, such as ``"RBF(gamma=0.5) on age, bmi"``."""
+        """A short name, such as ``"RBF(gamma=0.5) on age, bmi"``."""
         return f"{self._short(nested=True)} on all"
 
     @property
     def view(self) -> str:
-        """What the kernel sees: the name of a view, its columns, or "all"."""
+        """The name of its view, its columns, or "all"."""
         return "all"
 
     def __call__(self, X: Any, Z: Any = None) -> FloatArray:
@@ -117,12 +117,12 @@ class Kernel(ABC):
         Returns
         -------
         array of shape (n, m), float64
-            ``k(X)`` is symmetric bit for bit.
+            ``k(X)`` is exactly symmetric.
 
         Notes
         -----
-        A kernel that is not fitted yet is fitted on the training side: on `Z`, or on `X` without `Z`. To ask about
-        other rows one by one, fit it first, see :meth:`fitted`.
+        A kernel that is not fitted yet is fitted on the training side: on `Z`, or on `X` without `Z`. For values of
+        other rows, fit it first, see :meth:`fitted`.
         """
         left, right = as_tables(X, Z, missing=self.takes_missing)
         K = self._on_rows(left if right is None else right)._gram(left, right)
@@ -134,7 +134,7 @@ class Kernel(ABC):
         return self._on_rows(table)._diag(table)
 
     def fitted(self, X: Any, sample_weight: ArrayLike | None = None) -> Kernel:
-        """Return the kernel with the numbers that it takes from training rows: medians, means, deviations.
+        """Return the kernel with its statistics of training rows: medians, means, deviations.
 
         Estimators do this in `fit`, and again in every fold on the fold's own training rows.
 
@@ -143,12 +143,12 @@ class Kernel(ABC):
         X : array, data frame or Table of shape (n, n_columns)
             Training rows.
         sample_weight : array-like of shape (n,), optional
-            A weight equals a repetition of the row; rows of weight 0 are absent.
+            A weight is equivalent to repetitions of the row; rows of weight 0 are ignored.
 
         Returns
         -------
         Kernel
-            A frozen value like any other. One that has its numbers, or needs none, is returned as it is.
+            A frozen value. A kernel that has its numbers, or needs none, is returned unchanged.
 
         Examples
         --------
@@ -163,20 +163,20 @@ class Kernel(ABC):
         return self.fitted_on(TrainingRows(table, weights))
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`fitted`; kernels that are fitted on the same object share what they compute."""
+        """See :meth:`fitted`; kernels that are fitted on the same object share computations."""
         return self
 
     def _on_rows(self, table: Table) -> Kernel:
         return self if self.is_fitted else self.fitted_on(TrainingRows(table))
 
     def features(self, X: Any) -> FloatArray | None:
-        """Return a finite feature map of the rows of `X`, or None if the kernel has none that is small.
+        """Return a finite feature map of the rows of `X`, or None if the kernel has no small one.
 
         Returns
         -------
         array of shape (n_rows, r), or None
-            ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The answer (None or r) depends on the columns of
-            the table only, never on its rows. Do not modify the array: it may be a view of the data.
+            ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The result (None or r) depends only on the columns of
+            the table, not on its rows. Do not modify the array: it may be a view of the data.
         """
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
@@ -189,7 +189,7 @@ class Kernel(ABC):
         columns : int, str, slice, boolean mask, sequence of int and str, or None
             As in :meth:`kernelweave.views.Table.resolve`; None means all columns, to give the kernel a name.
         name : str or None
-            What the view is called in the label.
+            Name of the view in the label.
 
         Raises
         ------
@@ -207,14 +207,14 @@ class Kernel(ABC):
         return _made("on", self, columns, name)
 
     def prepared(self, *steps: Any) -> Kernel:
-        """Let the kernel see columns after a preparation, whose numbers are taken from training rows.
+        """Apply a preparation to the columns of the kernel, with statistics of training rows.
 
         Parameters
         ----------
         *steps : "standardize", "normalize-rows", "log1p", "impute", "impute-median", "impute-nearest", "skip" or None
             In their order, each at most once; None is no step. Of sums and products every term is prepared. The
             steps of a kernel that is prepared already come before these, but "skip" comes last. Objects such as
-            :class:`kernelweave.kernels.Standardize` can bring their numbers along.
+            :class:`kernelweave.kernels.Standardize` can have their numbers already.
 
         Returns
         -------
@@ -258,7 +258,7 @@ class Kernel(ABC):
             ``sq[:, None]`` and ``sq[None, :]``. Take them from the diagonal of the same inner products, so
             that angles of rows with themselves are exactly 0.
         out : array of the shape of `S`, or None
-            Where to put the result; may be `S` itself.
+            Array for the result; may be `S` itself.
 
         Returns
         -------
@@ -288,12 +288,12 @@ class Kernel(ABC):
             If the kernel is not such a function, or is restricted to columns.
         """
         raise InputError(
-            f"{self._short()} cannot be a layer of a deep kernel, which sees inner products only. Use Linear, "
+            f"{self._short()} cannot be a layer of a deep kernel, which has inner products only. Use Linear, "
             "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values that JSON can hold; :func:`from_dict` reads it.
+        """Return a description of plain values for JSON; :func:`from_dict` reads it.
 
         Examples
         --------
@@ -316,7 +316,7 @@ class Kernel(ABC):
         """Read what `to_dict` wrote, without the name of the kernel."""
         return build(cls, (), {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
-    # What kernels implement. Tables, not arrays: selection and expansion are done where columns are read.
+    # Methods of implementations. Arguments are tables: columns are selected and expanded when they are read.
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         A = apply_steps(self.preparation, left).take()
@@ -376,12 +376,12 @@ def _made(kind: str, *args: Any) -> Kernel:
 
 def parameters_of(kernel: Kernel | type[Kernel]) -> list[str]:
     """Names of the parameters of a kernel."""
-    assert is_dataclass(kernel)  # as every kernel that has a description
+    assert is_dataclass(kernel)  # like all kernels with a description
     return [field.name for field in fields(kernel)]
 
 
 def set_fields(frozen: Kernel, /, **values: Any) -> None:
-    """Set fields of a kernel that is being made."""
+    """Set fields of a kernel during its construction."""
     for key, value in values.items():
         object.__setattr__(frozen, key, value)
 

@@ -146,7 +146,7 @@ class ArcCosine(Kernel):
         k_n(x, z) = ||x||^n ||z||^n J_n(t) / pi,
         J_0 = pi - t,   J_1 = sin t + (pi - t) cos t,   J_2 = 3 sin t cos t + (pi - t)(1 + 2 cos^2 t),
 
-    and each further layer applies this to the inner products of the layer before.
+    and each further layer applies this to the inner products of the previous layer.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class ArcCosine(Kernel):
     Notes
     -----
     Diagonal: degree 0 gives 1, degree 1 keeps ||x||^2, degree 2 gives 3 ||x||^4, which grows fast over
-    layers: normalise. A row of zeros has no angle; it is taken as a right angle, which gives 0 for degree 1
+    layers: normalise. A row of zeros has no angle; it is treated as orthogonal, which gives 0 for degree 1
     and 2, and for degree 0 the value 1/2 with every row including itself, the kernel of a step function that
     is 1/2 at 0. The arc cosine turns a rounding error of 1e-16 in the cosine into 1e-8 in the angle of nearly
     parallel rows.
@@ -303,7 +303,7 @@ class Elementwise(Kernel):
         return self.name or getattr(self.function, "__name__", None) or "Elementwise"
 
     def to_dict(self) -> dict[str, Any]:
-        """Raise: a function cannot be written down as plain values."""
+        """Raise: a function cannot be written as plain values."""
         raise InputError(
             f"The kernel {self._short()!r} cannot be saved as plain values, because it is a Python function."
         )

@@ -1,4 +1,4 @@
-"""What is done about missing cells before a kernel sees rows: they are filled, or skipped."""
+"""Preparations for missing cells: they are filled, or skipped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _few.maxlist, _few.maxother = 20, 40
 
 
 class _WithArrays(Step):
-    """Steps that hold arrays: equal if all their bytes are."""
+    """Steps with arrays, which are equal if all their bytes are."""
 
     takes_missing: ClassVar[bool] = True
     parts: ClassVar[tuple[str, ...]]
@@ -78,21 +78,21 @@ class _WithArrays(Step):
 @step
 @dataclass(frozen=True, eq=False, repr=False)
 class Impute(_WithArrays):
-    """Missing cells filled with numbers that training rows give.
+    """Missing cells filled with numbers from training rows.
 
     Parameters
     ----------
     rule : {"mean", "median", "nearest"}, default="mean"
         Of numeric columns: the weighted mean or median of the cells that are there; or the mean over the training rows
         that are nearest in the columns that both have, scaled to variance 1 (scikit-learn's KNNImputer, where weights
-        of rows do not count). Categories get the most frequent one.
+        of rows do not count). Categories are filled with the most frequent one.
     indicator : bool, default=False
-        Add a column of 0 and 1 for every column that had missing cells in training, which says where they were. Kernels
-        of some columns see those of their own.
+        Add a column of 0 and 1 for every column that had missing cells in training, which marks them. Kernels
+        of some columns use the indicators of these columns.
     n_neighbors : int, default=5
         Of "nearest".
     fill : array-like of shape (n_columns,), optional
-        What cells are filled with, categories by code. None: taken when the step is fitted.
+        Values for missing cells, categories by code. None: computed when the step is fitted.
     marked : array-like of bool, shape (n_columns,), optional
         Columns with an indicator.
     donors : array-like of shape (n_rows, n_columns), optional
@@ -101,8 +101,9 @@ class Impute(_WithArrays):
     Notes
     -----
     As a preparation, ``kernel.prepared("impute")`` is the mean, "impute-median" the median with indicators and
-    "impute-nearest" the nearest rows; the parameter `missing` of the estimators knows the same names. A column without
-    any known cell among the training rows of a fold is filled with 0. Sparse rows know "mean" without indicators.
+    "impute-nearest" the nearest rows; the parameter `missing` of the estimators has the same names. A column without
+    any known cell among the training rows of a fold is filled with 0. For sparse rows there is only "mean" without
+    indicators.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class Impute(_WithArrays):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the step knows what to fill cells with."""
+        """Whether the values for missing cells are known."""
         return self.fill is not None
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
@@ -184,7 +185,7 @@ class Impute(_WithArrays):
         return MarkedTable(values, table.names, table.levels, missing, self.marked, table.cells)
 
     def _nearest(self, table: Table) -> FloatArray:
-        """What the nearest training rows have, for all cells."""
+        """Means of the nearest training rows, for all cells."""
         from sklearn.impute import KNNImputer
 
         assert self.donors is not None
@@ -267,12 +268,12 @@ class Skip(_WithArrays):
     Parameters
     ----------
     mean, variance, difference : array-like of shape (n_columns,), optional
-        Of the columns, categories as indicator columns. None: taken when the step is fitted.
+        Statistics of the columns, categories as indicator columns. None: computed when the step is fitted.
 
     Notes
     -----
-    These kernels need not be positive semidefinite where cells are missing. Estimators set negative eigenvalues of the
-    training matrix to zero and say how much that changed; kernel values of new rows are projected likewise.
+    These kernels need not be positive semidefinite if cells are missing. Estimators set negative eigenvalues of the
+    training matrix to zero and report the size of the change; kernel values of new rows are projected likewise.
 
     Examples
     --------
@@ -299,7 +300,7 @@ class Skip(_WithArrays):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the step knows the columns."""
+        """Whether the statistics of the columns are known."""
         return self.variance is not None
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
@@ -369,7 +370,7 @@ class IncompleteTable(Table):
             )
         equal, shared = np.zeros((2, len(A), len(B)))
         for a, b, level in zip(A.T, B.T, self.levels, strict=True):
-            unknown = bool(level) & (a < 0)  # a category that was never seen equals nothing
+            unknown = bool(level) & (a < 0)  # an unknown category is equal to no other
             equal += (a[:, None] == b) & ~unknown[:, None]
             shared += ~np.isnan(a)[:, None] & ~np.isnan(b)
         return np.divide(equal, shared, out=np.zeros_like(equal), where=shared > 0)

@@ -1,4 +1,4 @@
-"""Rows with missing cells, and statistics of pairs of them over the columns that both rows have."""
+"""Rows with missing cells, and statistics of pairs of them over shared columns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def has_missing(A: Any) -> bool:
 
 @dataclass(frozen=True)
 class ColumnSpread:
-    """What columns add to statistics of pairs of rows, on average over training rows.
+    """Mean contributions of columns to statistics of pairs of training rows.
 
     Attributes
     ----------
     mean, variance : arrays of shape (n_columns,)
-        Of the cells that are there, weighted.
+        Of the known cells, weighted.
     difference : array of shape (n_columns,)
-        Mean absolute difference of two cells, each drawn from those that are there.
+        Mean absolute difference of two cells, each drawn from the known ones.
     """
 
     mean: FloatArray
@@ -50,7 +50,7 @@ class ColumnSpread:
 
 
 def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
-    """Mean, variance and mean difference of every column over the cells that are there; 0 without any."""
+    """Mean, variance and mean difference of every column over the known cells; 0 without any."""
     n, p = A.shape
     w = np.ones(n) if weights is None else weights
     mean, variance, difference = np.zeros((3, p))
@@ -65,7 +65,7 @@ def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
         own = own / own.sum()
         mean[j] = own @ x
         variance[j] = own @ np.square(x - mean[j])
-        # pairs by the gaps between neighbours: a gap counts once for every pair that it lies between
+        # pairs by the gaps between neighbours: a gap counts once for every pair on both sides of it
         below = np.cumsum(own)[:-1]
         difference[j] = 2.0 * float(np.diff(x) @ (below * (1.0 - below)))
     return ColumnSpread(mean, variance, difference)
@@ -96,7 +96,7 @@ class IncompleteRows:
         return IncompleteRows(self.values[rows], self.spread)
 
     def entries(self) -> FloatArray:
-        """The numbers that are there."""
+        """The known cells."""
         found = self.values.data if is_sparse(self.values) else self.values
         return found[~np.isnan(found)]
 
@@ -113,7 +113,7 @@ class IncompleteRows:
         return zeros, missing
 
     def sq_norms(self) -> FloatArray:
-        """Squared norms of the cells that are there, scaled to all columns."""
+        """Squared norms of the known cells, scaled to all columns."""
         zeros, missing = self.parts()
         unit = self.spread.unit("dot")
         squares = zeros.multiply(zeros) if is_sparse(zeros) else np.square(zeros)
@@ -124,7 +124,7 @@ class IncompleteRows:
 
 
 def incomplete_statistic(kind: str, A: Any, B: Any, *, symmetric: bool = False) -> FloatArray:
-    """A statistic of pairs over the columns that both rows have, in the size that it has over all columns.
+    """A statistic of pairs over shared columns, scaled to all columns.
 
     With u_j the part of column j (its variance for squared distances, its mean square for inner products, its mean
     difference for absolute differences), the sum over shared columns is multiplied by ``sum_j u_j`` over the sum of
@@ -133,7 +133,7 @@ def incomplete_statistic(kind: str, A: Any, B: Any, *, symmetric: bool = False) 
     Parameters
     ----------
     kind : {"sqdist", "dot", "l1"}
-    A, B : IncompleteRows, or arrays of complete rows beside them
+    A, B : IncompleteRows, or arrays of complete rows
         Of shapes (n, n_columns) and (m, n_columns).
     symmetric : bool, default=False
         Whether A and B are the same rows: distances of rows with themselves are then exactly 0.
@@ -160,7 +160,7 @@ def _scaled(S: FloatArray, there: FloatArray, unit: FloatArray, alone: float) ->
     """Sums over shared columns scaled to all columns; `there` is the sum of units of the shared ones."""
     total = float(unit.sum())
     if total <= 0.0:
-        # columns that say nothing of training rows: nothing to scale by
+        # constant columns have no scale
         return S
     known = there > 1e-12 * total
     return np.where(known, S * (total / np.where(known, there, 1.0)), S + alone)
@@ -171,7 +171,7 @@ def _sqdist(a: Any, no_a: Any, b: Any, no_b: Any, mean: FloatArray) -> FloatArra
     if is_sparse(a) or is_sparse(b):
         squares_a, squares_b = _times(a, a), _times(b, b)
     else:
-        # centred, so that little cancels
+        # centred, to reduce cancellation
         a, b = (a - mean) * (1.0 - no_a), (b - mean) * (1.0 - no_b)
         squares_a, squares_b = np.square(a), np.square(b)
     S = _sums(squares_a)[:, None] + _sums(squares_b)

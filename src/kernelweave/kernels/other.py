@@ -26,8 +26,8 @@ __all__ = ["Categorical", "Constant", "Custom", "Precomputed"]
 class Categorical(Kernel):
     """The share of columns in which two rows agree, k(x, z) = #{j : x_j = z_j} / n_columns.
 
-    Categorical columns are compared by category, numeric columns by value. An unknown category equals
-    nothing, not even itself in another row; k(x, x) is 1 all the same.
+    Categorical columns are compared by category, numeric columns by value. An unknown category is equal
+    to no other, not even to itself in another row; k(x, x) is still 1.
 
     Notes
     -----
@@ -55,7 +55,7 @@ class Categorical(Kernel):
         A = left.values.copy()
         for j, level in enumerate(left.levels):
             if level:
-                A[A[:, j] < 0, j] = np.nan  # NaN equals nothing
+                A[A[:, j] < 0, j] = np.nan  # NaN is equal to nothing
         B = (left if right is None else right).values
         K = np.zeros((len(A), len(B)))
         for a, b in zip(A.T, B.T, strict=True):
@@ -127,7 +127,7 @@ class Constant(Kernel):
 class Precomputed(Kernel):
     """The values of a precomputed view, ``kernelweave.precomputed(K)``.
 
-    Estimators put it on such views by themselves; training matrices are checked for symmetry and negative
+    Estimators use it for such views automatically; training matrices are checked for symmetry and negative
     eigenvalues.
 
     Examples
@@ -147,7 +147,7 @@ class Precomputed(Kernel):
         index = _as_gram(right).index
         if (index < 0).any():
             raise InputError(
-                "A precomputed view knows kernel values with training rows only. Pass training rows on the right."
+                "A precomputed view has kernel values with training rows only. Pass training rows on the right."
             )
         return _as_gram(left).matrix[:, index]
 
@@ -155,13 +155,13 @@ class Precomputed(Kernel):
         diagonal = _as_gram(table).diagonal
         if np.isnan(diagonal).any():
             raise InputError(
-                "This needs k(x, x) of the new rows, which a precomputed cross-Gram does not hold. Make one square "
+                "This needs k(x, x) of the new rows, which a precomputed cross-Gram does not have. Make one square "
                 "view of all rows, kw.precomputed(K), and pass some of its rows to fit and others to predict."
             )
         return diagonal
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
-        raise InputError("A precomputed view has no columns to prepare. Use Precomputed() as it is.")
+        raise InputError("A precomputed view has no columns to prepare. Use Precomputed() without steps.")
 
 
 def _as_gram(table: Table) -> GramTable:
@@ -173,7 +173,7 @@ def _as_gram(table: Table) -> GramTable:
 
 
 def _cells(table: Table) -> Any:
-    """Columns as a function sees them: NaN where a cell is missing and skipped."""
+    """Columns for a function, with NaN for missing cells that are skipped."""
     A = table.take()
     return A.values if isinstance(A, IncompleteRows) else A
 
@@ -186,8 +186,8 @@ class Custom(Kernel):
     ----------
     function : callable
         ``function(X, Z)`` with float arrays (n, n_columns) and (m, n_columns), categorical columns as
-        indicator columns and sparse rows as SciPy arrays, returns (n, m). Put on a column of texts, sets or other
-        objects it gets these as they were given, arrays of objects (n,) and (m,), or (n, n_columns). It must be
+        indicator columns and sparse rows as SciPy arrays, returns (n, m). On a column of texts, sets or other
+        objects its arguments are these objects, arrays of objects (n,) and (m,), or (n, n_columns). It must be
         symmetric, ``function(X, X)`` up to rounding, and positive semidefinite; estimators check both on the training
         rows as long as the matrix fits in memory.
     diag : callable or None, default=None
@@ -197,7 +197,7 @@ class Custom(Kernel):
 
     Notes
     -----
-    A column of texts that it is put on is no category for other kernels any more: those on all columns leave it out.
+    A column of texts with such a kernel is not a category for other kernels: those on all columns leave it out.
     Declare a column as categories, ``frame.astype({"site": "category"})``, to get indicator columns.
 
     Equal if function, diag and name are the same objects; picklable if they are.
@@ -236,7 +236,7 @@ class Custom(Kernel):
         set_fields(self, function=function, diagonal=diag, name=name)
 
     def _rows(self, table: Table) -> Any:
-        """What the function sees: numbers, or cells as they were given."""
+        """Arguments of the function: numbers, or the given cells."""
         if table.cells is None or None in table.cells:
             return _cells(table)
         columns = [cells.values for cells in table.cells if cells is not None]
@@ -287,7 +287,7 @@ class Custom(Kernel):
         return f"Custom({self.function!r}{diag}{name})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Raise: a function cannot be written down as plain values."""
+        """Raise: a function cannot be written as plain values."""
         raise InputError(
             f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
             "function. Save the model with pickle or skops, or use built-in kernels."

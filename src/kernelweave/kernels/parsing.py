@@ -19,14 +19,14 @@ def parse(text: str) -> Kernel:
     Parameters
     ----------
     text : str
-        Names in any case, with parameters in parentheses where they are not the defaults; sums, products and
+        Names in any case, with parameters other than the defaults in parentheses; sums, products and
         positive factors; ``.on([...])``; and ``.prepared('standardize')``. What ``repr`` of a built-in kernel prints
-        can be read back, unless it leaves out numbers of many columns. The text is read as data, never executed.
+        can be read back, unless it leaves out numbers of many columns. The text is parsed, never executed.
 
     Raises
     ------
     InputError
-        For anything else, saying which part was not understood.
+        For anything else, with the part that was not understood.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is done to columns before a kernel sees them, with the numbers that it takes from training rows."""
+"""Preparations of columns, with statistics of training rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Log1p", "NormalizeRows", "Standardize", "Step"]
 FloatArray = NDArray[np.float64]
 Kind = TypeVar("Kind", bound="type[Step]")
 
-#: Steps by their names, which people and descriptions use.
+#: Steps by their names, as used in arguments and descriptions.
 STEPS: dict[str, type[Step]] = {}
 
 
@@ -34,29 +34,29 @@ SHORT: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def step(cls: Kind) -> Kind:
-    """Let people and descriptions name a step."""
+    """Register a step by its name."""
     STEPS[cls.name] = cls
     return cls
 
 
 class Step(ABC):
-    """One step of a preparation: a frozen value, as kernels are."""
+    """One step of a preparation: a frozen value, like kernels."""
 
     name: ClassVar[str]
-    #: How labels of kernels say it.
+    #: Its word in labels of kernels.
     word: ClassVar[str]
-    #: Whether rows may have missing cells, which the step fills or lets kernels skip.
+    #: Whether rows may have missing cells, which the step fills or kernels skip.
     takes_missing: ClassVar[bool] = False
     #: Whether kernels skip missing cells after it; then it is the last step.
     skips: ClassVar[bool] = False
 
     @property
     def is_fitted(self) -> bool:
-        """Whether all numbers that the step needs are there."""
+        """Whether all numbers of the step are known."""
         return True
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """The step with numbers from training rows; one that has them, or needs none, as it is."""
+        """The step with numbers from training rows; unchanged if it has them or needs none."""
         return self
 
     @abstractmethod
@@ -81,12 +81,12 @@ class AffineStep(Step):
 class Standardize(AffineStep):
     """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
 
-    Categorical and constant columns stay as they are. Sample weights count: a weight equals a repetition of the row.
+    Categorical and constant columns are not changed. A sample weight is equivalent to repetitions of the row.
 
     Parameters
     ----------
     mean, scale : array-like of shape (n_columns,), optional
-        Mean and standard deviation (ddof 0). None: taken when the kernel is fitted.
+        Mean and standard deviation (ddof 0). None: computed when the kernel is fitted.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Standardize(AffineStep):
             if values is None or not fits or (key == "scale" and not (values > 0).all()):
                 raise InputError(
                     f"`{key}` of Standardize must hold one number for each column, scales above 0, got {shown(given)}. "
-                    "Leave both out to take them from training rows."
+                    "Leave both out to compute them from training rows."
                 )
             values.flags.writeable = False
             object.__setattr__(self, key, values)
@@ -123,7 +123,7 @@ class Standardize(AffineStep):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether mean and scale are there."""
+        """Whether mean and scale are known."""
         return self.mean is not None
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
@@ -174,9 +174,9 @@ _few.maxlist, _few.maxother = 20, 40
 @step
 @dataclass(frozen=True)
 class NormalizeRows(Step):
-    """Rows divided by their length, categories as indicator columns; rows of zeros stay.
+    """Rows divided by their length, categories as indicator columns; rows of zeros are not changed.
 
-    Where cells are missing, the squared length is that of the others times the number of columns over theirs.
+    With missing cells, the squared length is that of the known ones times the number of columns over theirs.
 
     A linear kernel of such rows is the cosine of the angle between them.
 
@@ -231,7 +231,7 @@ class Log1p(Step):
 
 
 def as_steps(given: Iterable[object]) -> tuple[Step, ...]:
-    """Steps from names, descriptions and steps; None stands for no step. What skips missing cells comes last.
+    """Steps from names, descriptions and steps; None means no step. Steps that skip missing cells come last.
 
     Raises
     ------
@@ -280,7 +280,7 @@ def _refuse_sparse(table: Table) -> None:
     if isinstance(table, SparseTable):
         raise InputError(
             "Sparse columns cannot be standardised: without their zeros they would be dense, and rare columns would be "
-            "the loudest. Use prepared('normalize-rows') or prepared('log1p', 'normalize-rows'), or pass X.toarray()."
+            "the largest. Use prepared('normalize-rows') or prepared('log1p', 'normalize-rows'), or pass X.toarray()."
         )
 
 
@@ -315,7 +315,7 @@ def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[F
 def _of_known(
     values: FloatArray, missing: NDArray[np.bool_], weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of the cells of every column that are there; (0, 0) without any."""
+    """Mean and standard deviation of the known cells of every column; (0, 0) without any."""
     own = np.where(missing, 0.0, weights[:, None])
     total = own.sum(axis=0)
     share = own / np.where(total > 0, total, 1.0)
@@ -324,7 +324,7 @@ def _of_known(
 
 
 def _known(values: Any) -> tuple[Any, FloatArray]:
-    """Rows with 0 in place of missing cells, and for each row the share of cells that are there."""
+    """Rows with 0 in place of missing cells, and for each row the share of known cells."""
     stored = values.data if is_sparse(values) else values
     missing = np.isnan(stored)
     n, p = values.shape

@@ -36,7 +36,7 @@ class Prepared(Kernel):
     kernel : Kernel
         Neither restricted to columns nor prepared itself.
     steps : tuple of steps
-        See :meth:`Kernel.prepared`. Their numbers, and those of the kernel, are taken from training rows when the
+        See :meth:`Kernel.prepared`. Their numbers, and those of the kernel, are computed from training rows when the
         kernel is fitted.
 
     Examples
@@ -58,12 +58,12 @@ class Prepared(Kernel):
         if kernel._restricted() or kernel._holds_steps():
             raise InputError(
                 f"Prepared is made of a kernel without columns and steps of its own, got {kernel!r}. Call "
-                "`prepared` on it, which puts steps where they belong."
+                "`prepared` on it, which adds the steps in the right place."
             )
         steps = as_steps(listed(self.steps) or ())
         if not steps:
             raise InputError(
-                "Prepared must have at least one step, got none. Use the kernel as it is, or prepared('standardize')."
+                "Prepared must have at least one step, got none. Use the kernel itself, or prepared('standardize')."
             )
         set_fields(self, steps=steps)
 
@@ -136,7 +136,7 @@ class Prepared(Kernel):
 
     def _features(self, table: Table) -> FloatArray | None:
         if self.is_corrected:
-            # sums over shared columns are no inner products
+            # sums over shared columns are not inner products
             return None
         return self.kernel._features(apply_steps(self.steps, table))
 
@@ -156,7 +156,7 @@ class Prepared(Kernel):
         return f"{inner}.prepared({', '.join(steps)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values that JSON can hold."""
+        """Return a description of plain values for JSON."""
         steps = [one.to_value() for one in self.steps]
         return {"kernel": "prepared", "base": self.kernel.to_dict(), "steps": steps}
 

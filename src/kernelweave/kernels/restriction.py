@@ -1,4 +1,4 @@
-"""Kernels of some columns, and how selections of columns are written."""
+"""Kernels of some columns, and selections of columns as plain values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class On(Kernel):
     kernel : Kernel
         Not restricted itself.
     columns : see :meth:`Kernel.on`
-        Kept as a hashable value.
+        Stored as a hashable value.
     name : str or None
         Name of the view.
 
@@ -64,7 +64,7 @@ class On(Kernel):
         if kernel._restricted():
             raise InputError(
                 f"A kernel can be restricted to columns once, got {kernel!r}, which is restricted already. "
-                "Call `on` on the kernel inside, with the columns it should see."
+                "Call `on` on the kernel inside, with these columns."
             )
         check_value(VIEW_NAME, "name", self.name, of="a view")
         set_fields(self, columns=freeze_columns(self.columns))
@@ -95,7 +95,7 @@ class On(Kernel):
 
     @property
     def takes_missing(self) -> bool:
-        """Whether the restricted kernel says what to do about missing cells."""
+        """Whether the restricted kernel defines the treatment of missing cells."""
         return self.kernel.takes_missing
 
     @property
@@ -110,7 +110,7 @@ class On(Kernel):
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """A short name."""
         if isinstance(self.columns, ViewColumns):
             own = self.columns.columns
             if own is None:
@@ -157,7 +157,7 @@ class On(Kernel):
         return f"{inner}.on({_columns_repr(self.columns)}{name})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values that JSON can hold."""
+        """Return a description of plain values for JSON."""
         columns = _columns_value(self.columns)
         return {"kernel": "on", "base": self.kernel.to_dict(), "columns": columns, "name": self.name}
 
@@ -188,7 +188,7 @@ def put(kernel: Kernel, place: Callable[[Kernel, Selection, str | None], Kernel]
 
 
 def on_views(kernel: Kernel) -> bool:
-    """Whether all columns that a kernel looks at are those of views."""
+    """Whether all columns of a kernel are those of views."""
     if isinstance(kernel, On):
         return isinstance(kernel.columns, ViewColumns)
     if isinstance(kernel, Terms):

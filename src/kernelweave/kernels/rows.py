@@ -1,4 +1,4 @@
-"""Training rows as kernels see them when they are fitted: what several kernels want to know is computed once."""
+"""Training rows for the fit of kernels; statistics of several kernels are computed once."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ T = TypeVar("T")
 MEDIAN_ROWS = 1000
 """Medians of distances are those of all pairs of up to this many distinct rows, and of a sample of as many of more."""
 
-#: Distances up to this share of the largest one are rounding: the rows are equal.
+#: Distances up to this share of the largest one are rounding errors of equal rows.
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 #: Numbers of a panel of distances.
 _ENTRIES = 2**18
 
 
 class TrainingRows:
-    """Rows that kernels are fitted on.
+    """Rows on which kernels are fitted.
 
     Parameters
     ----------
     table : Table
     sample_weight : array of shape (n_rows,), optional
-        A weight equals a repetition of the row; rows of weight 0 are absent.
+        A weight is equivalent to repetitions of the row; rows of weight 0 are ignored.
     content : Table, optional
-        The rows as they were given, where `table` has been changed since: it decides which rows are a sample.
+        The original rows, if `table` was changed; they determine the sample of rows.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TrainingRows:
         )
 
     def after(self, steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], TrainingRows]:
-        """Steps with the numbers that they take from these rows, and the rows after them."""
+        """Steps with their statistics of these rows, and the rows after them."""
         if not steps:
             return (), self
         first, rows = self._once(("after", steps[0]), lambda: self._after(steps[0]))
@@ -83,15 +83,15 @@ class TrainingRows:
         table = self.table.joined()
         fitted = one.fitted(table, self.weight)
         rows = TrainingRows(fitted.apply(table), self.weight, self.content)
-        # which rows are a sample does not depend on what is done to them
+        # the sample of rows does not depend on preparations
         rows._known["sample"] = self.sample()
         return fitted, rows
 
     def sample(self) -> tuple[Rows, FloatArray | None]:
-        """Rows that stand for all of them, and their weights.
+        """A representative sample of the rows, and its weights.
 
-        All, up to `MEDIAN_ROWS` distinct ones. Of more rows, every distinct one is put into an order that depends on
-        its content alone, and rows are taken at equal steps of the sum of weights.
+        All, up to `MEDIAN_ROWS` distinct ones. Of more rows, distinct ones are sorted by their values, and rows are
+        taken at equal steps of the sum of weights.
         """
         return self._once("sample", self._sample)
 
@@ -113,7 +113,7 @@ class TrainingRows:
         Returns
         -------
         float
-            > 0; 1 where all rows are equal.
+            > 0; 1 if all rows are equal.
         """
         return self._once(("median", statistic), lambda: self._median(statistic))
 
@@ -140,7 +140,7 @@ class TrainingRows:
         return _usable(median, "median distance")
 
     def variance(self) -> float:
-        """Weighted variance of all cells, 1 where they are equal; categories count as indicator columns."""
+        """Weighted variance of all cells, 1 if they are equal; categories count as indicator columns."""
         return self._once("variance", self._variance)
 
     def _variance(self) -> float:
@@ -159,7 +159,7 @@ class TrainingRows:
         return 1.0 if variance <= (1e-12 * largest) ** 2 else _usable(variance, "variance")
 
     def _variance_of_known(self, A: IncompleteRows) -> float:
-        """The same over the cells that are there."""
+        """The same over the known cells."""
         zeros, missing = A.parts()
         weight = np.ones(len(A)) if self.weight is None else self.weight
         total = float(weight.sum() * A.shape[1] - (weight @ missing).sum())
@@ -175,7 +175,7 @@ class TrainingRows:
 
 
 def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatArray]:
-    """One of each of the rows that differ, in an order that depends on their content alone, and their weights."""
+    """Distinct rows, sorted by their values, and their weights."""
     keys: Any
     table = table.joined()
     if isinstance(table, SparseTable):
@@ -190,14 +190,14 @@ def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatA
 
 
 def _middle(values: FloatArray) -> float:
-    """The median of values that may be put into another order."""
+    """The median of values, which may be reordered."""
     half = len(values) // 2
     values.partition(half)
     return float(values[half]) if len(values) % 2 else 0.5 * float(values[half] + values[:half].max())
 
 
 def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """The median where a weight equals a repetition; of an even number the mean of the two in the middle."""
+    """The weighted median; of an even number the mean of the two in the middle."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     half = 0.5 * reached[-1]
@@ -210,7 +210,7 @@ def weighted_median(values: FloatArray, weights: FloatArray) -> float:
 def _usable(value: float, what: str) -> float:
     if not 10.0 / LARGEST_NUMBER < value < LARGEST_NUMBER / 10.0:
         raise InputError(
-            f"The {what} of the training rows is {value:.3g}, which is no unit for a kernel. Multiply or divide the "
+            f"The {what} of the training rows is {value:.3g}, which is unusable as a scale. Multiply or divide the "
             "columns by a constant first."
         )
     return value

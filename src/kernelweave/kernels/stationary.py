@@ -17,7 +17,7 @@ from kernelweave.views import Table
 
 __all__ = ["RBF", "Laplacian"]
 
-#: What gamma may be called instead of a number.
+#: Names of rules for gamma.
 RULES = ("median", "scale")
 
 
@@ -25,13 +25,13 @@ def _factor(value: object) -> float:
     try:
         return FACTOR.read(value)
     except Unfit as unfit:
-        # the reason is one for numbers only
+        # the advice is for numbers only
         raise Unfit(" ".join(said for said in (unfit.remedy, FACTOR.remedy) if said)) from None
 
 
 @dataclass(frozen=True)
 class Width(Rule):
-    """A gamma: a number, the name of a rule that finds one on training rows, or a multiple of what the rule finds."""
+    """A gamma: a number, the name of a rule on training rows, or a multiple of its result."""
 
     def read(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -50,7 +50,7 @@ class Width(Rule):
 
 @dataclass(frozen=True)
 class _Exponential(Kernel):
-    """What the Gaussian and the Laplacian kernel share: exp(-gamma * distance), 1 on the diagonal."""
+    """Base of the Gaussian and the Laplacian kernel: exp(-gamma * distance), 1 on the diagonal."""
 
     gamma: Annotated[Any, Width()] = 1.0
 
@@ -80,7 +80,7 @@ class _Exponential(Kernel):
 
     @abstractmethod
     def _spread(self, rows: TrainingRows) -> float:
-        """How far a cell is from the mean of all, in the unit of the distance."""
+        """Spread of the cells around their mean, in the unit of the distance."""
 
     def from_statistic(
         self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
@@ -122,10 +122,10 @@ class RBF(_Exponential):
     Notes
     -----
     The median is that over all pairs of rows that differ, a pair counted with the product of the weights of its rows,
-    so that a weight equals a repetition; of an even number of pairs it is the mean of the two in the middle. Of more
-    than 1000 distinct rows, 1000 are taken: at equal steps of the sum of weights, in an order that depends on what the
-    rows hold and not on their places. Where all rows are equal, the median counts as 1, and likewise the variance
-    where all cells are.
+    so that a weight is equivalent to repetitions; of an even number of pairs it is the mean of the two in the middle.
+    Of more than 1000 distinct rows, 1000 are taken: at equal steps of the sum of weights, in an order that depends on
+    the values of the rows and not on their positions. If all rows are equal, the median is set to 1, and likewise the
+    variance if all cells are.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
         Squared Euclidean distance, inner product, or sum of absolute differences.
     A : array or SciPy sparse array of shape (n, n_columns)
     B : the same of shape (m, n_columns) or None
-        None: pairs within `A`; the result is then symmetric bit for bit, and distances are exactly 0 on the
+        None: pairs within `A`; the result is then exactly symmetric, and distances are exactly 0 on the
         diagonal.
 
     Returns
@@ -89,7 +89,7 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
 
 
 def _is_rows(A: Any) -> bool:
-    """Whether rows are of a kind that is read already."""
+    """Whether rows are in a format that needs no conversion."""
     return is_sparse(A) or isinstance(A, IncompleteRows)
 
 
@@ -110,7 +110,7 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
     ----------
     kind, A : see `pairwise_statistic`
     entries : int
-        Numbers that are computed at a time; a row is the least.
+        Numbers computed at a time; at least one row.
 
     Yields
     ------
@@ -164,7 +164,7 @@ def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, Flo
     squares = sq_norms(A)
     while start < n:
         if 2 * (n - start) <= n - first:
-            # half of the columns are behind: products with them are spared
+            # half of the columns are done: products with them are not needed
             first, right = start, A[start:].T.tocsr()
         rows = slice(start, min(n, start + max(1, entries // (n - first))))
         S = _of_sparse(kind, A[rows], A[first:], right)[:, start - first :]

@@ -1,4 +1,4 @@
-"""Kernels of texts: character n-grams and words, counted sparsely, with what they learn from training rows."""
+"""Kernels of texts: character n-grams and words, as sparse counts, with a vocabulary from training rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lengths(Rule):
 
 
 class Vocabulary:
-    """What a text kernel learnt from training rows: their n-grams or words, and how rare these are.
+    """The vocabulary of a text kernel: n-grams or words of training rows, and their weights.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Vocabulary:
         return len(self.terms)
 
     def places(self, terms: list[str]) -> NDArray[np.intp]:
-        """Positions of terms, -1 for those that no training row has."""
+        """Positions of terms, -1 for unknown ones."""
         return np.array([self._place.get(term, -1) for term in terms], dtype=np.intp)
 
     @cached_property
@@ -76,7 +76,7 @@ class Vocabulary:
         return {term: j for j, term in enumerate(self.terms)}
 
     def to_value(self) -> dict[str, Any]:
-        """Plain values, from which it can be made again."""
+        """Plain values, from which it can be restored."""
         idf = None if self.idf is None else self.idf.tolist()
         return {"terms": list(self.terms), "idf": idf, "unseen": self.unseen}
 
@@ -97,7 +97,7 @@ class Vocabulary:
 
 
 class TextKernel(Kernel):
-    """What kernels of texts share: inner products of weighted counts, sparse."""
+    """Base of kernels of texts: inner products of weighted sparse counts."""
 
     n: tuple[int, int]
     learnt: Any
@@ -112,7 +112,7 @@ class TextKernel(Kernel):
         if isinstance(self.learnt, Mapping):
             object.__setattr__(self, "learnt", Vocabulary(**self.learnt))
 
-    #: What is counted, in words.
+    #: Name of the counted terms.
     unit: ClassVar[str]
 
     @abstractmethod
@@ -163,7 +163,7 @@ class TextKernel(Kernel):
         return found, vectorizer.get_feature_names_out().tolist()
 
     def _cells(self, table: Table) -> Cells:
-        """The one column of texts that a kernel is put on."""
+        """The column of texts of a kernel."""
         name = type(self).__name__
         example = f"kernels.{name}().on('note')"
         if isinstance(table, (GramTable, SparseTable)):
@@ -185,7 +185,7 @@ class TextKernel(Kernel):
         return found
 
     def learn(self, table: Table, sample_weight: FloatArray | None) -> Vocabulary:
-        """The terms of these rows; a weight equals a repetition."""
+        """The terms of these rows, with weights as repetitions."""
         counts, terms = self.counts(table)
         weight = np.ones(counts.shape[0]) if sample_weight is None else sample_weight
         present = counts.copy()
@@ -199,11 +199,11 @@ class TextKernel(Kernel):
         return Vocabulary(names, np.log(total / (1.0 + rows[used])) + 1.0, float(np.log(total)) + 1.0)
 
     def with_terms(self, learnt: Vocabulary) -> TextKernel:
-        """The same kernel with what it learnt."""
+        """The same kernel with its vocabulary."""
         return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)} | {"learnt": learnt})  # type: ignore[arg-type]
 
     def weighted(self, table: Table) -> tuple[Any, list[str]]:
-        """Weighted counts of all terms of these rows, of length 1 where that is asked for, and the terms."""
+        """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
         counts, terms = self.counts(table)
         weighted = counts.copy()
         if self.sublinear:
@@ -274,7 +274,7 @@ class TextKernel(Kernel):
         return f"{type(self).__name__}({', '.join(said)})"
 
     def to_dict(self) -> Tree:
-        """Return a description of plain values that JSON can hold."""
+        """Return a description of plain values for JSON."""
         learnt = None if self.learnt is None else self.learnt.to_value()
         return super().to_dict() | {"learnt": learnt}
 
@@ -314,7 +314,7 @@ Learnt = field(default=None, repr=False)
 class CharNGrams(TextKernel):
     """The character n-gram kernel of texts: k(x, z) = sum_s c_s(x) c_s(z) over strings s of n characters.
 
-    c_s(x) is the number of times that s stands in x. With one length it is the spectrum kernel, with several the
+    c_s(x) is the number of occurrences of s in x. With one length it is the spectrum kernel, with several the
     blended one. By default rows have length 1, so that k is the cosine of the angle between counts.
 
     Parameters
@@ -329,16 +329,17 @@ class CharNGrams(TextKernel):
     idf : bool, default=False
         Counts times ``log((1 + n_rows) / (1 + rows with s)) + 1``, of the training rows: rare n-grams count more.
     normalize : bool, default=True
-        Divide by the lengths of both rows, ``sqrt(k(x, x) k(z, z))``. A text without n-grams is similar to nothing.
+        Divide by the lengths of both rows, ``sqrt(k(x, x) k(z, z))``. A text without n-grams has similarity zero to
+        all others.
     learnt : Vocabulary or None, default=None
-        What was learnt from training rows; set by `fitted`.
+        The vocabulary of training rows; set by `fitted`.
 
     Notes
     -----
     Put it on one column of texts, ``CharNGrams().on("note")``, or on a view of texts. Counts are those of
-    scikit-learn's `CountVectorizer`, which takes several white spaces for one. They are held sparsely: O(total length
-    of the texts) numbers. N-grams of new rows that no training row has enter their lengths, with the idf of n-grams in
-    no row.
+    scikit-learn's `CountVectorizer`, which treats several white spaces as one. They are stored as sparse arrays:
+    O(total length of the texts) numbers. N-grams of new rows that no training row has enter their lengths, with the
+    idf of n-grams in no row.
 
     References
     ----------
@@ -372,14 +373,14 @@ class CharNGrams(TextKernel):
 @leaf("words")
 @dataclass(frozen=True, repr=False)
 class Tokens(TextKernel):
-    r"""The bag-of-words kernel of texts: inner products of counts of words, weighted by how rare they are (tf-idf).
+    r"""The bag-of-words kernel of texts: inner products of word counts with inverse document frequencies (tf-idf).
 
     k(x, z) = sum_t c_t(x) c_t(z) idf_t^2 over words t, by default divided by the lengths of both rows.
 
     Parameters
     ----------
     n : int or pair of int, default=(1, 1)
-        How many words in a row are a term: (1, 2) counts single words and pairs.
+        Number of successive words in a term: (1, 2) counts single words and pairs.
     lowercase : bool, default=True
     sublinear : bool, default=False
         1 + log(c) instead of counts c.
@@ -390,12 +391,12 @@ class Tokens(TextKernel):
     pattern : str, default=r"(?u)\b\w\w+\b"
         Regular expression of a word; by default two letters or digits and more, as in scikit-learn.
     learnt : Vocabulary or None, default=None
-        What was learnt from training rows; set by `fitted`.
+        The vocabulary of training rows; set by `fitted`.
 
     Notes
     -----
-    On training rows equal to a linear kernel of scikit-learn's `TfidfVectorizer`. That forgets words of new rows that
-    no training row has; here they enter the lengths of these rows, with the idf of a word in no row.
+    On training rows equal to a linear kernel of scikit-learn's `TfidfVectorizer`. That ignores unknown words of new
+    rows; here they enter the lengths of these rows, with the idf of a word in no row.
 
     References
     ----------

@@ -1,12 +1,12 @@
-"""Tables of columns: what kernels look at.
+"""Tables of columns, the arguments of kernels.
 
 A :class:`Table` is a float64 matrix in which every column is either numeric or categorical (integer codes); a
-:class:`SparseTable` holds compressed rows of numeric columns. A :class:`TableEncoder` makes one from an array, a list,
-a SciPy sparse matrix, or a pandas, polars or other data frame, and remembers the columns and categories it saw. Columns
+:class:`SparseTable` has compressed rows of numeric columns. A :class:`TableEncoder` makes one from an array, a list,
+a SciPy sparse matrix, or a pandas, polars or other data frame, and stores the columns and categories of `fit`. Columns
 are selected by name, index, slice or mask, always through :meth:`Table.resolve`.
 
-:class:`Views` are several such tables of the same rows. A :class:`ViewsEncoder` makes a :class:`BlockTable` of them, in
-which every view stays what it is; precomputed views become a :class:`GramTable`.
+:class:`Views` are several such tables of the same rows. A :class:`ViewsEncoder` makes a :class:`BlockTable` of them,
+with one block for each view; precomputed views become a :class:`GramTable`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Annotated matrices, AnnData and MuData, recognised by what they have: neither package is needed."""
+"""Annotated matrices, AnnData and MuData, recognised by their attributes: neither package is needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def matrix_of(X: Any) -> Any:
     values = X.X
     if values is None:
         raise InputError(
-            "This annotated matrix has no X. Put the layer that is meant there: data.X = data.layers[...]."
+            "This annotated matrix has no X. Set it to the required layer: data.X = data.layers[...]."
         )
     if is_sparse(values):
         return values
@@ -40,7 +40,7 @@ def matrix_of(X: Any) -> Any:
 
 
 def views_of(X: Any) -> dict[str, Any]:
-    """The matrices of a MuData, rows in its order; rows that one of them lacks are an error."""
+    """The matrices of a MuData, rows in its order; rows that are missing in one of them are an error."""
     found = {}
     _check_unique(X, "")
     for name, one in X.mod.items():
@@ -58,7 +58,7 @@ def views_of(X: Any) -> dict[str, Any]:
 
 
 def _check_unique(X: Any, where: str) -> None:
-    """Raise for names that several rows have: rows are joined by them."""
+    """Raise for repeated names of rows, because rows are joined by them."""
     if not X.obs_names.is_unique:
         repeated = [str(label) for label in X.obs_names[X.obs_names.duplicated()].unique()]
         raise InputError(

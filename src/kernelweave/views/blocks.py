@@ -29,7 +29,7 @@ def _set(table: Table, **values: Any) -> None:
 
 
 def _is_text(table: Table) -> bool:
-    """Whether all columns are texts or other objects, which numeric kernels do not see."""
+    """Whether all columns are texts or other objects, which numeric kernels do not use."""
     return bool(table.levels) and all(level == TEXT for level in table.levels)
 
 
@@ -41,7 +41,7 @@ class GramTable(Table):
     matrix : array of shape (n_rows, n_training)
         Kernel values of these rows and of the training rows.
     index : array of int, shape (n_rows,)
-        Which column of `matrix` belongs to each of these rows; -1 for rows that are no training rows.
+        Which column of `matrix` belongs to each of these rows; -1 for rows that are not training rows.
     diagonal : array of shape (n_rows,)
         k(x, x) of the rows, NaN where it is not known.
     """
@@ -90,7 +90,7 @@ class GramTable(Table):
         return [self.matrix]
 
     def content(self) -> FloatArray:
-        """Numbers that agree for rows of the same kernel values."""
+        """Numbers that are equal for rows with the same kernel values."""
         return kernel_row_content(without_nan(self.matrix)[:, :, None])
 
     def missing(self) -> NDArray[np.intp]:
@@ -103,7 +103,7 @@ class GramTable(Table):
 
 
 class BlockTable(Table):
-    """Views side by side: rows are aligned, and every view stays the kind of table that it is.
+    """Views side by side: rows are aligned, and every view keeps its kind of table.
 
     Kernels name the view and its columns by :class:`ViewColumns`. Columns of all views have one numbering, in which
     precomputed views have none.
@@ -168,12 +168,12 @@ class BlockTable(Table):
         return np.concatenate([block.missing() for block in self.blocks.values()])
 
     def empty_rows(self) -> NDArray[np.bool_]:
-        """Rows that lack all views."""
+        """Rows without any view."""
         return np.all([block.empty_rows() for block in self.blocks.values()], axis=0)
 
     @cached_property
     def starts(self) -> dict[str, int]:
-        """Where the columns of every view begin."""
+        """Position of the first column of every view."""
         ends = np.cumsum([block.n_columns for block in self.blocks.values()])
         return {
             view: int(end) - block.n_columns
@@ -241,7 +241,7 @@ class BlockTable(Table):
         )
 
     def own(self, view: str, columns: Collection[int]) -> list[int]:
-        """Which of some columns are those of a view, as positions there."""
+        """Positions in a view of those of some columns that belong to it."""
         start, end = self.starts[view], self.starts[view] + self.blocks[view].n_columns
         return [j - start for j in columns if start <= j < end]
 
@@ -256,7 +256,7 @@ class BlockTable(Table):
     def rows(self, index: Any) -> BlockTable:
         """The table of some rows."""
         table = BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
-        # what is known of the columns stays so
+        # the properties of the columns do not change
         keys: tuple[str, ...] = ("names", "levels", "starts", "n_columns")
         vars(table).update({key: vars(self)[key] for key in keys if key in vars(self)})
         return table
@@ -271,7 +271,7 @@ class BlockTable(Table):
         return out
 
     def scaled(self, shift: FloatArray, scale: FloatArray) -> BlockTable:
-        """Shift and scale the columns of dense views; sparse and precomputed ones stay."""
+        """Shift and scale the columns of dense views; sparse and precomputed ones are not changed."""
         found = {}
         for view, block in self.blocks.items():
             own = slice(self.starts[view], self.starts[view] + block.n_columns)

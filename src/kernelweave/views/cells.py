@@ -1,4 +1,4 @@
-"""Cells as they were given: texts, sets and other objects that kernels read themselves."""
+"""Cells of texts, sets and other objects, which kernels read themselves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kernelweave._types import RowIndex
 
 __all__ = ["LONG_TEXT", "Cells"]
 
-#: Texts of so many characters, or of `WORDS` words, in the median are no categories if most of them differ.
+#: Texts with this median number of characters, or of `WORDS` words, are not categories if most of them differ.
 LONG_TEXT = 20
 WORDS = 3
-#: How many of the rows have a text of their own then.
+#: Share of distinct texts for that.
 MOSTLY_DISTINCT = 0.5
 
 Rows = NDArray[np.intp]
@@ -26,7 +26,7 @@ Rows = NDArray[np.intp]
 class Cells:
     """One column of texts or other objects, or some of its rows.
 
-    Rows of a column share what was computed for all of it, such as counts of words; see `counted`.
+    Rows of a column share results for the whole column, such as counts of words; see `counted`.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ class Cells:
         return Cells(self.part.take(index))
 
     def counted(self, key: Hashable, count: Callable[[NDArray[Any]], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """What `count` finds in the whole column, the first of it for the rows that are here.
+        """The result of `count` for the whole column, with its first part for these rows only.
 
         Parameters
         ----------
         key : hashable
-            Names what is counted.
+            Identifies the result.
         count : callable
-            Of all objects gives an array with one row for each, and anything else.
+            Given all objects, returns an array with one row for each, and another result.
         """
         known = self.part.known
         if key not in known:
@@ -89,13 +89,13 @@ class Cells:
         return np.array([_digest(value) for value in self.values])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # what was counted is counted again
+        # counts are not copied but computed again
         return Cells, (self.values,)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some rows of a column, and what is known of all of it."""
+    """Some rows of a column, with results for all of it."""
 
     column: NDArray[Any]
     rows: Rows | slice
@@ -110,5 +110,5 @@ def _digest(value: Any) -> float:
     if isinstance(value, set | frozenset):
         value = sorted(map(repr, value))
     text = value if isinstance(value, str) else repr(value)
-    # 48 bits are a whole number that a float holds exactly
+    # a whole number of 48 bits is exact as a float
     return float(int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:6], "big"))

@@ -14,19 +14,19 @@ from kernelweave._checks import InputError
 from kernelweave._types import TableLike
 from kernelweave.views.messages import column_name, listing
 
-#: What else than to drop rows can be done about missing cells.
+#: Advice for missing cells.
 HINT = "; estimators do it, in every fold anew, with missing='impute', or skip such cells with missing='skip'"
 
 
 @dataclass
 class Column:
-    """One column as it came: values (n_rows,), numeric or object; whether it is categorical, or holds other objects."""
+    """One given column: values (n_rows,), numeric or object; whether it is categorical, or has other objects."""
 
     values: NDArray[Any]
     categorical: bool = False
     #: Whether the frame says that it is categorical.
     declared: bool = False
-    #: Whether cells are sets, lists or the like, which only kernels of one's own understand.
+    #: Whether cells are sets, lists or the like, which only custom kernels can read.
     objects: bool = False
 
     @property
@@ -39,14 +39,14 @@ class Column:
 
 
 def plain_array(X: object) -> NDArray[Any] | None:
-    """Return `X` if it is a finite numeric matrix that needs no reading column by column, else None."""
+    """Return `X` if it is a finite numeric matrix that need not be read column by column, else None."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
         return None
     return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
 
 
 def read_columns(X: Any) -> tuple[list[str] | None, list[Column]]:
-    """The names of the columns, where they have any, and the columns; raises for what is not a table."""
+    """The names of the columns, if they have any, and the columns; raises if it is not a table."""
     if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
         raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
     names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))
@@ -79,7 +79,7 @@ def _read_array(X: TableLike) -> list[Column]:
         raise InputError(
             f"Expected 2D array, got {array.ndim}D array of shape {array.shape}. Reshape your data{hint}."
         )
-    if array.dtype.kind in "US":  # numbers among strings in a list: look at them one by one
+    if array.dtype.kind in "US":  # numbers among strings in a list: check them one by one
         array = np.asarray(X, dtype=object)
     _check_kind(array, "X")
     if array.dtype.kind != "O":
@@ -119,7 +119,7 @@ def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
 
 def _frame_columns(X: Any) -> tuple[list[Any], Iterator[tuple[NDArray[Any], bool]]]:
     """Return column labels, and per column its values and whether its type is declared categorical."""
-    if hasattr(X, "iloc"):  # pandas and what looks like it
+    if hasattr(X, "iloc"):  # pandas and similar frames
         X = X.to_frame() if not hasattr(X, "columns") else X
         series = [X.iloc[:, j] for j in range(X.shape[1])]
         return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for s in series)
@@ -151,7 +151,7 @@ def _check_kind(values: NDArray[np.generic], what: str) -> None:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell is None, NaN, or what pandas has for missing values."""
+    """Whether a cell is None, NaN, or pandas' missing value."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and value != value
@@ -163,12 +163,12 @@ def _is_number(value: object) -> bool:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a cell holds several things: a set, a list, an array."""
+    """Whether a cell is a container: a set, a list, an array."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
 
 def _converts(values: NDArray[np.generic], what: str) -> bool:
-    """Return whether all present values convert to float; raise TypeError for what cannot be a cell."""
+    """Return whether all known values convert to float; raise TypeError for invalid cells."""
     all_convert = True
     for value in values:
         if is_missing(value):
@@ -186,7 +186,7 @@ def _converts(values: NDArray[np.generic], what: str) -> bool:
 
 
 def to_floats(values: NDArray[np.generic], what: str) -> NDArray[np.float64]:
-    """Values as floats, missing ones as NaN; raises for what is no number."""
+    """Values as floats, missing ones as NaN; raises for values that are not numbers."""
     if values.dtype.kind != "O":
         return values.astype(np.float64)
     result = np.empty(len(values))
@@ -205,7 +205,7 @@ def to_floats(values: NDArray[np.generic], what: str) -> NDArray[np.float64]:
 
 
 def check_missing(columns: Sequence[Column], names: list[str] | None, *, allowed: bool = False) -> None:
-    """Raise if values are infinite, or missing where that is not `allowed`, naming columns and counts."""
+    """Raise if values are infinite, or missing if that is not `allowed`, with columns and counts."""
     n_nan, n_inf = {}, {}
     for j, column in enumerate(columns):
         values, kind = column.values, column.values.dtype.kind
@@ -244,5 +244,5 @@ def category_key(value: object) -> str | float:
 
 
 def category_order(key: str | float) -> tuple[bool, str | float]:
-    """By which categories are sorted: numbers come before strings."""
+    """Sort key of categories: numbers before strings."""
     return isinstance(key, str), key

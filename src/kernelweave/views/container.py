@@ -28,9 +28,9 @@ class PrecomputedView:
     Attributes
     ----------
     matrix : array of shape (n_rows, n_columns)
-        As it was given; never copied.
+        The given matrix, not copied.
     rows : array of int
-        Which rows of `matrix` this view has.
+        Rows of `matrix` in this view.
     """
 
     def __init__(self, matrix: NDArray[np.float64], rows: Rows) -> None:
@@ -43,7 +43,7 @@ class PrecomputedView:
 
     @property
     def is_square(self) -> bool:
-        """Whether rows and columns of the matrix are the same samples, as many rows as columns tell."""
+        """Whether rows and columns of the matrix are the same samples, judged by their numbers."""
         return self.matrix.shape[0] == self.matrix.shape[1]
 
     def __len__(self) -> int:
@@ -57,14 +57,14 @@ class PrecomputedView:
 
 
 def precomputed(K: ArrayLike) -> PrecomputedView:
-    """A kernel matrix as a view, beside views of columns.
+    """A kernel matrix as a view, in addition to views of columns.
 
     Parameters
     ----------
     K : array-like of shape (n_rows, n_rows) or (n_rows, n_train)
-        For `fit` square and symmetric: rows and columns are the rows of the other views. Some rows of a square view
-        know their values with the others, so that parts of one view can be passed to `fit` and to `predict`. For new
-        rows, a matrix with a column for each row that `fit` was given, in their order; a square one is the matrix of
+        For `fit` square and symmetric: rows and columns are the rows of the other views. Rows of a square view
+        keep their values with all others, so that parts of one view can be passed to `fit` and to `predict`. For new
+        rows, a matrix with a column for each row of `fit`, in their order; a square one is the matrix of
         `fit` only if the rows of `fit` have exactly the same values in it.
 
     Returns
@@ -119,14 +119,14 @@ class Views:
     Raises
     ------
     InputError
-        If views are no tables, or their rows differ: in number, or by index.
+        If views are not tables, or their rows differ: in number, or by index.
 
     Notes
     -----
     If all views are pandas frames or AnnData, whose index are their names of rows, rows are joined by index where the
-    index of one is that of another in a different order: all get the order of the first. Rows that a view lacks are an
-    error, unless `rows` says that they are kept. Otherwise rows belong together by position, and the indices of the
-    frames among them must be equal; the default index 0, 1, ... says nothing there.
+    index of one is that of another in a different order: all get the order of the first. Rows that are missing in a
+    view are an error, unless ``rows="all"``. Otherwise rows belong together by position, and the indices of the frames
+    among them must be equal; the default index 0, 1, ... is ignored there.
 
     Indexing by rows (integers, a mask, a slice) gives views of these rows; by a name, the table of a view.
 
@@ -149,7 +149,7 @@ class Views:
     def __init__(self, views: Any, rows: str = "same") -> None:
         check_known(rows, ("same", "all"), "rows")
         if isinstance(views, Views):
-            # some rows of views that were joined already
+            # some rows of views that are already joined
             self.views = dict(views.views)
             return
         if is_annotated_views(views):
@@ -190,7 +190,7 @@ class Views:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self.views[check_known(key, self.names, "view")]
-        if isinstance(key, tuple):  # what scikit-learn writes for arrays: X[rows, ...]
+        if isinstance(key, tuple):  # scikit-learn indexes arrays by X[rows, ...]
             every = len(key) == 2 and isinstance(key[1], slice) and key[1] == slice(None)
             if not every and not (len(key) == 2 and key[1] is Ellipsis):
                 raise InputError("Views are indexed by rows, or by the name of a view. Select columns there.")
@@ -273,7 +273,7 @@ def _index_of(table: object) -> Index | None:
 
 
 def _align(views: dict[str, Any], indices: Mapping[str, Index], rows: str = "same") -> dict[str, Any]:
-    """Rows in one order, or an error that says how they differ."""
+    """Rows in one order, or an error that describes the difference."""
     if len(indices) == len(views) and len(views) > 1:
         views = _joined(views, indices, rows)
     elif len(indices) > 1:
@@ -345,7 +345,7 @@ def _rows_at(table: Any, at: Rows, index: Index) -> Any:
 
 
 def _check_indices(indices: Mapping[str, Index]) -> None:
-    """Raise for indices that differ where rows are joined by position; one that only counts rows says nothing."""
+    """Raise for different indices if rows are joined by position; default indices are ignored."""
     (one, index), *rest = sorted(indices.items(), key=lambda item: _only_counts(item[1]))
     for name, own in rest:
         if own.equals(index) or (_only_counts(own) and set(own) != set(index)):
@@ -371,7 +371,7 @@ def _row_index(key: Any) -> Any:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise InputError(
             f"Rows are selected by integers, a mask or a slice, got an array of shape {array.shape} and type "
-            f"{array.dtype}. Pass one integer for each row that is wanted, or a mask of shape (n_rows,)."
+            f"{array.dtype}. Pass one integer for each row, or a mask of shape (n_rows,)."
         )
     return array.astype(np.intp) if array.size == 0 else array
 

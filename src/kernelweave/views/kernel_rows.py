@@ -1,4 +1,4 @@
-"""What rows are equal where only their kernel values are known, and an order among the others."""
+"""Equal rows, and an order of the others, from kernel values only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Rounds in which rows with the same values are told apart by the rows that they share them with.
+#: Rounds in which rows with the same values are distinguished by the rows with which they share them.
 ROUNDS = 3
 
 
@@ -18,16 +18,16 @@ def kernel_row_content(stack: Array) -> Array:
     """Numbers (n, 2) that agree exactly for rows whose kernel values all agree.
 
     Their order depends neither on the order of the rows nor on repetitions: it is that of digests of the set of values
-    in a row, and where those agree, of the pairs of a value and the digest of the row that it belongs to, over distinct
-    rows. Of rows that no such pairs tell apart the first comes first.
+    in a row, and if those are equal, of the pairs of a value and the digest of its row, over distinct
+    rows. Rows with the same pairs keep their order.
 
     Parameters
     ----------
     stack : array of shape (n, n, n_kernels)
-        With other columns than its rows, values alone tell them apart.
+        If its columns are other rows, only values distinguish them.
     """
     n = len(stack)
-    values = np.ascontiguousarray(stack) + 0.0  # no minus zero, whose bytes differ
+    values = np.ascontiguousarray(stack) + 0.0  # no negative zero, whose bytes differ
     rows = [hashlib.sha256(row.tobytes()).digest() for row in values]
     first = {digest: i for i, digest in reversed(list(enumerate(rows)))}
     place = np.array([first[digest] for digest in rows], dtype=np.int64)
@@ -48,7 +48,7 @@ def kernel_row_content(stack: Array) -> Array:
 
 
 def _tied(numbers: Array, place: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which rows share their number with a row of other values."""
+    """Rows that share their number with a row of other values."""
     _, group = np.unique(numbers, return_inverse=True)
     pairs = np.unique(np.c_[group, place], axis=0)
     return np.bincount(pairs[:, 0])[group] > 1

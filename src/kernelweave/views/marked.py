@@ -1,4 +1,4 @@
-"""The table of rows that were filled, with marks where cells were missing."""
+"""The table of imputed rows, with indicators of missing cells."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kernelweave.views.table import Table
 
 
 class MarkedTable(Table):
-    """A table with columns of 0 and 1 beside some of its own, which say where cells were missing.
+    """A table with indicator columns of 0 and 1 for missing cells of some of its columns.
 
-    Kernels see the marks of the columns that they look at, after these; columns are numbered as without them.
+    Kernels use the indicators of their columns, after these; columns are numbered as without them.
 
     Parameters
     ----------
     values, names, levels, cells
         See `Table`.
     marks : array of bool, shape (n_rows, n_columns)
-        Where cells were missing.
+        True for missing cells.
     marked : array of bool, shape (n_columns,)
-        Columns whose marks kernels see.
+        Columns with an indicator.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How messages speak of columns."""
+"""Columns in messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def column_name(j: int, names: Sequence[str] | None) -> str:
-    """A column by its name, or by its position where it has none."""
+    """A column by its name, or by its position if it has none."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
@@ -17,6 +17,6 @@ def listing(names: Sequence[str], limit: int = 20) -> str:
 
 
 def bullets(names: Sequence[str]) -> str:
-    """Names one below the other, five at most."""
+    """Names on separate lines, at most five."""
     lines = [f"- {name}\n" for name in names[:5]]
     return "".join(lines) + ("- ...\n" if len(names) > 5 else "")

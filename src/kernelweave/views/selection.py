@@ -40,7 +40,7 @@ class ViewColumns:
 
 
 Selection = ColumnSlice | ColumnMask | ViewColumns | tuple[int | str, ...] | None
-#: What columns may be given as.
+#: Admissible selections of columns.
 ColumnsLike = str | int | slice | Sequence[str | int] | ArrayLike | Selection
 
 
@@ -60,7 +60,7 @@ def freeze_columns(columns: ColumnsLike) -> Selection:
     Raises
     ------
     InputError
-        If the selection is empty or holds anything else, such as floats.
+        If the selection is empty or has other entries, such as floats.
 
     Examples
     --------

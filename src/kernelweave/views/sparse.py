@@ -15,9 +15,9 @@ from kernelweave.views.table import Table, without_nan
 
 @dataclass(frozen=True, eq=False)
 class SparseTable(Table):
-    """A matrix of numeric columns that are mostly 0, held as compressed rows.
+    """A matrix of numeric columns that are mostly 0, stored as compressed rows.
 
-    Kernels see it through `take` as a SciPy array, and never make it dense.
+    Kernels read it through `take` as a SciPy array, and never make it dense.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ class SparseTable(Table):
 
     @property
     def indptr(self) -> NDArray[np.int32]:
-        """Where rows begin among them, shape (n_rows + 1,)."""
+        """Positions at which rows begin, shape (n_rows + 1,)."""
         return self.values.indptr
 
     def arrays(self) -> list[NDArray[np.float64]]:
-        """What is stored."""
+        """The stored entries."""
         return [self.values.data]
 
     def content(self) -> Any:
@@ -79,7 +79,7 @@ class SparseTable(Table):
         return np.bincount(self.indices[np.isnan(self.data)], minlength=self.n_columns)
 
     def empty_rows(self) -> NDArray[np.bool_]:
-        """Rows that store NaN and nothing else."""
+        """Rows with only NaN stored."""
         lost = np.isnan(self.data)
         stored = np.diff(self.indptr)
         rows = np.repeat(np.arange(self.n_rows), stored)
@@ -93,7 +93,7 @@ class SparseTable(Table):
     def _with(
         self, values: Any, names: tuple[str, ...] | None, levels: tuple[int, ...], cells: Any = None
     ) -> Table:
-        # rows and columns of checked values, perhaps none
+        # rows and columns of checked values, possibly none
         table = object.__new__(SparseTable)
         for key, value in (("values", values), ("names", names), ("levels", levels), ("cells", None)):
             object.__setattr__(table, key, value)

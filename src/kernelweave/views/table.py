@@ -19,7 +19,7 @@ from kernelweave.views.cells import Cells
 from kernelweave.views.messages import listing
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ColumnsLike, ViewColumns, freeze_columns
 
-#: The number of levels of columns that only kernels of texts and other objects see.
+#: The number of levels of columns for kernels of texts and other objects only.
 TEXT = -1
 
 
@@ -30,15 +30,15 @@ class Table:
     Parameters
     ----------
     values : array of shape (n_rows, n_columns)
-        Kept as float64 and not copied if it already is. A categorical column holds codes ``0 .. levels - 1``,
-        or -1 for a category that was not known when the codes were made. NaN stands for a missing cell.
+        Stored as float64, without a copy if it is float64. A categorical column holds codes ``0 .. levels - 1``,
+        or -1 for an unknown category. NaN is a missing cell.
     names : sequence of str or None, default=None
         One unique name per column.
     levels : sequence of int or None, default=None
         Per column 0 if it is numeric, otherwise the number of known categories; -1 of texts and other objects, whose
         values are digests. None: all columns numeric.
     cells : sequence of Cells or None, default=None
-        Per column what was given, where kernels may want to read it; None for numbers.
+        Per column the given cells, for kernels that read them; None for numbers.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Table:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names, or ``x0, x1, ...`` where there are none."""
+        """The names, or ``x0, x1, ...`` if there are none."""
         return self.names if self.names is not None else tuple(f"x{j}" for j in range(self.n_columns))
 
     @cached_property
@@ -118,7 +118,7 @@ class Table:
         Returns
         -------
         array of shape (n_selected,)
-            In the order asked for, ``0 <= position < n_columns``.
+            In the given order, ``0 <= position < n_columns``.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class Table:
         """
         selection = freeze_columns(columns)
         if isinstance(selection, ViewColumns):
-            # a view of one table says which columns of the table it means
+            # a view of one table is a selection of its columns
             selection = selection.columns
         if selection is None:
             return np.arange(self.n_columns)
@@ -157,9 +157,7 @@ class Table:
                     f"A column can be selected once, got {listing(twice)} twice. Drop the repeats."
                 )
         if not len(found):
-            raise InputError(
-                f"The selection {columns!r} holds none of the {self.n_columns} columns. Widen it."
-            )
+            raise InputError(f"The selection {columns!r} has none of the {self.n_columns} columns. Widen it.")
         return found
 
     def _index(self, item: int | str) -> int:
@@ -168,7 +166,7 @@ class Table:
                 return self._position[item]
             if self.names is None:
                 raise InputError(
-                    f"Column {item!r} was asked for by name, but these columns have no names. Use integers "
+                    f"Column {item!r} was selected by name, but these columns have no names. Use integers "
                     f"from 0 to {self.n_columns - 1}, or pass a data frame."
                 )
             close = difflib.get_close_matches(item, self.names, n=3)
@@ -227,7 +225,7 @@ class Table:
 
     @property
     def marked(self) -> NDArray[np.bool_]:
-        """Columns beside which kernels see a column that marks missing cells."""
+        """Columns with an indicator of missing cells."""
         return np.zeros(self.n_columns, dtype=bool)
 
     def missing(self) -> NDArray[np.intp]:
@@ -262,9 +260,9 @@ class Table:
         return Table(values, self.names, self.levels, self.cells)
 
     def declared(self, texts: Collection[int], *, forget: bool = True) -> Table:
-        """The table in which some columns, by position, are texts or objects: only kernels that read cells see them.
+        """The table in which some columns, by position, are texts or objects: for kernels that read cells.
 
-        The cells of others are forgotten, unless more columns may be declared.
+        The cells of others are dropped, unless more columns may be declared.
         """
         if self.cells is None:
             return self
@@ -281,11 +279,11 @@ class Table:
         return Table(values, self.names, self.levels)
 
     def arrays(self) -> list[NDArray[np.float64]]:
-        """All numbers that are held: all cells, of sparse rows those that are stored."""
+        """All stored numbers: all cells, or the stored ones of sparse rows."""
         return [self.values]
 
     def content(self) -> Values:
-        """Numbers (n_rows, any), perhaps sparse, in which rows differ whenever they hold other things."""
+        """Numbers (n_rows, any), possibly sparse, that are equal only for equal rows."""
         return without_nan(self.values)
 
     def _columns(self, found: NDArray[np.intp]) -> Values:
@@ -302,6 +300,6 @@ class Table:
 
 
 def without_nan(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An array in which a number that no cell holds stands for missing ones, so that these are equal."""
+    """An array with an unused number for missing cells, so that these are equal."""
     missing = np.isnan(values)
     return np.where(missing, -np.finfo(np.float64).max, values) if missing.any() else values

@@ -1,4 +1,4 @@
-"""From views as users give them to tables of blocks, with the views and columns that were seen first."""
+"""From given views to tables of blocks, with the views and columns of `fit`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class GramEncoder:
     Attributes
     ----------
     columns_ : array of int, shape (n_train,)
-        Columns of the training rows in the matrix that `fit` saw.
+        Columns of the training rows in the matrix of `fit`.
     n_columns_ : int
         Columns of that matrix.
     digest_ : str or None
-        Of the kernel values of the training rows with each other, by which their matrix is known again. None: of a
-        file that lacks it.
+        Of the kernel values of the training rows with each other, which identifies their matrix. None: of a
+        file without it.
     there_ : array of bool, shape (n_train,), or None
-        Training rows that have the view.
+        Training rows with the view.
     """
 
     columns_: NDArray[np.intp]
     n_columns_: int
     digest_: str | None = None
-    #: Which training rows have the view; None: all.
+    #: Training rows with the view; None: all.
     there_: NDArray[np.bool_] | None = None
     #: Whether rows may lack all values.
     missing: bool = False
@@ -49,7 +49,7 @@ class GramEncoder:
         self.missing = missing
 
     def fit(self, view: PrecomputedView) -> GramEncoder:
-        """Remember which rows are training rows."""
+        """Store the training rows."""
         if not view.is_square:
             raise InputError(
                 f"A precomputed view must be square for training, got shape {view.matrix.shape}. Pass "
@@ -66,7 +66,7 @@ class GramEncoder:
         return hashlib.sha256(block.tobytes()).hexdigest()
 
     def _is_known(self, view: PrecomputedView) -> bool:
-        """Whether these are rows of the matrix that `fit` saw: its training rows have the same values there."""
+        """Whether these are rows of the matrix of `fit`: its training rows have the same values there."""
         same_shape = view.is_square and view.matrix.shape[1] == self.n_columns_
         return same_shape and self.digest_ is not None and self._digest(view.matrix) == self.digest_
 
@@ -89,7 +89,7 @@ class GramEncoder:
             view = precomputed(view)
         _refuse_empty(view)
         n_columns, n_train = view.matrix.shape[1], len(self.columns_)
-        # the shape alone does not tell the matrix of fit from values of as many new rows with the training rows
+        # the shape does not distinguish the matrix of fit from values of as many new rows with the training rows
         known = self._is_known(view)
         whole = known or n_columns == self.n_columns_ != n_train
         if not whole and n_columns != n_train:
@@ -99,7 +99,7 @@ class GramEncoder:
             )
         K = view.matrix[np.ix_(view.rows, self.columns_)] if whole else view.matrix[view.rows]
         there = np.asarray(~np.isnan(K).all(axis=1) | (not self.missing))
-        # values with training rows that lack the view are not there either
+        # values with training rows without the view are missing too
         check_finite(K[there] if self.there_ is None else K[np.ix_(there, self.there_)], "K")
         diagonal = view.matrix[view.rows, view.rows] if known else np.full(len(K), np.nan)
         return GramTable(np.asarray(K, dtype=np.float64), np.full(len(K), -1), diagonal)
@@ -123,9 +123,9 @@ class ViewsEncoder:
     Parameters
     ----------
     owner : str, default="model"
-        What error messages call the object that was fitted.
+        Name of the fitted object in error messages.
     missing : bool, default=False
-        Keep missing cells, as NaN; rows that lack a view altogether lack all of its cells. False: they are an error.
+        Keep missing cells, as NaN; all cells of rows without a view are missing. False: they are an error.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class ViewsEncoder:
 
     encoders_: dict[str, TableEncoder | GramEncoder]
 
-    #: Here, too, for encoders that were pickled before it was a parameter.
+    #: Also for encoders that were pickled before it was a parameter.
     missing: bool = False
 
     def __init__(self, owner: str = "model", missing: bool = False) -> None:
@@ -154,7 +154,7 @@ class ViewsEncoder:
         return self
 
     def fit_transform(self, X: Features) -> BlockTable:
-        """The training rows as a table, and learn from them how to make others."""
+        """Fit the encoder, and return the training rows as a table."""
         views = Views(X, rows="all" if self.missing else "same").views
         self.encoders_ = {}
         blocks: dict[str, Table] = {}
@@ -186,7 +186,7 @@ class ViewsEncoder:
                 "table. Pass a dict with the same views."
             )
         if isinstance(X, Mapping):
-            # frames get the order of the rows of the first view: the same one as in fit
+            # frames are sorted like the rows of the first view, as in fit
             X = {view: X[view] for view in self.encoders_ if view in X} | dict(X)
         if self.missing and isinstance(X, Mapping):
             lacking = {view for view, table in X.items() if table is None}
@@ -219,19 +219,19 @@ class ViewsEncoder:
         return TableEncoder(self.owner, missing=self.missing)
 
 
-#: What to pass for a view that no row has.
+#: Advice for a view without rows.
 _LACK = ", or None for a view that these rows lack"
 
 
 def _training(encoder: TableEncoder | GramEncoder, view: Any) -> Table:
-    """The training rows of a view as a table, and learn from them how to make others."""
+    """Fit the encoder of a view, and return the training rows as a table."""
     if isinstance(encoder, GramEncoder):
         return encoder.fit(view).training(view)
     return encoder.fit(view).transform(view)
 
 
 def _of_view(name: str, make: Callable[..., Table], *args: Any) -> Table:
-    """A table that is made of a view, with its name in errors."""
+    """Make a table of a view, with its name in errors."""
     try:
         return make(*args)
     except InputError as error:
