@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import InstanceOf, Text, Whole
+from kernelweave._parameters import InstanceOf, OneOf, Text, Whole
 from kernelweave._types import Labels
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.base import BaseMKL
@@ -22,6 +22,13 @@ Model = Annotated[
 
 #: Which class or output of a model with several: its name or position.
 Output = Annotated[str | int | None, Text() | Whole() | None]
+
+#: The weights of the model, or the equal ones that learners start from.
+WhichWeights = Annotated[str, OneOf("learnt", "initial")]
+
+#: Of more training rows, as many as this are drawn at random, with a seed.
+MostRows = Annotated[int, Whole(2)]
+Seed = Annotated[int, Whole(0)]
 
 
 def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:

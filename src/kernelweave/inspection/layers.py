@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, OneOf, Whole, checked
+from kernelweave._parameters import Flag, checked
 from kernelweave.fitting.task import set_up
-from kernelweave.inspection.arguments import Model, Output, outputs_of, targets_of, which_output
+from kernelweave.inspection.arguments import (
+    Model,
+    MostRows,
+    Output,
+    Seed,
+    WhichWeights,
+    outputs_of,
+    targets_of,
+    which_output,
+)
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
@@ -177,9 +186,9 @@ def layer_grams(
     estimator: Model,
     *,
     output: Output = None,
-    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
-    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
-    seed: Annotated[int, Whole(0)] = 0,
+    weights: WhichWeights = "learnt",
+    max_rows: MostRows = MAX_ROWS,
+    seed: Seed = 0,
 ) -> LayerGrams:
     """Kernel matrices of every layer on the training rows of a fitted estimator.
 
@@ -263,10 +272,10 @@ def layer_spectra(
     estimator: Model,
     *,
     output: Output = None,
-    weights: Annotated[str, OneOf("learnt", "initial")] = "learnt",
+    weights: WhichWeights = "learnt",
     center: Annotated[bool, Flag()] = False,
-    max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
-    seed: Annotated[int, Whole(0)] = 0,
+    max_rows: MostRows = MAX_ROWS,
+    seed: Seed = 0,
 ) -> LayerSpectra:
     """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
 

@@ -239,9 +239,44 @@ class Product(Terms):
         return phi
 
 
+@dataclass(frozen=True)
+class Around(Kernel):
+    """What kernels made of one other take over from it."""
+
+    kernel: Kernel
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the kernel inside is fitted."""
+        return self.kernel.is_fitted
+
+    @property
+    def needs_psd_check(self) -> bool:
+        """Whether the kernel inside may fail to be positive semidefinite."""
+        return self.kernel.needs_psd_check
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether the kernel inside defines the treatment of missing cells."""
+        return self.kernel.takes_missing
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the kernel inside skips missing cells."""
+        return self.kernel.is_corrected
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the kernel inside is linear."""
+        return self.kernel.is_linear
+
+    def _holds_steps(self) -> bool:
+        return self.kernel._holds_steps()
+
+
 @composite
 @dataclass(frozen=True)
-class Scaled(Kernel):
+class Scaled(Around):
     """A positive multiple of a kernel, factor * k(x, z); usually written ``2.0 * k``.
 
     Parameters
@@ -257,7 +292,6 @@ class Scaled(Kernel):
     (1.0 * RBF(gamma=0.5), (3.0 * Linear()).on(['age']))
     """
 
-    kernel: Kernel
     factor: Positive
 
     def __post_init__(self) -> None:
@@ -267,11 +301,6 @@ class Scaled(Kernel):
             factor = check_value(FACTOR, "factor", factor * kernel.factor, of="Scaled")
             kernel = kernel.kernel
         set_fields(self, kernel=kernel, factor=factor)
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the scaled kernel is fitted."""
-        return self.kernel.is_fitted
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`Kernel.fitted_on`."""
@@ -294,26 +323,6 @@ class Scaled(Kernel):
     def needs_norms(self) -> bool:
         """Whether the scaled kernel needs squared norms."""
         return self.kernel.needs_norms
-
-    @property
-    def needs_psd_check(self) -> bool:
-        """Whether the scaled kernel may fail to be positive semidefinite."""
-        return self.kernel.needs_psd_check
-
-    @property
-    def takes_missing(self) -> bool:
-        """Whether the scaled kernel defines the treatment of missing cells."""
-        return self.kernel.takes_missing
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether the scaled kernel skips missing cells."""
-        return self.kernel.is_corrected
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the scaled kernel is linear."""
-        return self.kernel.is_linear
 
     @property
     def label(self) -> str:
@@ -347,9 +356,6 @@ class Scaled(Kernel):
 
     def _restricted(self) -> bool:
         return self.kernel._restricted()
-
-    def _holds_steps(self) -> bool:
-        return self.kernel._holds_steps()
 
     def _short(self, nested: bool = False) -> str:
         return f"{self.factor:.4g} * {self.kernel._short(nested=True)}"

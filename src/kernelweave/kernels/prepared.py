@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import listed
-from kernelweave.kernels.algebra import Scaled, Terms
+from kernelweave.kernels.algebra import Around, Scaled, Terms
 from kernelweave.kernels.base import (
     FloatArray,
     Kernel,
@@ -28,7 +28,7 @@ __all__ = ["Prepared"]
 
 @composite
 @dataclass(frozen=True, repr=False)
-class Prepared(Kernel):
+class Prepared(Around):
     """A kernel of prepared columns, k(P(x), P(z)); usually written ``k.prepared("standardize")``.
 
     Parameters
@@ -50,7 +50,6 @@ class Prepared(Kernel):
            [-1.,  1.]])
     """
 
-    kernel: Kernel
     steps: tuple[Step, ...]
 
     def __post_init__(self) -> None:
@@ -98,11 +97,6 @@ class Prepared(Kernel):
     def needs_norms(self) -> bool:
         """Whether the kernel needs squared norms of prepared rows."""
         return self.kernel.needs_norms
-
-    @property
-    def needs_psd_check(self) -> bool:
-        """Whether the kernel may fail to be positive semidefinite."""
-        return self.kernel.needs_psd_check
 
     @property
     def takes_missing(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_value
-from kernelweave.kernels.algebra import Scaled, Terms
+from kernelweave.kernels.algebra import Around, Scaled, Terms
 from kernelweave.kernels.base import (
     VIEW_NAME,
     FloatArray,
@@ -32,7 +32,7 @@ __all__ = ["On"]
 
 @composite
 @dataclass(frozen=True)
-class On(Kernel):
+class On(Around):
     """A kernel restricted to some columns, k(x[columns], z[columns]); usually written ``k.on(columns)``.
 
     Parameters
@@ -55,7 +55,6 @@ class On(Kernel):
     ((1,), Linear())
     """
 
-    kernel: Kernel
     columns: Selection = None
     name: str | None = None
 
@@ -68,11 +67,6 @@ class On(Kernel):
             )
         check_value(VIEW_NAME, "name", self.name, of="a view")
         set_fields(self, columns=freeze_columns(self.columns))
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the restricted kernel is fitted."""
-        return self.kernel.is_fitted
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`Kernel.fitted_on`."""
@@ -87,26 +81,6 @@ class On(Kernel):
     def base(self) -> Kernel:
         """The kernel without its selection of columns."""
         return self.kernel
-
-    @property
-    def needs_psd_check(self) -> bool:
-        """Whether the restricted kernel may fail to be positive semidefinite."""
-        return self.kernel.needs_psd_check
-
-    @property
-    def takes_missing(self) -> bool:
-        """Whether the restricted kernel defines the treatment of missing cells."""
-        return self.kernel.takes_missing
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether the restricted kernel skips missing cells."""
-        return self.kernel.is_corrected
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the restricted kernel is linear."""
-        return self.kernel.is_linear
 
     @property
     def label(self) -> str:
@@ -141,9 +115,6 @@ class On(Kernel):
 
     def _restricted(self) -> bool:
         return True
-
-    def _holds_steps(self) -> bool:
-        return self.kernel._holds_steps()
 
     def _times(self, factor: float) -> Kernel:
         return On(Scaled(self.kernel, factor), self.columns, self.name)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
-from kernelweave._parameters import Switch, Whole, checked
+from kernelweave._parameters import Switch, checked
 from kernelweave._types import Axes, Style
-from kernelweave.inspection.arguments import Model, Output
+from kernelweave.inspection.arguments import Model, MostRows, Output
 from kernelweave.inspection.layers import MAX_ROWS
 from kernelweave.plots.drawing import (
     COLORS,
@@ -136,7 +136,7 @@ class KernelMatricesDisplay(Display):
         estimator: Model,
         *,
         output: Output = None,
-        max_rows: Annotated[int, Whole(2)] = 300,
+        max_rows: MostRows = 300,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> KernelMatricesDisplay:
@@ -253,7 +253,7 @@ class LayerSpectraDisplay(Display):
         *,
         output: Output = None,
         center: Switch = False,
-        max_rows: Annotated[int, Whole(2)] = MAX_ROWS,
+        max_rows: MostRows = MAX_ROWS,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> LayerSpectraDisplay:
