@@ -241,33 +241,33 @@ class Product(Terms):
 
 @dataclass(frozen=True)
 class Around(Kernel):
-    """What kernels made of one other take over from it."""
+    """Base class of kernels that wrap one other kernel."""
 
     kernel: Kernel
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the kernel inside is fitted."""
+        """Whether the wrapped kernel is fitted."""
         return self.kernel.is_fitted
 
     @property
     def needs_psd_check(self) -> bool:
-        """Whether the kernel inside may fail to be positive semidefinite."""
+        """Whether the wrapped kernel may fail to be positive semidefinite."""
         return self.kernel.needs_psd_check
 
     @property
     def takes_missing(self) -> bool:
-        """Whether the kernel inside defines the treatment of missing cells."""
+        """Whether the wrapped kernel defines the treatment of missing cells."""
         return self.kernel.takes_missing
 
     @property
     def is_corrected(self) -> bool:
-        """Whether the kernel inside skips missing cells."""
+        """Whether the wrapped kernel skips missing cells."""
         return self.kernel.is_corrected
 
     @property
     def is_linear(self) -> bool:
-        """Whether the kernel inside is linear."""
+        """Whether the wrapped kernel is linear."""
         return self.kernel.is_linear
 
     def _holds_steps(self) -> bool:
