@@ -101,3 +101,84 @@ def test_files_keep_it(X, labels, tmp_path):
     persistence.save(model, tmp_path / "m")
     again = persistence.load(tmp_path / "m")
     assert (again.C, again.alpha, again.C_) == (3.0, None, model.C_)
+
+
+# ---- gamma ----------------------------------------------------------------------------------------
+
+
+def test_gamma_replaces_that_of_a_list(X, labels):
+    bank = [
+        kw.kernels.Linear(),
+        2.0 * kw.kernels.RBF(3.0).on([0, 1]),
+        kw.kernels.Laplacian().prepared("log1p"),
+    ]
+    given = [
+        kw.kernels.Linear(),
+        2.0 * kw.kernels.RBF(0.2).on([0, 1]),
+        kw.kernels.Laplacian(0.2).prepared("log1p"),
+    ]
+    ours = kw.MKLClassifier(bank, "simple", gamma=0.2).fit(X, labels)
+    assert ours.kernels_ == kw.MKLClassifier(given, "simple").fit(X, labels).kernels_
+    # what becomes equal is one
+    several = kw.MKLClassifier(kw.banks.rkl(), "simple", gamma="median").fit(X, labels)
+    widths = [kernel for kernel in several.kernels_ if isinstance(kernel, kw.kernels.RBF)]
+    assert widths == [kw.kernels.RBF("median").fitted(X)]
+    assert len(several.kernels_) == 11
+    multiple = kw.MKLClassifier([kw.kernels.RBF()], "simple", gamma=("median", 4.0)).fit(X, labels)
+    assert multiple.kernels_ == [kw.kernels.RBF(("median", 4.0)).fitted(X)]
+
+
+@pytest.mark.parametrize("gamma", [0.5, "scale", ("median", 2.0)])
+def test_gamma_is_the_unit_of_the_default_bank(X, labels, gamma):
+    model = kw.MKLClassifier(learner="simple", gamma=gamma).fit(X, labels)
+    Z = X if model.model_.source.statistics is None else (X - X.mean(0)) / X.std(0)
+    rule, factor = gamma if isinstance(gamma, tuple) else (gamma, 1.0)
+    expected = {
+        kw.kernels.RBF(gamma=k * gamma if isinstance(gamma, float) else (rule, factor * k)).fitted(Z).gamma
+        for k in (0.25, 1.0, 4.0)
+    }
+    bases = [kernel for kernel in model.kernels_ if isinstance(kernel, kw.kernels.RBF)]
+    if bases:  # without preparations of their own
+        assert sorted(kernel.gamma for kernel in bases) == pytest.approx(sorted(expected))
+    plain = kw.MKLClassifier(learner="simple").fit(X, labels)
+    others = [k for k in model.kernels_ if isinstance(k, (kw.kernels.Linear, kw.kernels.Polynomial))]
+    assert others == [k for k in plain.kernels_ if isinstance(k, (kw.kernels.Linear, kw.kernels.Polynomial))]
+
+
+def test_gamma_can_be_searched_cloned_and_saved(X, labels, tmp_path):
+    named = make_pipeline(StandardScaler(), kw.MKLClassifier(BANK, "simple", C=1.0))
+    grid = {"mklclassifier__gamma": [0.01, "median", ("scale", 2.0)], "mklclassifier__C": [1.0]}
+    search = GridSearchCV(named, grid, cv=2).fit(X, labels)
+    assert search.best_estimator_[-1].gamma == search.best_params_["mklclassifier__gamma"]
+    model = kw.MKLClassifierCV(BANK, "simple", gamma="scale", Cs=[1.0], cv=2).fit(X, labels)
+    assert clone(model).gamma == "scale"
+    kw.save(model, tmp_path / "m")
+    again = kw.load(tmp_path / "m")
+    assert (again.gamma, again.kernels_) == ("scale", model.kernels_)
+    views = {"a": X[:, :2], "b": X[:, 2:]}
+    bank = {"a": BANK, "b": None}
+    by_view = kw.MKLClassifier(bank, "simple", gamma=0.3).fit(views, labels)
+    assert [k.base.gamma for k in by_view.kernels_ if isinstance(k.base, kw.kernels.RBF)][:1] == [0.3]
+
+
+def test_gamma_without_a_kernel_for_it(X, labels):
+    with pytest.raises(InputError, match=r"`gamma` is for Gaussian and Laplacian kernels.*has none"):
+        kw.MKLClassifier([kw.kernels.Linear()], gamma=1.0).fit(X, labels)
+    K = kw.kernels.Linear()(X)[:, :, None]
+    with pytest.raises(InputError, match=r"`gamma` is for .*precomputed"):
+        kw.MKLClassifier("precomputed", gamma=1.0).fit(K, labels)
+    for wrong in (0.0, -1.0, "wide", ("median", 0.0), True):
+        with pytest.raises(InputError, match="`gamma` must be"):
+            kw.MKLClassifier(BANK, gamma=wrong).fit(X, labels)
+
+
+def test_gamma_on_the_command_line():
+    pytest.importorskip("pydantic")
+    from kernelweave.runs.fitting import parse_gamma
+
+    texts = {"": None, "0.5": 0.5, "median": "median", "4*scale": ("scale", 4.0), " 1 * median ": "median"}
+    for text, value in texts.items():
+        assert parse_gamma(text) == value
+    for text in ("wide", "x*median", "-1", "2*wide"):
+        with pytest.raises(InputError, match="gamma"):
+            parse_gamma(text)

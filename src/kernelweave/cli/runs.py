@@ -18,6 +18,7 @@ from kernelweave.runs.fitting import (
     make_learner,
     make_model,
     make_normalizer,
+    parse_gamma,
     parse_path,
     unused_settings,
 )
@@ -162,6 +163,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     from kernelweave.reports import close, svg
 
     options: dict[str, Any] = {
+        "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, np.arange(0)),
         "standardize": "auto" if isinstance(prepared.X, Tables) else spec.standardize,
         "fit_intercept": spec.intercept,

@@ -21,6 +21,7 @@ from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_in
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
+from kernelweave.kernels.stationary import Width
 from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["MKLClassifier"]
@@ -45,6 +46,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         data more.
     alpha : float or "auto", optional
         Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
+    gamma : float, "median", "scale" or pair, optional
+        Width of the Gaussian and Laplacian kernels, see `MKLRegressor`.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "within-class" (P1, rule 17) has its own factors for every class.
     standardize : bool or "auto", default="auto"
@@ -100,6 +103,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         *,
         C: Annotated[float | None, Number(above=0) | None] = None,
         alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
+        gamma: Annotated[Any, Width() | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -114,6 +118,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.learner = learner
         self.C = C
         self.alpha = alpha
+        self.gamma = gamma
         self.normalize = normalize
         self.standardize = standardize
         self.fit_intercept = fit_intercept

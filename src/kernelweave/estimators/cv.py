@@ -25,6 +25,7 @@ from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.folds import Fold, split_rows
 from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
+from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -159,7 +160,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, max_memory, rank_tol, views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, views
         See `MKLRegressor`; the learner's own alpha is not used.
     missing, missing_views
         See `MKLRegressor`.
@@ -213,6 +214,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         scoring: Annotated[Any, Text() | Function() | None] = None,
         rule: Annotated[str, OneOf(*RULES)] = "min",
         n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+        gamma: Annotated[Any, Width() | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -225,6 +227,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         super().__init__(
             kernels,
             learner,
+            gamma=gamma,
             normalize=normalize,
             standardize=standardize,
             fit_intercept=fit_intercept,
@@ -282,7 +285,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     Parameters
     ----------
-    kernels, learner, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
         See `MKLClassifier`; the learner's own alpha is not used.
     missing, missing_views
         See `MKLRegressor`.
@@ -337,6 +340,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         scoring: Annotated[Any, Text() | Function() | None] = None,
         rule: Annotated[str, OneOf(*RULES)] = "min",
         n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+        gamma: Annotated[Any, Width() | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -350,6 +354,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         super().__init__(
             kernels,
             learner,
+            gamma=gamma,
             normalize=normalize,
             standardize=standardize,
             fit_intercept=fit_intercept,

@@ -40,6 +40,7 @@ from kernelweave.fitting.presence import views_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
+from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.annotated import is_annotated, matrix_of
 
@@ -52,6 +53,7 @@ class ReadingMixin(BaseEstimator):
     kernels: Any
     #: Here, too, for models that were pickled before these were parameters.
     views: Any = None
+    gamma: Any = None
     missing: Any = "error"
     missing_views: str = "error"
     standardize: bool | str
@@ -88,6 +90,11 @@ class ReadingMixin(BaseEstimator):
             raise InputError(
                 f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
                 "list of kernels."
+            )
+        if self.gamma is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):
+            raise InputError(
+                "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
+                "none. Leave `gamma` out, or pass a list of kernels."
             )
         if holds_views(X) and not self._is_precomputed():
             return self._read_views(X)
@@ -177,6 +184,18 @@ class ReadingMixin(BaseEstimator):
         return self.model_.encode(X)
 
     def _kernel_list(self, table: Any) -> list[Kernel]:
+        """The kernels for a table, with the width that the parameter `gamma` gives them."""
+        kernels, asked = self._kernels_as_given(table), self.kernels
+        if self.gamma is None:
+            return kernels
+        check_gamma(kernels)
+        found: list[Kernel] = []
+        for kernel in kernels:
+            default = asked is None or (isinstance(asked, Mapping) and asked.get(kernel.view) is None)
+            found += with_gamma([kernel], self.gamma, spread=default and has_gamma(kernel))
+        return list(dict.fromkeys(found))
+
+    def _kernels_as_given(self, table: Any) -> list[Kernel]:
         places = places_of(table, self.views)
         if places is not None:
             return kernels_of_views(self.kernels, places)

@@ -17,6 +17,7 @@ from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Solved
+from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.mkl.selection import compute_criteria
 
@@ -45,6 +46,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         data more.
     alpha : float or "auto", optional
         Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
+    gamma : float, "median", "scale" or pair, optional
+        Width of the Gaussian and Laplacian kernels, as that of `kernelweave.kernels.RBF`. In a list of kernels all of
+        them have it in place of their own, and kernels that become equal are one; the default bank has each of its
+        kernels at a quarter of it, at it and at four times it.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
         None. Statistics are weighted, taken in `fit` and kept.
@@ -163,6 +168,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         *,
         C: Annotated[float | None, Number(above=0) | None] = None,
         alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
+        gamma: Annotated[Any, Width() | None] = None,
         normalize: Any = "mean-diagonal",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
@@ -176,6 +182,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.learner = learner
         self.C = C
         self.alpha = alpha
+        self.gamma = gamma
         self.normalize = normalize
         self.standardize = standardize
         self.fit_intercept = fit_intercept

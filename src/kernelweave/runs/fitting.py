@@ -16,6 +16,7 @@ from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators.texts import reads_text
+from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
@@ -192,6 +193,23 @@ def _count(name: str, number: str | int) -> int:
     return count
 
 
+def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
+    """The setting `gamma`: a number, a rule, or a multiple of one; None for none."""
+    factor, separator, rule = (part.strip() for part in text.partition("*"))
+    if not separator:
+        factor, rule = "", factor
+    try:
+        value: Any = float(rule) if not factor and rule not in ("", "median", "scale") else rule
+        value = (rule, float(factor)) if factor else value
+        return None if not text.strip() else check_value(Width(), "gamma", value)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"Setting `gamma` must be a number, median, scale, or a multiple such as 4*median, got {text!r:.60}."
+        ) from None
+
+
 def make_learner(spec: FitSpec) -> Learner:
     """The learner of a spec."""
     learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
@@ -277,6 +295,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         **path,
         "n_alphas": n_alphas,
         "cv": make_cv(spec, prepared.task),
+        "gamma": parse_gamma(spec.gamma),
         "scoring": spec.scoring or None,
         "rule": spec.rule,
         "n_jobs": spec.jobs,

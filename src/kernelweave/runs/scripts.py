@@ -15,6 +15,7 @@ from kernelweave.runs.fitting import (
     kernels_by_view,
     make_kernels,
     make_learner,
+    parse_gamma,
     parse_kernels,
     parse_path,
 )
@@ -116,6 +117,7 @@ def script(
     }
     settings = {
         **(choice if alpha is None else {}),
+        "gamma": repr(parse_gamma(spec.gamma)),
         "normalize": _normalize(spec),
         "standardize": repr("auto" if isinstance(prepared.X, Tables) else spec.standardize),
         "fit_intercept": repr(spec.intercept),

@@ -94,6 +94,13 @@ class FitSpec(BaseModel):
         "\"rbf(gamma='median'); linear.prepared('standardize')\". With views also a table of view names and their "
         "kernels.",
     )
+    gamma: Text = setting(
+        "",
+        "Width of Gaussian kernels",
+        "Kernels",
+        "A number, median or scale, or a multiple such as 4*median, in place of that of all Gaussian and Laplacian "
+        "kernels; the default bank has a quarter of it, it and four times it.",
+    )
     views: Text | dict[str, Names] = setting(
         "",
         "Views",
