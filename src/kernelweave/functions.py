@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,7 +47,7 @@ class KernelFunction(ABC):
         return (0.0, 0.0)
 
     @abstractmethod
-    def value(self, xp: Any, K: Any, left: Any, right: Any, out: Any = None) -> Any:
+    def value(self, xp: ModuleType, K: Any, left: Any, right: Any, out: Any = None) -> Any:
         """Values phi(K, left, right).
 
         `out` is for NumPy arrays: the array for the values; it may be K itself. Without it K is not changed, and may be
@@ -54,15 +55,15 @@ class KernelFunction(ABC):
         """
 
     @abstractmethod
-    def partials(self, xp: Any, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
+    def partials(self, xp: ModuleType, K: Any, left: Any, right: Any, value: Any) -> tuple[Any, Any]:
         """Derivatives by K and by `left`; None for a derivative that is zero. Entries on the diagonal are not used."""
 
     @abstractmethod
-    def diagonal(self, xp: Any, kappa: Any) -> Any:
+    def diagonal(self, xp: ModuleType, kappa: Any) -> Any:
         """``phi(kappa, kappa, kappa)``: the values of rows with themselves, from their squared norms."""
 
     @abstractmethod
-    def slope(self, xp: Any, kappa: Any) -> Any:
+    def slope(self, xp: ModuleType, kappa: Any) -> Any:
         """Derivative of `diagonal`."""
 
 
@@ -79,7 +80,7 @@ def _over(function: Any, x: Any) -> Any:
     return function(x, out=x) if isinstance(x, np.ndarray) else function(x)
 
 
-def _clip(xp: Any, x: Any, least: float | None, most: float | None) -> Any:
+def _clip(xp: ModuleType, x: Any, least: float | None, most: float | None) -> Any:
     """A temporary array, clipped in place."""
     return np.clip(x, least, most, out=x) if isinstance(x, np.ndarray) else xp.clip(x, least, most)
 
@@ -95,7 +96,7 @@ def _raised(x: Any, exponent: int) -> Any:
     return x
 
 
-def _sine(xp: Any, cosine: Any) -> Any:
+def _sine(xp: ModuleType, cosine: Any) -> Any:
     """Sine of the angle between 0 and pi, from its cosine; as accurate as from the angle, and faster."""
     square = 1.0 - cosine
     square *= 1.0 + cosine
@@ -143,7 +144,7 @@ class Power(KernelFunction):
     def numbers(self):
         return (float(self.degree), self.coef0)
 
-    def _raised(self, xp: Any, K: Any, degree: int, out: Any = None) -> Any:
+    def _raised(self, xp: ModuleType, K: Any, degree: int, out: Any = None) -> Any:
         base = _times(K, self.gamma, out)
         base += self.coef0
         return _raised(base, degree)
@@ -182,7 +183,7 @@ class Angle(KernelFunction):
     def numbers(self):
         return (float(self.degree), 0.0)
 
-    def _parts(self, xp: Any, K: Any, left: Any, right: Any) -> tuple[Any, Any, Any, Any]:
+    def _parts(self, xp: ModuleType, K: Any, left: Any, right: Any) -> tuple[Any, Any, Any, Any]:
         """The cosine, the factor before J / pi, the norm, 1 where it vanishes, and where it does not."""
         square = left * right
         norm = xp.sqrt(square)
@@ -290,7 +291,7 @@ class Pointwise(KernelFunction):
 # ---- functions of distances -----------------------------------------------------------------------
 
 
-def squared_distances(xp: Any, K: Any, left: Any, right: Any, out: Any = None) -> Any:
+def squared_distances(xp: ModuleType, K: Any, left: Any, right: Any, out: Any = None) -> Any:
     """``left + right - 2 K``: the squared distances from inner products, never negative.
 
     Parameters
@@ -314,7 +315,7 @@ def squared_distances(xp: Any, K: Any, left: Any, right: Any, out: Any = None) -
     return _clip(xp, rest, 0.0, None)
 
 
-def decay(xp: Any, D: Any, gamma: float, out: Any = None) -> Any:
+def decay(xp: ModuleType, D: Any, gamma: float, out: Any = None) -> Any:
     """``exp(-gamma D)`` of distances D; its derivative by D is ``-gamma`` times the value.
 
     Parameters
@@ -338,7 +339,7 @@ class Gaussian(KernelFunction):
     def numbers(self):
         return (self.gamma, 0.0)
 
-    def of_distances(self, xp: Any, D: Any, out: Any = None) -> Any:
+    def of_distances(self, xp: ModuleType, D: Any, out: Any = None) -> Any:
         """Values at squared distances; see `decay`."""
         return decay(xp, D, self.gamma, out)
 

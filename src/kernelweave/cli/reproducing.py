@@ -31,7 +31,7 @@ SAID = (
 )
 
 
-def run_reproduce(name: str, out: str, *, jobs: int, resume: bool, given: dict[str, Any]) -> int:
+def run_reproduce(name: str, out: str, *, jobs: int, resume: bool, given: dict[str, object]) -> int:
     """Run an experiment of a paper, and write its tables and figures; return the exit status."""
     from kernelweave import experiments
     from kernelweave.experiments.runner import environment, open_cells, run_cells
@@ -105,7 +105,7 @@ def _n_jobs(jobs: int) -> int:
 
 
 def _shown(options: Any) -> str:
-    def text(value: Any) -> str:
+    def text(value: object) -> str:
         return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
     return "; ".join(f"{f.name} {text(getattr(options, f.name))}" for f in dataclasses.fields(options))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelweave._checks import InputError, check_finite, check_size
 from kernelweave._parameters import listed
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Labels
 from kernelweave.views.columns import is_frame
 from kernelweave.views.messages import listing
 
@@ -40,7 +41,7 @@ class Indicator:
     names: NDArray[Any]
 
     @property
-    def classes(self) -> list[NDArray[Any]]:
+    def classes(self) -> list[Labels]:
         """Both values of each label."""
         return [np.array([0, 1], dtype=self.values.dtype)] * self.values.shape[1]
 
@@ -95,7 +96,7 @@ def _is_ragged(rows: Any) -> bool:
     return len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) > 1
 
 
-def _names(y: Any, n_labels: int) -> list[str]:
+def _names(y: ArrayLike, n_labels: int) -> list[str]:
     if is_frame(y):
         labels = list(getattr(y, "columns", ())) or list(getattr(y, "column_names", ()))
         if len(labels) == n_labels and all(isinstance(label, str) for label in labels):
@@ -103,7 +104,7 @@ def _names(y: Any, n_labels: int) -> list[str]:
     return [f"label {k}" for k in range(n_labels)]
 
 
-def _zero_one(array: NDArray[Any], names: list[str]) -> NDArray[Any]:
+def _zero_one(array: NDArray[np.generic], names: list[str]) -> Labels:
     for name, column in zip(names, array.T, strict=True):
         wrong = [value for value in column.tolist() if not _is_zero_one(value)]
         if wrong:
@@ -114,7 +115,7 @@ def _zero_one(array: NDArray[Any], names: list[str]) -> NDArray[Any]:
     return array.astype(np.int64) if array.dtype.kind == "O" else array
 
 
-def _is_zero_one(value: Any) -> bool:
+def _is_zero_one(value: object) -> bool:
     return isinstance(value, bool | int | float) and value in (0, 1)
 
 
@@ -142,7 +143,7 @@ def read_labels(y: Any) -> NDArray[Any]:
     return y
 
 
-def labels_of(values: Array, classes: Classes) -> NDArray[Any]:
+def labels_of(values: Array, classes: Classes) -> Labels:
     """Labels of decision values: classes (n_rows,), or 0 and 1 (n_rows, n_labels) where there are several labels.
 
     Parameters

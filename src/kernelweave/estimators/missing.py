@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf
+from kernelweave._types import Features
 from kernelweave.fitting.filling import fill, fit_fillers, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.presence import missing_cells
@@ -35,7 +38,7 @@ _VIEWS = {
 }
 
 
-def imputer_of(missing: Any) -> Impute | None:
+def imputer_of(missing: object) -> Impute | None:
     """What cells are filled with; None where they are an error, or skipped."""
     if isinstance(missing, Impute):
         return missing
@@ -46,7 +49,7 @@ def imputer_of(missing: Any) -> Impute | None:
     return step
 
 
-def takes_missing(missing: Any, kernels: Any) -> bool:
+def takes_missing(missing: object, kernels: Any) -> bool:
     """Whether missing cells are no error: because of `missing`, or of the steps of all kernels."""
     if not isinstance(missing, str) or missing != "error":
         return True
@@ -87,7 +90,7 @@ def check_cells(
     refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
 
 
-def missing_of(source: TableSource, missing: Any, missing_views: str) -> dict[str, Any]:
+def missing_of(source: TableSource, missing: object, missing_views: str) -> dict[str, object]:
     """What was missing among the training rows, and what was done, as plain values; see `MKLRegressor.missing_`."""
     views = source.views if isinstance(source, PartialSource) else {}
     cells = {name: lost for name, (lost, _) in missing_cells(source.raw, views).items()}
@@ -117,7 +120,7 @@ def residuals_of(source: TableSource) -> dict[str, float]:
     return {name: one.residual for name, one in source.corrections().items()}
 
 
-def target_in_order(X: Any, y: Any, missing_views: str) -> Any:
+def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:
     """The target in the order of the rows of views, if frames that are joined by index have different rows.
 
     A series is matched by its index if the first view lacks rows. Anything else belongs to the rows of the first view,
@@ -147,7 +150,7 @@ def target_in_order(X: Any, y: Any, missing_views: str) -> Any:
     )
 
 
-def refuse_absent_views(X: Any) -> None:
+def refuse_absent_views(X: Features) -> None:
     """Raise for a view that is None in `fit`."""
     if not isinstance(X, Mapping):
         return

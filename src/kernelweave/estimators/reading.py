@@ -74,7 +74,7 @@ class ReadingMixin(BaseEstimator):
         tags.input_tags.allow_nan = takes_missing(self.missing, self.kernels)
         return tags
 
-    def _read_rows(self, X: Any, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
+    def _read_rows(self, X: Features, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
         """Training rows, what encodes others like them, and their number; raises without targets."""
         if y is None:
             raise InputError(

@@ -80,7 +80,7 @@ class KnownClasses(ClassifierMixin, Known):
         return np.exp(found)
 
 
-def scored_classes(classes: Classes, scoring: Any) -> Classes:
+def scored_classes(classes: Classes, scoring: str | Callable[..., float] | None) -> Classes:
     """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
     if isinstance(classes, list):
         return classes

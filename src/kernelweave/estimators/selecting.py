@@ -206,7 +206,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
                 found[view] = np.asarray(X)[:, own] if not hasattr(X, "tocsr") else X.tocsr()[:, own]
         return Views(found)
 
-    def get_support(self, indices: bool = False) -> NDArray[Any]:
+    def get_support(self, indices: bool = False) -> NDArray[np.bool_] | NDArray[np.intp]:
         """Which views are kept: a mask over the views of X, or their positions.
 
         Parameters
@@ -221,7 +221,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         mask = np.array([view in self.views_ for view in self.shares_])
         return np.flatnonzero(mask) if indices else mask
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the views that are kept.
 
         Parameters

@@ -39,7 +39,7 @@ class ViewPlace:
     columns: Any = None
 
 
-def places_of(table: Table, views: Any) -> dict[str, ViewPlace] | None:
+def places_of(table: Table, views: object) -> dict[str, ViewPlace] | None:
     """The views of a table: its blocks, or groups of its columns; None for one table without views.
 
     Raises

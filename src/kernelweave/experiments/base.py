@@ -40,7 +40,7 @@ class Options:
 
     seed: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """All settings, ready for JSON."""
         return json.loads(json.dumps(asdict(self)))
 

@@ -178,7 +178,7 @@ PASSES = 200
 
 
 def _logistic(l1_ratio: float) -> Fitted:
-    def fit(X: Array, y: Any, X_test: Array, C: float) -> tuple[NDArray[np.int64], int, bool]:
+    def fit(X: Array, y: Array, X_test: Array, C: float) -> tuple[NDArray[np.int64], int, bool]:
         from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(
@@ -190,14 +190,14 @@ def _logistic(l1_ratio: float) -> Fitted:
     return fit
 
 
-def _svc(X: Array, y: Any, X_test: Array, C: float) -> tuple[NDArray[np.int64], int, bool]:
+def _svc(X: Array, y: Array, X_test: Array, C: float) -> tuple[NDArray[np.int64], int, bool]:
     from sklearn.svm import LinearSVC
 
     model = LinearSVC(C=C, max_iter=5000, random_state=0).fit(X, y)
     return model.predict(X_test), X.shape[1], bool(np.max(model.n_iter_) < 5000)
 
 
-def _centroids(X: Array, y: Any, X_test: Array, threshold: float) -> tuple[NDArray[np.int64], int, bool]:
+def _centroids(X: Array, y: Array, X_test: Array, threshold: float) -> tuple[NDArray[np.int64], int, bool]:
     from sklearn.neighbors import NearestCentroid
 
     model = NearestCentroid(shrink_threshold=threshold or None).fit(X, y)
@@ -208,7 +208,7 @@ def _centroids(X: Array, y: Any, X_test: Array, threshold: float) -> tuple[NDArr
 def _tuned(fit: Fitted, settings: Sequence[float]) -> Callable[..., Result]:
     """Choose a setting by the rule for alpha of RLS2: the simplest of all settings with the best accuracy."""
 
-    def run(X: Array, y: Any, X_test: Array, y_test: Any, folds: Any, o: MicroarrayOptions) -> Result:
+    def run(X: Array, y: Array, X_test: Array, y_test: Array, folds: Any, o: MicroarrayOptions) -> Result:
         cv = [
             sum(int((fit(X[a], y[a], X[b], s)[0] == y[b]).sum()) for a, b in folds) / len(y) for s in settings
         ]

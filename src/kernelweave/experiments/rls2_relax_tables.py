@@ -47,7 +47,7 @@ def _surface(own: dict[str, dict[int, Result]]) -> np.ndarray:
     return np.mean([r["surface"] for r in own["exact"].values()], axis=0)
 
 
-def _row(name: str, own: dict[str, dict[int, Result]], options: RelaxOptions) -> dict[str, Any]:
+def _row(name: str, own: dict[str, dict[int, Result]], options: RelaxOptions) -> dict[str, object]:
     """One data set: means over splits of every choice, and summaries of both alphas."""
     exact = own["exact"]
     metric = next(iter(exact.values()))["metric"]

@@ -167,7 +167,7 @@ def _short(values: Array) -> list[float]:
 Method = Callable[[Problem, Rows, Rows, int, UCIOptions], Result]
 
 
-def _baseline(fit: Callable[..., tuple[Array, dict[str, Any]]]) -> Method:
+def _baseline(fit: Callable[..., tuple[Array, dict[str, object]]]) -> Method:
     def run(p: Problem, train: Rows, test: Rows, split: int, o: UCIOptions) -> Result:
         started = time.perf_counter()
         folds = inner_folds(p.y[train], o.folds, split, o.seed, p.regression)
@@ -181,7 +181,7 @@ def _baseline(fit: Callable[..., tuple[Array, dict[str, Any]]]) -> Method:
     return run
 
 
-def _average(p: Problem, train: Rows, test: Rows, folds: Any, seed: int) -> tuple[Array, dict[str, Any]]:
+def _average(p: Problem, train: Rows, test: Rows, folds: Any, seed: int) -> tuple[Array, dict[str, object]]:
     K = _average_kernel(p)
     return baselines.kernel_ridge(
         K, p.y, train, test, folds, np.geomspace(1e2, 1e-6, 30), p.intercept, p.score, p.best
@@ -198,7 +198,7 @@ def _average_kernel(p: Problem) -> Array:
     return _AVERAGES[id(p)]
 
 
-def _on_columns(fit: Callable[..., tuple[Array, dict[str, Any]]]) -> Method:
+def _on_columns(fit: Callable[..., tuple[Array, dict[str, object]]]) -> Method:
     return _baseline(
         lambda p, train, test, folds, seed: fit(p.X[train], p.y[train], p.X[test], folds, seed, p.regression)
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from kernelweave._types import Axes
 from kernelweave.experiments.base import Cell, Result
 from kernelweave.experiments.rls2_uci_grid import UCIOptions
 
@@ -85,7 +86,7 @@ def results(rows: Rows, options: UCIOptions) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def _summary(scores: Any, kernels: Any = None, **common: Any) -> dict[str, Any]:
+def _summary(scores: Any, kernels: Any = None, **common: Any) -> dict[str, object]:
     out: dict[str, Any] = {"mean": float(np.mean(scores)), "std": _spread(scores)}
     if kernels is not None:
         out |= {"kernels": float(np.mean(kernels)), "kernels_std": _spread(kernels)}
@@ -205,7 +206,7 @@ def _profile(
     return figure
 
 
-def _iterations(ax: Any, part: pd.DataFrame, other: pd.DataFrame) -> None:
+def _iterations(ax: Axes, part: pd.DataFrame, other: pd.DataFrame) -> None:
     """Rounds of Algorithm 1 with their standard deviation over splits, and factorisations of the exact solver."""
     if len(other):
         mean, spread = other["iterations"].to_numpy(), other["iterations_std"].to_numpy()

@@ -9,7 +9,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
 
 import joblib
 from threadpoolctl import threadpool_limits
@@ -127,7 +126,7 @@ def _one(experiment: Experiment, options: Options, cell: Cell) -> Answer:
     return cell, result, time.process_time() - started, ""
 
 
-def environment() -> dict[str, Any]:
+def environment() -> dict[str, object]:
     """Versions and hardware of the results."""
     import numpy
     import scipy

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, check_value
 from kernelweave._sparse import is_sparse
+from kernelweave._types import RowIndex
 from kernelweave.kernels.incomplete import ColumnSpread, IncompleteRows, column_spread, has_missing
 from kernelweave.kernels.preparation import SHORT, Step, step
 from kernelweave.kernels.rows import weighted_median
 from kernelweave.views import MarkedTable, SparseTable, Table
+from kernelweave.views.selection import ColumnsLike
 from kernelweave.views.table import TEXT
 
 __all__ = ["Impute", "Skip"]
@@ -36,7 +38,7 @@ class _WithArrays(Step):
     parts: ClassVar[tuple[str, ...]]
 
     @cached_property
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         found = (getattr(self, part) for part in self.parts)
         return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in found)
 
@@ -352,12 +354,12 @@ class IncompleteTable(Table):
         """See `Table.n_expanded_columns`."""
         return self.table.n_expanded_columns
 
-    def take(self, columns: Any = None, expand: bool = True) -> Any:
+    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Any:
         """All columns: a plain array, or a sparse one, if no cell is missing."""
         A = self.table.take(columns, expand)
         return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
 
-    def rows(self, index: Any) -> Table:
+    def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return IncompleteTable(self.table.rows(index), self.spread)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._sparse import is_sparse, l1_distances
+from kernelweave._types import RowIndex
 
 __all__ = ["ColumnSpread", "IncompleteRows", "column_spread", "has_missing", "incomplete_statistic"]
 
@@ -92,7 +93,7 @@ class IncompleteRows:
     def __len__(self) -> int:
         return self.values.shape[0]
 
-    def __getitem__(self, rows: Any) -> IncompleteRows:
+    def __getitem__(self, rows: RowIndex) -> IncompleteRows:
         return IncompleteRows(self.values[rows], self.spread)
 
     def entries(self) -> FloatArray:

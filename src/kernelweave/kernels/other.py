@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
+from kernelweave._types import Tree
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
 from kernelweave.kernels.imputation import IncompleteTable
 from kernelweave.kernels.incomplete import IncompleteRows
@@ -286,7 +287,7 @@ class Custom(Kernel):
         name = "" if self.name is None else f", name={self.name!r}"
         return f"Custom({self.function!r}{diag}{name})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """Raise: a function cannot be written as plain values."""
         raise InputError(
             f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "

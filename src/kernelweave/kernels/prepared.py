@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import listed
+from kernelweave._types import Tree
 from kernelweave.kernels.algebra import Around, Scaled, Terms
 from kernelweave.kernels.base import (
     FloatArray,
@@ -149,7 +150,7 @@ class Prepared(Around):
         steps = (repr(v if isinstance(v := one.to_value(), str) else one) for one in self.steps)
         return f"{inner}.prepared({', '.join(steps)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """Return a description of plain values for JSON."""
         steps = [one.to_value() for one in self.steps]
         return {"kernel": "prepared", "base": self.kernel.to_dict(), "steps": steps}

@@ -75,13 +75,13 @@ class Vocabulary:
     def _place(self) -> dict[str, int]:
         return {term: j for j, term in enumerate(self.terms)}
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> Tree:
         """Plain values, from which it can be restored."""
         idf = None if self.idf is None else self.idf.tolist()
         return {"terms": list(self.terms), "idf": idf, "unseen": self.unseen}
 
     @cached_property
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return hash(self.terms), None if self.idf is None else self.idf.tobytes(), self.unseen
 
     def __eq__(self, other: object) -> bool:
@@ -116,7 +116,7 @@ class TextKernel(Kernel):
     unit: ClassVar[str]
 
     @abstractmethod
-    def _counter(self) -> dict[str, Any]:
+    def _counter(self) -> dict[str, object]:
         """Parameters of scikit-learn's `CountVectorizer`."""
 
     @property
@@ -365,7 +365,7 @@ class CharNGrams(TextKernel):
 
     unit: ClassVar[str] = "n-grams"
 
-    def _counter(self) -> dict[str, Any]:
+    def _counter(self) -> dict[str, object]:
         kind = "char_wb" if self.within_words else "char"
         return {"analyzer": kind, "ngram_range": self.n, "lowercase": self.lowercase}
 
@@ -433,7 +433,7 @@ class Tokens(TextKernel):
                 f"`pattern` of Tokens must be a regular expression, got {self.pattern!r}: {error}."
             ) from None
 
-    def _counter(self) -> dict[str, Any]:
+    def _counter(self) -> dict[str, object]:
         return {
             "analyzer": "word",
             "ngram_range": self.n,

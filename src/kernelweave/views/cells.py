@@ -44,7 +44,7 @@ class Cells:
         self.part = _Part(column, slice(None), {})
 
     @property
-    def values(self) -> NDArray[Any]:
+    def values(self) -> NDArray[np.object_]:
         """The objects, shape (n_rows,)."""
         return self.part.column[self.part.rows]
 
@@ -88,7 +88,7 @@ class Cells:
         """A number for every object, equal for equal texts."""
         return np.array([_digest(value) for value in self.values])
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # counts are not copied but computed again
         return Cells, (self.values,)
 
@@ -101,12 +101,12 @@ class _Part:
     rows: Rows | slice
     known: dict[Hashable, Any]
 
-    def take(self, index: Any) -> _Part:
+    def take(self, index: RowIndex) -> _Part:
         """Some of these rows."""
         return replace(self, rows=np.arange(len(self.column))[self.rows][index])
 
 
-def _digest(value: Any) -> float:
+def _digest(value: object) -> float:
     if isinstance(value, set | frozenset):
         value = sorted(map(repr, value))
     text = value if isinstance(value, str) else repr(value)

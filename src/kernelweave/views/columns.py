@@ -162,7 +162,7 @@ def _is_number(value: object) -> bool:
     return is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: object) -> bool:
     """Whether a cell is a container: a set, a list, an array."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 

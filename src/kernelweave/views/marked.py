@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._types import RowIndex, Values
+from kernelweave.views.selection import ColumnsLike
 from kernelweave.views.table import Table
 
 
@@ -56,7 +58,7 @@ class MarkedTable(Table):
         """See `Table.n_expanded_columns`."""
         return super().n_expanded_columns + int(self.marked.sum())
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """See `Table.select`."""
         if columns is None:
             return self
@@ -64,7 +66,7 @@ class MarkedTable(Table):
         plain = super().select(columns)
         return self._marking(plain, self.marks[:, found], self.marked[found])
 
-    def take(self, columns: Any = None, expand: bool = True) -> Any:
+    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Values:
         """See `Table.take`."""
         if columns is not None:
             return self.select(columns).take(None, expand)
@@ -73,7 +75,7 @@ class MarkedTable(Table):
             return own
         return np.concatenate([own, self.marks[:, self.marked]], axis=1, dtype=np.float64)
 
-    def rows(self, index: Any) -> Table:
+    def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return self._marking(super().rows(index), self.marks[index], self.marked)
 
