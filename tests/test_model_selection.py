@@ -387,3 +387,137 @@ def test_auto_does_not_fit_noise():
         )
     # measured: at most 0.01
     assert max(shares) < 0.1
+
+
+# ---- alpha="auto" without solving every candidate ----------------------------------------------------
+
+
+def everything(model, X, y):
+    """Scores of all candidates on all folds, and where they are in the order of the path."""
+    from kernelweave.fitting.folds import content_folds as make_folds
+    from kernelweave.fitting.folds import negative_squared_error, score_folds
+
+    task = model.model_.task
+    classes = isinstance(model, kw.MKLClassifier)
+    labels = np.unique(y, return_inverse=True)[1].astype(float) if classes else y[:, None]
+    folds = make_folds(task.source, labels, 5, stratify=classes)
+    score = negative_squared_error(task.targets, task.sample_weight)
+    learner = RLS2()
+    found = score_folds(task, learner, folds, model._candidates, score)
+    return found.scores.mean(axis=0)
+
+
+def tables(kind):
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+    loaded = {"regression": load_diabetes, "binary": load_breast_cancer, "classes": load_wine}[kind]()
+    rows = np.random.default_rng(0).permutation(len(loaded.data))[:150]
+    X, y = loaded.data[rows], loaded.target[rows]
+    return (X - X.mean(axis=0)) / X.std(axis=0), y / 100.0 if kind == "regression" else y
+
+
+AUTO_BANK = [
+    Linear(),
+    *[RBF(gamma=g) for g in (0.01, 0.05, 0.2)],
+    *[RBF(gamma=0.5).on([j]) for j in range(4)],
+]
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary", "classes"])
+def test_auto_finds_the_best_candidate_without_solving_all(kind):
+    X, y = tables(kind)
+    cls = kw.MKLRegressor if kind == "regression" else kw.MKLClassifier
+    model = cls(AUTO_BANK, RLS2()).fit(X, y)
+    mean = everything(model, X, y)
+    assert len(model._candidates) == len(mean) == 30
+    scored = model.cv_results_["mean_test_score"]
+    assert len(scored) == len(model.alphas_) < 12
+    assert model.alpha_ == model.alphas_[model.best_index_]
+    # measured: 0; candidates within 1e-4 of the spread count as equal
+    assert mean.max() - model.best_score_ <= 1.1e-4 * np.ptp(mean)
+    places = np.searchsorted(-model._candidates, -model.alphas_)
+    # two gaps of 1e-5; measured: 2e-6
+    np.testing.assert_allclose(scored, mean[places], atol=1e-4 * np.ptp(mean))
+    # the model is the one at that alpha
+    plain = cls(AUTO_BANK, RLS2(alpha=model.alpha_)).fit(X, y)
+    assert model.rel_gap_ <= 1e-8
+    assert model.objective_ == pytest.approx(plain.objective_, rel=1e-7)
+
+
+def test_auto_in_parallel_gives_the_same(rng):
+    X, y = tables("classes")
+    one = kw.MKLClassifier(AUTO_BANK, RLS2()).fit(X, y)
+    two = kw.MKLClassifier(AUTO_BANK, RLS2(n_jobs=2)).fit(X, y)
+    assert one.alpha_ == two.alpha_
+    np.testing.assert_allclose(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-9
+    )
+    np.testing.assert_allclose(one.dual_coef_, two.dual_coef_, atol=1e-6)
+
+
+def made_up(monkeypatch, curves):
+    """Folds whose scores are given, one curve for each; returns what was asked for."""
+    from kernelweave.fitting import search
+    from kernelweave.fitting.folds import FoldScores
+
+    asked = []
+
+    def scores(task, learner, folds, alphas, score, *, n_jobs, tol, report, starts):
+        places = np.round(-np.log2(alphas)).astype(int)
+        asked.append((len(folds), places.tolist(), tol))
+        rows = np.array([curves[fold][places] for fold in folds])
+        weights = [(places[:, None].astype(float),) for _ in folds]
+        if starts is not None:
+            assert len(starts) == len(folds)
+        return FoldScores(rows, False, weights)
+
+    monkeypatch.setattr(search, "score_folds", scores)
+    return asked
+
+
+ALL = 0.5 ** np.arange(30)
+
+
+@pytest.mark.parametrize("top", [0, 1, 2, 7, 14, 15, 22, 28, 29])
+@pytest.mark.parametrize("shift", [-4, 0, 5])
+def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):
+    """The first fold's best candidate lies elsewhere than that of the mean."""
+    from kernelweave.fitting.search import search_folds
+
+    x = np.arange(30.0)
+    curves = [-np.square(x - np.clip(top + shift, 0, 29)), *[-np.square(x - top)] * 4]
+    asked = made_up(monkeypatch, curves)
+    found = search_folds(None, RLS2(), range(5), ALL, None)
+    mean = np.mean(curves, axis=0)
+    assert found.positions[np.argmax(found.mean)] == np.argmax(mean)
+    np.testing.assert_allclose(found.mean, mean[found.positions])
+    assert (np.diff(found.positions) == 1).all()
+    # no candidate twice on all folds, and the first look is rough
+    every = [p for n, places, tol in asked if n == 5 for p in places]
+    assert len(set(every)) == len(every) == len(found.positions)
+    assert all(tol == 1e-3 for n, _, tol in asked if n == 1)
+
+
+def test_a_path_that_stays_as_it_is_ends_early(monkeypatch):
+    from kernelweave.fitting.search import search_folds
+
+    x = np.arange(30.0)
+    curves = [-np.exp(-x / 2.0)] * 5
+    asked = made_up(monkeypatch, curves)
+    found = search_folds(None, RLS2(), range(5), ALL, None)
+    assert max(p for n, places, _ in asked if n == 1 for p in places) < 24
+    best = found.mean.max()
+    assert np.max(curves[0]) - best <= 1e-2
+
+
+def test_paths_begin_with_given_weights(rng):
+    X = rng.normal(size=(60, 8))
+    gram = X[:, None, :] * X[None, :, :]
+    y = X[:, 0] - X[:, 3] + rng.normal(size=60)
+    alphas = [3.0, 2.0]
+    plain = kw.rls2_path(gram, y, alphas, tol=1e-10)
+    begun = kw.rls2_path(gram, y, alphas, tol=1e-10, weights0=plain.weights[0])
+    np.testing.assert_allclose(begun.weights, plain.weights, atol=1e-6)
+    assert begun.n_iter[0] < plain.n_iter[0]
+    with pytest.raises(kw.InputError, match="weights0"):
+        kw.rls2_path(gram, y, alphas, weights0=np.ones(8))

@@ -21,6 +21,7 @@ from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.search import can_search, search_folds
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import (
     Report,
@@ -214,7 +215,17 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             return self._finish_path(task, setups, learner, alphas, 0, report)
         score = negative_squared_error(task.targets, task.sample_weight)
         return self._search(
-            task, setups, learner, folds, alphas, score, "min", report, name="- squared error"
+            task,
+            setups,
+            learner,
+            folds,
+            alphas,
+            score,
+            "min",
+            report,
+            name="- squared error",
+            n_jobs=getattr(learner, "n_jobs", None),
+            narrow=True,
         )
 
     def _search(
@@ -230,9 +241,21 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         *,
         name: str,
         n_jobs: int | None = None,
+        narrow: bool = False,
     ) -> tuple[float, list[Solved]]:
-        """Score the path on folds of the task's rows, choose, and solve on all of them."""
-        scores, interrupted = score_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+        """Score the path on folds of the task's rows, choose, and solve on all of them.
+
+        With `narrow`, candidates that are far from the best one are not scored.
+        """
+        searched = None
+        self._candidates = alphas
+        if narrow and can_search(task, learner, alphas):
+            searched = search_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+            alphas = alphas[searched.positions]
+            scores, interrupted = searched.scores, searched.interrupted
+        else:
+            scored = score_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+            scores, interrupted = scored.scores, scored.interrupted
         if interrupted:
             self._say_interrupted(f"alpha was chosen on {len(scores)} of {len(folds)} folds")
             ask = report
@@ -269,6 +292,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.best_score_ = float(mean[best])
         if relax is not None:
             learner = clone(learner).set_params(relax=float(relax[best]))
+        if searched is not None:
+            starts = searched.mean_weights(best)
+            return self._finish_path(task, setups, learner, alphas[best : best + 1], 0, report, starts)
         return self._finish_path(task, setups, learner, alphas, best, report)
 
     def _finish_path(
@@ -279,9 +305,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         alphas: Array,
         best: int,
         report: Report,
+        starts: list[Array] | None = None,
     ) -> tuple[float, list[Solved]]:
         """Solve on all rows along the path down to the chosen regularisation parameter, and keep the last point."""
-        paths = path_task(task, setups, learner, alphas[: best + 1], report=report, label="all rows")
+        paths = path_task(
+            task, setups, learner, alphas[: best + 1], report=report, label="all rows", starts=starts
+        )
         last = min(len(path) for path in paths) - 1
         if was_interrupted(paths):
             self._say_interrupted(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from kernelweave._checks import check_known
-from kernelweave.fitting.folds import Fold, fold_decisions
-from kernelweave.fitting.task import Task
+from kernelweave.fitting.folds import Fold, walk_fold
+from kernelweave.fitting.task import Task, silent
 from kernelweave.learners import Learner
 
 Array = NDArray[np.float64]
@@ -80,8 +80,8 @@ def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -
     """Decision values of every row by a model that has not seen it, NaN for rows outside of all folds."""
     values = np.full((task.source.n_samples, task.n_outputs), np.nan)
     for train, test in folds:
-        found, _ = fold_decisions(task, learner, train, test, np.array([alpha]), learner.tol, lambda _: False)
-        values[test] = found[0]
+        path = walk_fold(task, learner, train, test, np.array([alpha]), learner.tol, silent)
+        values[test] = path.values[0]
     return values
 
 

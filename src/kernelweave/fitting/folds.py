@@ -5,7 +5,8 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import joblib
 import numpy as np
@@ -92,7 +93,31 @@ def _as_index(rows: NDArray[np.generic]) -> NDArray[np.generic]:
     return rows if rows.dtype.kind == "b" else rows.astype(np.intp)
 
 
-def fold_decisions(
+@dataclass(frozen=True)
+class FoldPath:
+    """A path on the training rows of a fold.
+
+    Attributes
+    ----------
+    values : array of shape (n_done, n_test, n_outputs)
+        Decision values of the test rows. Where the learner has further regularisation parameters to choose from at
+        every point of the path, they follow each other.
+    weights : tuple of arrays of shape (n_done, n_kernels), or None
+        For each problem, of learners whose paths can begin with weights.
+    interrupted : bool
+        Whether to stop.
+    """
+
+    values: Array
+    weights: tuple[Array, ...] | None
+    interrupted: bool
+
+
+#: For each problem the weights with which its path may begin.
+Starts = Sequence[Array] | None
+
+
+def walk_fold(
     task: Task,
     learner: Learner,
     train: Rows,
@@ -101,14 +126,12 @@ def fold_decisions(
     tol: float,
     report: Report,
     label: str = "fold",
-) -> tuple[Array, bool]:
-    """Decision values on one fold's test rows (n_alphas done, n_test, n_outputs), and whether to stop.
-
-    Where the learner has further regularisation parameters to choose from at every point, they follow each other.
-    """
+    starts: Starts = None,
+) -> FoldPath:
+    """Solve along a path on a fold's training rows, and decide on its test rows."""
     part = task.take(train)
     setups = set_up(part)
-    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label=label)
+    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
     each = 1 if grid is None else grid.shape[1]
@@ -126,7 +149,40 @@ def fold_decisions(
             )
         )
     values = decisions(part.source, task.source.queries(test), setups[0].normalizer, problems)
-    return values, was_interrupted(paths)
+    shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
+    weights = tuple(path.weights[:done] for path in paths) if shared else None
+    return FoldPath(values, weights, was_interrupted(paths))
+
+
+def _beside(paths: list[FoldPath]) -> FoldPath:
+    """The path of all problems of a fold, from those of some of them."""
+    done = min(len(path.values) for path in paths)
+    weights: list[Array] = []
+    for path in paths:
+        weights.extend(own[:done] for own in path.weights or ())
+    return FoldPath(
+        np.concatenate([path.values[:done] for path in paths], axis=2),
+        None if paths[0].weights is None else tuple(weights),
+        any(path.interrupted for path in paths),
+    )
+
+
+class FoldScores(NamedTuple):
+    """Scores of a path on folds.
+
+    Attributes
+    ----------
+    scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
+        The latter where the learner has further regularisation parameters to choose from.
+    interrupted : bool
+        Ctrl-C or a callback ended it early; only complete folds are returned.
+    weights : list, for every fold done a tuple of arrays of shape (n_alphas, n_kernels), one for each problem
+        Empty for learners whose paths cannot begin with weights.
+    """
+
+    scores: Array
+    interrupted: bool
+    weights: list[tuple[Array, ...]]
 
 
 def score_folds(
@@ -139,7 +195,8 @@ def score_folds(
     n_jobs: int | None = None,
     tol: float = SCORING_TOL,
     report: Report = silent,
-) -> tuple[Array, bool]:
+    starts: Sequence[Starts] | None = None,
+) -> FoldScores:
     """Score every regularisation parameter on every fold.
 
     Parameters
@@ -147,25 +204,24 @@ def score_folds(
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
     n_jobs : int, optional
-        Folds run in parallel through joblib.
-
-    Returns
-    -------
-    scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
-        The latter where the learner has further regularisation parameters to choose from.
-    interrupted : bool
-        Ctrl-C or a callback ended it early; only complete folds are returned.
+        Folds run in parallel through joblib, which shares out the threads of BLAS; with more processes than folds also
+        the problems of a fold.
+    starts : sequence, optional
+        For each fold the weights with which the path of each problem begins.
     """
     rows: list[Array] = []
+    weights: list[tuple[Array, ...]] = []
     interrupted = False
     grid = learner.relax_grid(alphas)
     shape = alphas.shape if grid is None else grid.shape
-    done = _run_folds(task, learner, folds, alphas, n_jobs, tol, report)
+    done = _run_folds(task, learner, folds, alphas, n_jobs, tol, report, starts)
     try:
-        for (_, test), (values, stopped) in zip(folds, done, strict=True):
-            if len(values) == np.prod(shape):
-                rows.append(np.array([score(f, test) for f in values]).reshape(shape))
-            if stopped:
+        for (_, test), path in zip(folds, done, strict=True):
+            if len(path.values) == np.prod(shape):
+                rows.append(np.array([score(f, test) for f in path.values]).reshape(shape))
+                if path.weights is not None:
+                    weights.append(path.weights)
+            if path.interrupted:
                 interrupted = len(rows) < len(folds)
                 break
     except KeyboardInterrupt:
@@ -174,7 +230,7 @@ def score_folds(
         done.close()
     if interrupted and not rows:
         raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
-    return np.array(rows), interrupted
+    return FoldScores(np.array(rows), interrupted, weights)
 
 
 def _run_folds(
@@ -185,8 +241,10 @@ def _run_folds(
     n_jobs: int | None,
     tol: float,
     report: Report,
-) -> Generator[tuple[Array, bool], None, None]:
-    """Decision values fold by fold, and whether the last report asked to stop."""
+    starts: Sequence[Starts] | None,
+) -> Generator[FoldPath, None, None]:
+    """Fold by fold; interrupted where the last report asked to stop."""
+    begin = [None] * len(folds) if starts is None else starts
     if n_jobs in (None, 1):
         for k, (train, test) in enumerate(folds):
             stopped = False
@@ -197,18 +255,32 @@ def _run_folds(
                 return stopped
 
             label = f"fold {k + 1} of {len(folds)}"
-            values, cut = fold_decisions(task, learner, train, test, alphas, tol, tell, label)
-            yield values, cut or stopped
+            path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k])
+            yield replace(path, interrupted=path.interrupted or stopped)
         return
+    # with more processes than folds, each takes some of the problems
+    n_parts = min(len(task.targets), -(-joblib.effective_n_jobs(n_jobs) // len(folds)))
+    parts = np.array_split(np.arange(len(task.targets)), n_parts)
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-        joblib.delayed(fold_decisions)(task, learner, train, test, alphas, tol, silent)
-        for train, test in folds
+        joblib.delayed(walk_fold)(
+            replace(task, targets=tuple(task.targets[p] for p in part)),
+            learner,
+            train,
+            test,
+            alphas,
+            tol,
+            silent,
+            starts=None if own is None else [own[p] for p in part],
+        )
+        for (train, test), own in zip(folds, begin, strict=True)
+        for part in parts
     )
     try:
-        for k, (values, cut) in enumerate(jobs):
+        for k in range(len(folds)):
+            path = _beside([next(jobs) for _ in parts])
             # other processes cannot report; their steps are counted when the fold is there
             steps = [f"fold {k + 1}: alpha {alpha:.3g}" for _ in task.targets for alpha in alphas]
-            yield values, any([report(step) for step in steps]) or cut
+            yield replace(path, interrupted=any([report(step) for step in steps]) or path.interrupted)
     finally:
         with warnings.catch_warnings():
             # joblib remarks upon the folds that a stop leaves unfinished

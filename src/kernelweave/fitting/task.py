@@ -226,7 +226,9 @@ def solve_task(
     return [Solved(setup, learner.solve(info_of(task, setup, learner, report), alpha)) for setup in setups]
 
 
-def info_of(task: Task, setup: Setup, learner: Learner, report: Report | None = None) -> Info:
+def info_of(
+    task: Task, setup: Setup, learner: Learner, report: Report | None = None, start: Array | None = None
+) -> Info:
     """A problem as learners see it."""
     return Info(
         gram=setup.gram,
@@ -236,6 +238,7 @@ def info_of(task: Task, setup: Setup, learner: Learner, report: Report | None = 
         classification=task.classification,
         content=task.content if learner.validates else None,
         report=report,
+        start=start,
     )
 
 
@@ -248,8 +251,12 @@ def path_task(
     tol: float | None = None,
     report: Report = silent,
     label: str = "path",
+    starts: Sequence[Array] | None = None,
 ) -> list[Path]:
-    """Solve every problem along a path; after an interruption the problems to come go only as far."""
+    """Solve every problem along a path; after an interruption the problems to come go only as far.
+
+    `starts` are weights with which each may begin.
+    """
     paths: list[Path] = []
     for k, setup in enumerate(setups):
         reached = min((len(path) for path in paths), default=len(alphas))
@@ -258,7 +265,7 @@ def path_task(
             # who has asked to stop is not asked again while the other problems catch up
             return bool(report(PathStep.of(label, k, len(setups), result))) and reached == len(alphas)
 
-        info = info_of(task, setup, learner)
+        info = info_of(task, setup, learner, start=None if starts is None else starts[k])
         paths.append(learner.path(info, alphas[:reached], tol=tol, callback=tell))
     return paths
 

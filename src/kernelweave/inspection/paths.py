@@ -100,7 +100,8 @@ def regularization_path(
     if Cs is not None:
         alphas = 1.0 / np.atleast_1d(np.asarray(Cs, dtype=np.float64))
     if alphas is None:
-        found = getattr(estimator, "alphas_", None)
+        # also those that were not scored
+        found = getattr(estimator, "_candidates", getattr(estimator, "alphas_", None))
         alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
     problem = which if len(setups) > 1 else 0

@@ -40,6 +40,8 @@ class Info:
         treated as distinct, in their order.
     report : callable or None
         Called with the steps within a fit, by learners that iterate.
+    start : array of shape (n_kernels,) or None
+        Weights with which a path may begin, for learners that use them.
     """
 
     gram: Gram
@@ -49,6 +51,7 @@ class Info:
     classification: bool = False
     content: NDArray[np.intp] | None = None
     report: Callable[[str], bool] | None = None
+    start: Array | None = None
 
 
 class _FormerName:
@@ -88,6 +91,8 @@ class Learner(BaseEstimator, ABC):
     iterates = False
     #: Whether it validates inside a fit, on folds made from the content of the rows; see `folds.deal`.
     validates = False
+    #: Whether a path can begin with weights: see `Info.start`.
+    begins = False
     #: Whether it can be used for regression.
     regression = True
     #: Meaning of the gap, as shown in reports.

@@ -43,8 +43,8 @@ class RLS2(Learner):
     alpha : float or "auto", default="auto"
         Regularisation parameter > 0, in units of the normalised kernels. "auto" chooses on a path by
         `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
-        a fold, so that a sample weight is equivalent to a repetition and the order of the rows does not matter. It
-        costs `n_folds` more paths.
+        a fold, so that a sample weight is equivalent to a repetition and the order of the rows does not matter. With
+        more than twelve candidates, only those around the best one are scored on all folds.
     relax : float, "auto" or None, default=None
         A separate regularisation parameter for the function: weights d are those of `alpha`, coefficients those of
         ridge regression with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine
@@ -63,6 +63,9 @@ class RLS2(Learner):
         Regularisation parameters tried by "auto".
     n_folds : int, default=5
         Folds of "auto".
+    n_jobs : int, optional
+        Processes of "auto", through joblib: folds in parallel, and of several classes also these; -1 for as many as
+        there are processors.
 
     References
     ----------
@@ -76,6 +79,7 @@ class RLS2(Learner):
     """
 
     bayesian = True
+    begins = True
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class RLS2(Learner):
         shared_weights: Annotated[bool, Flag(), Shown(setting=None)] = True,
         n_alphas: Annotated[int, Whole(1), Shown(setting=None)] = 30,
         n_folds: Annotated[int, Whole(2), Shown(setting=None)] = 5,
+        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None, Shown(setting=None)] = None,
     ) -> None:
         self.alpha = alpha
         self.relax = relax
@@ -99,6 +104,7 @@ class RLS2(Learner):
         self.shared_weights = shared_weights
         self.n_alphas = n_alphas
         self.n_folds = n_folds
+        self.n_jobs = n_jobs
 
     def requested(self) -> float | None:
         return None if "auto" in (self.alpha, self.relax) else float(self.alpha)
@@ -144,5 +150,6 @@ class RLS2(Learner):
             max_iter=self.max_iter,
             delta=self.delta,
             relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
+            weights0=info.start,
             callback=callback,
         )

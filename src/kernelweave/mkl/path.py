@@ -18,6 +18,7 @@ from kernelweave._checks import (
     RidgeAlphas,
     RowWeights,
     Scale,
+    Start,
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for
@@ -34,7 +35,7 @@ from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_path
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, make_problem
-from kernelweave.mkl.rls2 import SOLVERS
+from kernelweave.mkl.rls2 import SOLVERS, check_simplex
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
@@ -141,6 +142,7 @@ def rls2_path(
     max_iter: MaxIter = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
+    weights0: Start = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
     """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the previous one.
@@ -173,6 +175,8 @@ def rls2_path(
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional
         Other regularisation parameters > 0: weights along the path are as without, ``dual_coef`` is ridge regression
         with ``K(d)`` at these, one for all points of the path, several, or several for each.
+    weights0 : array of shape (n_kernels,), optional
+        Weights on the simplex with which the first regularisation parameter begins. Default: Lemma 5.
     callback : callable, optional
         ``callback(index, result)`` after every regularisation parameter, before the ridge; a true value ends the path
         there.
@@ -214,17 +218,18 @@ def rls2_path(
         problem, single = make_problem(gram, y, sample_weight, scale)
     with blas_threads_for(problem.targets.shape[1]):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
+        start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
         apart = not shared_weights and len(problem.targets) > 1
         if isinstance(problem, FeatureProblem) and solver == "newton":
             features = problem.parts() if apart else [problem]
-            on_features = FeaturePath(features, tol=tol, max_iter=max_iter)
+            on_features = FeaturePath(features, tol=tol, max_iter=max_iter, start=start)
             on_features.run(values, callback)
             found = on_features.result(_measure, single=single)
             return found if relax is None else relaxed_path_on_features(features, found, relax)
         given = problem
         problem = problem.on_kernels() if isinstance(problem, FeatureProblem) else problem
         groups = problem.parts() if apart else [problem]
-        path = _Path(groups, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
+        path = _Path(groups, start, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
         try:
             for index, alpha in enumerate(values):
                 result = path.step(float(alpha))
@@ -245,10 +250,17 @@ class _Path:
     """Solutions so far; `step` appends one regularisation parameter for every group of outputs."""
 
     def __init__(
-        self, groups: list[RidgeProblem], *, tol: float, solver: str, max_iter: int | None, delta: float
+        self,
+        groups: list[RidgeProblem],
+        start: Array | None,
+        *,
+        tol: float,
+        solver: str,
+        max_iter: int | None,
+        delta: float,
     ) -> None:
         self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
-        self.warm = [RidgeStart() for _ in groups]
+        self.warm = [RidgeStart(weights=start) for _ in groups]
         self.done: list[list[Solution]] = []
         self.measures: list[dict[str, float]] = []
         self.interrupted = False

@@ -151,11 +151,23 @@ class FeaturePath:
         One, or one for every output that has weights of its own.
     tol, max_iter
         As in `FeatureDescent`.
+    start : array of shape (n_kernels,), optional
+        Weights; the blocks that have one are in the working sets from the beginning.
     """
 
-    def __init__(self, groups: list[FeatureProblem], *, tol: float, max_iter: int | None) -> None:
+    def __init__(
+        self,
+        groups: list[FeatureProblem],
+        *,
+        tol: float,
+        max_iter: int | None,
+        start: Array | None = None,
+    ) -> None:
         self.groups = groups
         self.descents = [FeatureDescent(group, tol=tol, max_iter=max_iter) for group in groups]
+        if start is not None:
+            for descent in self.descents:
+                descent.work.add(np.flatnonzero(start))
         self.found: list[list[Solution]] = [[] for _ in groups]
         self.interrupted = False
 
