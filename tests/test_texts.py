@@ -306,3 +306,25 @@ def test_tables_keep_rows_of_texts(texts):
     assert part.blocks["t"].cells[0].values.tolist() == [texts[1]]
     K = Tokens(idf=False)(table.rows(np.arange(9)), table)
     np.testing.assert_allclose(K, Tokens(idf=False)({"t": texts[:9]}, {"t": texts}), atol=1e-15)
+
+
+def test_texts_that_are_missing(frame, labels):
+    notes = [None if k % 5 == 0 else text for k, text in enumerate(frame["note"])]
+    views = {"a": frame[["age"]], "t": notes}
+    # a view of texts that some rows lack
+    model = svm([Linear(), Tokens()]).fit(views, labels)
+    assert model.missing_["views"] == {"t": N // 5}
+    assert model.predict(views).shape == (N,)
+    table = frame[["age"]].assign(note=notes)
+    bank = [Linear(), Tokens().on("note")]
+    with pytest.raises(kw.InputError, match=r"NaN.*'note' \(12 of 60 rows\).*missing='impute'"):
+        svm(bank).fit(table, labels)
+    with pytest.raises(kw.InputError, match=r"missing='skip' compares.*Use missing='impute'"):
+        svm(bank, missing="skip").fit(table, labels)
+    # an empty text stands for one that is missing
+    filled = svm(bank, missing="impute").fit(table, labels)
+    assert filled.missing_["cells"] == {"note": N // 5}
+    empty = table.assign(note=[text or "" for text in notes])
+    np.testing.assert_array_equal(
+        filled.decision_function(table), svm(bank).fit(empty, labels).decision_function(empty)
+    )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf
 from kernelweave._types import Features
+from kernelweave.estimators.texts import reads_text
 from kernelweave.fitting.filling import fill, fit_fillers, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.presence import missing_cells
@@ -66,6 +67,11 @@ def skipping(kernel: Kernel) -> Kernel:
     """The kernel after the step that skips missing cells; as it is if its steps fill them, or there are no cells."""
     if kernel.takes_missing or _has_no_cells(kernel):
         return kernel
+    if reads_text(kernel):
+        raise InputError(
+            f"missing='skip' compares rows in the columns that both have, and {kernel!r} reads one column of texts. "
+            "Use missing='impute': a text that is missing is then an empty one, similar to nothing."
+        )
     return kernel.prepared("skip")
 
 

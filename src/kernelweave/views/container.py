@@ -14,7 +14,7 @@ from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Index, TableLike
 from kernelweave.views.annotated import is_annotated, is_annotated_views, matrix_of, views_of
-from kernelweave.views.columns import is_frame
+from kernelweave.views.columns import is_frame, is_missing
 from kernelweave.views.messages import listing
 
 __all__ = ["PrecomputedView", "Views", "holds_views", "precomputed"]
@@ -246,7 +246,7 @@ def _as_view(table: TableLike, name: str) -> TableLike:
             f"View {name!r} must be a table of rows and columns, got rows of different lengths. Pad or drop the short "
             "rows."
         ) from None
-    if array.ndim == 1 and array.size and array.dtype.kind in "OUS" and not any(map(_is_number, array)):
+    if array.ndim == 1 and array.dtype.kind in "OUS" and _are_objects(array):
         # texts, sets and other objects: one column
         return array.astype(object).reshape(-1, 1)
     if array.ndim != 2:
@@ -261,8 +261,10 @@ def _as_view(table: TableLike, name: str) -> TableLike:
     return array
 
 
-def _is_number(value: object) -> bool:
-    return value is None or isinstance(value, numbers.Number)
+def _are_objects(values: Any) -> bool:
+    """Whether these are texts or other objects, some of them perhaps missing, and no numbers."""
+    there = [value for value in values if not is_missing(value)]
+    return bool(there) and not any(isinstance(value, numbers.Number) for value in there)
 
 
 def _index_of(table: object) -> Index | None:
