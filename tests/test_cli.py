@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from decimal import Decimal
 from pathlib import Path
 
@@ -1227,3 +1228,62 @@ def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monke
     assert seen == [0.25]
     if command == "fit":
         assert "rank_tol=0.25" in (tmp_path / "run" / "script.py").read_text()
+
+
+def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(80, 3))
+    tables = {}
+    for name, width in (("rna", 6), ("protein", 4)):
+        values = z @ rng.normal(size=(3, width)) + 0.3 * rng.normal(size=(80, width))
+        tables[name] = pd.DataFrame(values, columns=[f"{name[0]}{j}" for j in range(width)])
+        tables[name].insert(0, "id", [f"p{i}" for i in range(80)])
+    tables["rna"]["ill"] = (z[:, 0] > 0).astype(int)
+    tables["rna"].loc[tables["rna"].index % 7 == 0, "r1"] = np.nan
+    tables["protein"] = tables["protein"].iloc[20:]
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    fit = [
+        "fit",
+        str(tmp_path / "rna.csv"),
+        "--target",
+        "ill",
+        "--join",
+        str(tmp_path / "protein.csv"),
+        "--key",
+        "id",
+    ]
+    fit += ["--method", "simple", "--cs", "1,10", "--cv", "3", "--rows", "all"]
+    assert main([*fit, "--out", str(tmp_path / "no")]) == 2
+    assert "12 rows with missing values (NaN), most of them in 'r1' (12)" in capsys.readouterr().err
+    for missing in ("impute", "impute-median", "impute-nearest", "skip", "drop"):
+        out = tmp_path / missing
+        assert main([*fit, "--missing", missing, "--out", str(out)]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "Table protein does not have 20 rows of other tables; their view is missing." in said
+        assert "training rows some lack views, protein" in said
+        assert ("Left out 12 rows" in said) == (missing == "drop")
+        assert ("missing cells among" in said) == (missing != "drop")
+        assert "some lack views, protein" in (out / "report.html").read_text(encoding="utf8")
+        spec = tomllib.loads((out / "spec.toml").read_text(encoding="utf8"))
+        assert (spec["missing"], spec["missing_views"], spec["rows"]) == (missing, "complete", "all")
+        space = {"__name__": "script"}
+        exec((out / "script.py").read_text(encoding="utf8"), space)
+        assert space["model"].missing_ == kw.load(out / "model.skops").missing_
+        np.testing.assert_allclose(space["model"].weights_, kw.load(out / "model.skops").weights_, atol=1e-8)
+        capsys.readouterr()
+    new = [
+        "predict",
+        str(tmp_path / "impute"),
+        str(tmp_path / "rna.csv"),
+        "--join",
+        str(tmp_path / "protein.csv"),
+    ]
+    assert main([*new, "--out", str(tmp_path / "new.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "new.csv")) == 80
+    assert (
+        main([*fit, "--missing-views", "renormalize", "--missing", "impute", "--out", str(tmp_path / "r")])
+        == 0
+    )
+    assert "Negative eigenvalues" in capsys.readouterr().out
+    assert main([*fit, "--missing-views", "error", "--out", str(tmp_path / "e")]) == 2

@@ -18,6 +18,7 @@ from kernelweave.runs.fitting import (
     make_learner,
     make_model,
     make_normalizer,
+    missing_options,
     parse_gamma,
     parse_path,
     unused_settings,
@@ -41,7 +42,8 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
     console.print(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():
         if lost:
-            console.print(f"Table {view} does not have {len(lost)} rows of other tables; they are left out.")
+            then = "their view is missing" if data.kinds else "they are left out"
+            console.print(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
     console.print(
@@ -61,7 +63,7 @@ def summarize(console: Console, model: BaseMKL) -> None:
     """Print weights, regularisation parameter and certificate."""
     from rich.table import Table
 
-    from kernelweave.inspection import kernel_weights, layer_weights, uninformative
+    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
     from kernelweave.learners import Learner, resolve
 
     found = kernel_weights(model)
@@ -78,7 +80,7 @@ def summarize(console: Console, model: BaseMKL) -> None:
         parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
         console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
     console.print(f"Held as: {model.gram_}.")
-    for sentence in uninformative(model):
+    for sentence in [*uninformative(model), *missing(model)]:
         console.print(sentence, markup=False)
     console.print(
         f"{regularization(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
@@ -104,7 +106,7 @@ def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
         [name] = paths
         data = read_labelled(str(Path(path).resolve()), name)
     else:
-        data = read_tables(paths, spec.key)
+        data = read_tables(paths, spec.key, spec.rows)
     data = with_views(data, spec.view, path, joined=bool(spec.join))
     return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
@@ -169,6 +171,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
+        **missing_options(spec),
     }
     learner = make_learner(spec)
     if getattr(learner, "relax", None) == "auto":

@@ -1,4 +1,4 @@
-"""Training matrices that need not be positive semidefinite, and what becomes of them and of new rows."""
+"""Training matrices that may be no kernels: asymmetric ones are refused, negative eigenvalues can be set to zero."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 
 Array = NDArray[np.float64]
@@ -62,3 +63,15 @@ def correct(K: Array) -> tuple[Array, Correction | None]:
         residual = float(np.linalg.norm(values[low]) / np.linalg.norm(values))
     largest = max(float(values[-1]), np.finfo(np.float64).tiny)
     return 0.5 * (fixed + fixed.T), Correction(V, values[low], residual, float(values[0]) / largest)
+
+
+def check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:
+    """Raise for NaN, infinity and asymmetry that were found in the values of a kernel."""
+    if bad:
+        raise InputError(
+            f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns."
+        )
+    if asymmetry > 1e-8 * size:
+        raise InputError(
+            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}."
+        )

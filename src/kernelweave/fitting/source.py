@@ -14,7 +14,7 @@ from kernelweave._sparse import is_sparse, sq_norms, to_dense
 from kernelweave._threads import SMALL, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.base import Source
-from kernelweave.fitting.correction import Correction, correct
+from kernelweave.fitting.correction import Correction, check_kernel_values, correct
 from kernelweave.fitting.factors import Features, add_factors, single_columns
 from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.fitting.linear import LinearLayout, linear_layout
@@ -383,7 +383,7 @@ class TableSource(Source[Table]):
         if 8 * n * n <= PANEL_BYTES:
             scratch = np.empty((3, 1))
             core.pack(kernel(table)[:, :, None], triangle[None], scratch[0], scratch[1], scratch[2])
-            _check_kernel_values(self.names[m], *scratch[:, 0])
+            check_kernel_values(self.names[m], *scratch[:, 0])
             return
         diagonal = kernel.diag(table)
         asymmetry = size = 0.0
@@ -395,7 +395,7 @@ class TableSource(Source[Table]):
             K = np.array(kernel(table.rows(rows), table.rows(slice(first, n))))
             K[np.arange(len(K)), np.arange(top - first, rows.stop - first)] = diagonal[rows]
             if not np.isfinite(K).all():
-                _check_kernel_values(self.names[m], 0.0, 0.0, 1.0)
+                check_kernel_values(self.names[m], 0.0, 0.0, 1.0)
             for k, row in enumerate(range(rows.start, rows.stop)):
                 triangle[start[row] : start[row + 1]] = K[k, row - first :]
             if kernel.needs_psd_check:
@@ -405,7 +405,7 @@ class TableSource(Source[Table]):
                 asymmetry = max(asymmetry, float(apart[j <= i].max()))
                 size = max(size, float(np.abs(K).max()))
             top = rows.stop
-        _check_kernel_values(self.names[m], asymmetry, size, 0.0)
+        check_kernel_values(self.names[m], asymmetry, size, 0.0)
 
     def linear_layout(self) -> LinearLayout:
         """All linear terms of the kernels. Only for linear kernels."""
@@ -433,14 +433,3 @@ class TableSource(Source[Table]):
                 for m in group:
                     K = self.kernels[m].base.from_statistic(S, left, right)
                     yield where, int(m), self._projected(int(m), K)
-
-
-def _check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:
-    if bad:
-        raise InputError(
-            f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns."
-        )
-    if asymmetry > 1e-8 * size:
-        raise InputError(
-            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}."
-        )

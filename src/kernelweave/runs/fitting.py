@@ -305,6 +305,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
+        **missing_options(spec),
     }
     bank, learner = make_kernels(spec, prepared), make_learner(spec)
     if prepared.task == "classification":
@@ -313,6 +314,12 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         if getattr(spec, name) != FitSpec.model_fields[name].default:
             raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
     return MKLRegressorCV(bank, learner, **options)
+
+
+def missing_options(spec: FitSpec) -> dict[str, str]:
+    """What estimators do about missing cells and views; rows that are left out are so before."""
+    missing = "error" if spec.missing == "drop" else spec.missing
+    return {"missing": missing, "missing_views": spec.missing_views}
 
 
 def class_weight(spec: FitSpec, prepared: Prepared) -> dict[object, float] | str | None:

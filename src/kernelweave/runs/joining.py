@@ -25,7 +25,7 @@ class Joined:
     Attributes
     ----------
     table : DataFrame
-        The rows that every table has, in the order of the first; the key is its first column.
+        The rows that every table has, in the order of the first, or all rows; the key is its first column.
     views : dict of str to list of str
         Columns of each table.
     renamed : dict of str to dict
@@ -38,6 +38,8 @@ class Joined:
         Further views of the same rows.
     files : dict of str to str
         Where they were read from.
+    kinds : dict of str to dtype
+        Types of the columns before rows were added that lack them.
     """
 
     table: Any
@@ -47,6 +49,11 @@ class Joined:
     reading: dict[str, dict[str, Any]] = field(default_factory=dict)
     sparse: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, Any] = field(default_factory=dict)
+
+    def table_of(self, column: str) -> str | None:
+        """The table with a column, if there are several."""
+        return next((name for name, columns in self.views.items() if column in columns), None)
 
 
 def name_tables(paths: list[str]) -> dict[str, str]:
@@ -61,7 +68,7 @@ def name_tables(paths: list[str]) -> dict[str, str]:
     return out
 
 
-def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
+def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared") -> Joined:
     """Read one table, or several and join them.
 
     Parameters
@@ -69,13 +76,15 @@ def read_tables(paths: Mapping[str, str | Path], key: str) -> Joined:
     paths : mapping of str to path
     key : str
         Only needed for several tables.
+    rows : {"shared", "all"}, default="shared"
+        See `join_tables`.
 
     Returns
     -------
     Joined
     """
     tables = {name: read_table(path) for name, path in paths.items()}
-    data = join_tables(tables, key) if len(tables) > 1 else alone(tables)
+    data = join_tables(tables, key, rows) if len(tables) > 1 else alone(tables)
     return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
 
 
@@ -84,7 +93,7 @@ def alone(tables: Mapping[str, DataFrame]) -> Joined:
     return Joined(next(iter(tables.values())), {}, {}, {})
 
 
-def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
+def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared") -> Joined:
     """Match the rows of several tables.
 
     Parameters
@@ -93,6 +102,8 @@ def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
         By view name.
     key : str
         A column of every table, without missing or repeated values.
+    rows : {"shared", "all"}, default="shared"
+        Keep the rows that every table has, or all; then cells of tables that lack a row are missing.
 
     Returns
     -------
@@ -115,8 +126,10 @@ def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
             )
     renamed = rename_shared(tables, key)
     parts = {name: table.rename(columns=renamed[name]).set_index(key) for name, table in tables.items()}
-    table = pd.concat(list(parts.values()), axis=1, join="inner").reset_index()
-    if table.empty:
+    how = "outer" if rows == "all" else "inner"
+    table = pd.concat(list(parts.values()), axis=1, join=how).rename_axis(key).reset_index()
+    shared = set.intersection(*({*part.index} for part in parts.values()))
+    if not shared:
         raise InputError(
             f"The tables have no value of {key!r} in common. Is it the same kind of key in each of them?"
         )
@@ -128,7 +141,8 @@ def join_tables(tables: Mapping[str, DataFrame], key: str) -> Joined:
         here = set(part.index)
         missing[name] = [k for k in every if k not in here]
     views = {name: list(part.columns) for name, part in parts.items()}
-    return Joined(table, views, renamed, missing)
+    kinds = {str(c): kind for part in parts.values() for c, kind in part.dtypes.items()}
+    return Joined(table, views, renamed, missing, kinds=kinds if rows == "all" else {})
 
 
 def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
@@ -151,10 +165,13 @@ class Layout:
     key : str
     tables : dict of str to dict
         For each table its columns: their names there, and those after joining.
+    rows : {"shared", "all"}
+        See `join_tables`.
     """
 
     key: str
     tables: dict[str, dict[str, str]]
+    rows: str = "shared"
 
 
 def layout_text(data: Joined, key: str, name: str) -> str:
@@ -164,7 +181,7 @@ def layout_text(data: Joined, key: str, name: str) -> str:
     for table, columns in views.items():
         plain = {new: old for old, new in data.renamed.get(table, {}).items()}
         tables[table] = {plain.get(c, c): c for c in columns}
-    return json.dumps({"key": key, "tables": tables})
+    return json.dumps({"key": key, "tables": tables, "rows": "all" if data.kinds else "shared"})
 
 
 def read_layout(folder: Path) -> Layout | None:
@@ -175,7 +192,7 @@ def read_layout(folder: Path) -> Layout | None:
     try:
         content = json.loads(path.read_text(encoding="utf8"))
         tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
-        return Layout(str(content["key"]), tables)
+        return Layout(str(content["key"]), tables, str(content.get("rows", "shared")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
 
@@ -216,7 +233,7 @@ def join_new(
     for old, new in stands_for.items():
         names = {c: to for c, to in layout.tables[old].items() if c in tables[new].columns and c != key}
         parts[old] = tables[new][[key, *names]].rename(columns=names)
-    return join_tables(parts, key), stands_for
+    return join_tables(parts, key, layout.rows), stands_for
 
 
 def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[str]) -> dict[str, str]:

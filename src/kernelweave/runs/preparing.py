@@ -84,8 +84,12 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         used = {c for view in views.values() for c in view}
         columns = [c for c in columns if c in used]
     n_rows = len(table)
+    if data.kinds:
+        table = _rows_to_learn_from(data, spec, columns)
     if spec.missing == "drop":
-        table = table.dropna(subset=needed_columns(spec, columns))
+        others = [c for c in needed_columns(spec, columns) if c not in columns]
+        lost = missing_cells(table, columns, views, spec).any(axis=1) | table[others].isna().any(axis=1)
+        table = table[~lost]
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns with most of them.")
     check_cells(table, [spec.target, *columns])
@@ -97,7 +101,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
             f"Column {spec.target!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose "
             "another target."
         )
-    _check_cells(table, columns)
+    _check_cells(table, columns, views, spec)
     X: Any = table[columns]
     if data.sparse:
         # rows were numbered when the table was read
@@ -118,16 +122,38 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
     )
 
 
-def _check_cells(table: DataFrame, columns: list[str]) -> None:
-    """Raise if a row, held out or not, has cells that cannot be used for fitting or prediction."""
+def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str]) -> DataFrame:
+    """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
+    needed = [name for name in (spec.target, spec.weights, spec.group, spec.holdout) if name]
+    lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+    table = data.table[~data.table[spec.key].isin(lacking)]
+    table = table[~table[columns].isna().all(axis=1)]
+    if table.empty:
+        raise InputError(f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?")
+    return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
+
+
+def missing_cells(
+    table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: FitSpec
+) -> DataFrame:
+    """Which cells are missing; those of views that a row lacks are not, unless `missing_views` says so."""
     missing = table[columns].isna()
+    if spec.missing_views != "error" and len(views) > 1:
+        for view in views.values():
+            missing.loc[missing[view].all(axis=1), view] = False
+    return missing
+
+
+def _check_cells(table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: FitSpec) -> None:
+    """Raise if a row, held out or not, has cells that cannot be used for fitting or prediction."""
+    missing = missing_cells(table, columns, views, spec)
     rows = int(missing.any(axis=1).sum())
-    if rows:
+    if rows and spec.missing in ("error", "drop"):
         worst = missing.sum().nlargest(3)
         named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
         raise InputError(
             f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
-            "rows out (`missing` = drop), or drop the columns."
+            "rows out (`missing` = drop), fill the cells (impute) or skip them (skip), or drop the columns."
         )
     _check_infinite(table, columns, "Features must be finite")
 

@@ -15,6 +15,7 @@ from kernelweave.runs.fitting import (
     kernels_by_view,
     make_kernels,
     make_learner,
+    missing_options,
     parse_gamma,
     parse_kernels,
     parse_path,
@@ -69,8 +70,22 @@ def script(
         "table.columns = [str(c) for c in table.columns]",
     ]
     columns = list(prepared.X.columns)
-    if spec.missing == "drop":
+    if data.kinds:
+        needed = [name for name in (spec.target, spec.weights, spec.group, spec.holdout) if name]
+        kinds = {name: str(data.kinds[name]) for name in needed if name in data.kinds}
+        lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+        body.append(f"table = table[~table[{spec.key!r}].isin({sorted(lacking)!r})]")
+        body.append(f"table = table.dropna(subset={columns!r}, how='all').astype({kinds!r})")
+    if spec.missing == "drop" and (spec.missing_views == "error" or len(prepared.views) < 2):
         body.append(f"table = table.dropna(subset={needed_columns(spec, columns)!r})")
+    elif spec.missing == "drop":
+        others = [c for c in needed_columns(spec, columns) if c not in columns]
+        body += [
+            f"missing = table[{columns!r}].isna()",
+            f"for view in {list(prepared.views.values())!r}:",
+            "    missing.loc[missing[view].all(axis=1), view] = False  # rows without the view stay",
+            f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
+        ]
     body += [
         f"y = table[{spec.target!r}].to_numpy({'' if classification else 'dtype=float'})",
         _columns_line(prepared, columns),
@@ -123,6 +138,7 @@ def script(
         "fit_intercept": repr(spec.intercept),
         "max_memory": repr(spec.max_memory),
         "rank_tol": repr(spec.rank_tol),
+        **{name: repr(value) for name, value in missing_options(spec).items()},
     }
     if classification:
         settings["class_weight"] = repr(class_weight(spec, prepared))
@@ -196,7 +212,8 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
         lines.append(f"tables.append(part.set_index({key!r}))")
-    return [*lines, 'table = pd.concat(tables, axis=1, join="inner").reset_index()']
+    how = "outer" if data.kinds else "inner"
+    return [*lines, f"table = pd.concat(tables, axis=1, join={how!r}).rename_axis({key!r}).reset_index()"]
 
 
 def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:

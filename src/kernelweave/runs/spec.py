@@ -127,11 +127,28 @@ class FitSpec(BaseModel):
         "Data",
         "Column that identifies the rows of several tables; it is not a feature.",
     )
-    missing: Literal["error", "drop"] = setting(
+    rows: Literal["shared", "all"] = setting(
+        "shared",
+        "Rows of several tables",
+        "Data",
+        'Rows of tables that are joined: "shared" keeps those that every table has, "all" also those that lack some '
+        "tables, and with them their views; see `missing_views`.",
+    )
+    missing: Literal["error", "drop", "impute", "impute-median", "impute-nearest", "skip"] = setting(
         "error",
         "Rows with missing values",
         "Data",
-        'Rows with missing values: "error" refuses them, "drop" leaves them out.',
+        'Missing cells: "error" refuses them, "drop" leaves out their rows, "impute" fills numbers with the mean of '
+        'training rows and categories with the most frequent one, "impute-median" with the median, marked by columns '
+        'of 0 and 1, "impute-nearest" with the mean of the nearest rows; "skip" compares rows in the columns that both '
+        "have.",
+    )
+    missing_views: Literal["complete", "renormalize", "error"] = setting(
+        "complete",
+        "Rows without a view",
+        "Data",
+        'Rows that lack all cells of a view: "complete" predicts its kernels from those of the other views, '
+        '"renormalize" gives its weight to the views that are there, "error" takes them for missing cells like others.',
     )
     alphas: Text = setting(
         "30",

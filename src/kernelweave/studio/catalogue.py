@@ -140,10 +140,10 @@ class Catalogue:
             raise InputError(f"Together the tables have more than {self.limits.cells} cells.")
         return tables
 
-    def join(self, data: Data) -> Joined:
+    def join(self, data: Data, rows: str = "shared") -> Joined:
         """The tables to learn from, side by side."""
         tables = self.tables(data)
-        return join_tables(tables, data.key) if len(tables) > 1 else alone(tables)
+        return join_tables(tables, data.key, rows) if len(tables) > 1 else alone(tables)
 
 
 def file_id(name: str) -> str:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
+from kernelweave.fitting.partial import PartialSource
 from kernelweave.runs.folders import csv_text, write_text
 from kernelweave.runs.joining import join_new, read_layout
+from kernelweave.runs.preparing import missing_cells
 from kernelweave.runs.scoring import features_of, predictions, scores
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target
@@ -40,7 +47,7 @@ def predict_table(
     X = features_of(model, table)
     classifier = hasattr(model, "classes_")
     task = "classification" if classifier else "regression"
-    missing = X.isna().any(axis=1).to_numpy()
+    missing = _without_prediction(model, X, spec)
     if missing.any() and spec.missing != "drop":
         raise InputError(
             f"{int(missing.sum())} of {len(X)} rows have missing values, and this model was not set to leave them "
@@ -77,3 +84,15 @@ def predict_table(
         n_missing=int(missing.sum()),
     )
     return answer, path
+
+
+def _without_prediction(model: Any, X: DataFrame, spec: FitSpec) -> NDArray[np.bool_]:
+    """Rows with missing cells that the model has no answer to."""
+    views: dict[str, list[str]] = {}
+    source = model.model_.source
+    if isinstance(source, PartialSource):
+        names = [str(c) for c in X.columns]
+        views = {view: [names[j] for j in places or ()] for view, places in source.views.items()}
+    cells = missing_cells(X, list(X.columns), views, spec)
+    lost = cells.any(axis=1).to_numpy() if spec.missing in ("error", "drop") else np.zeros(len(X), dtype=bool)
+    return np.asarray(lost | (len(views) > 1) & X.isna().all(axis=1).to_numpy())

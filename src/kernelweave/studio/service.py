@@ -215,7 +215,7 @@ class Studio:
     def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
         """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
-        joined = self.catalogue.join(data)
+        joined = self.catalogue.join(data, spec.rows)
         return spec, joined, prepare(joined, spec)
 
     @staticmethod

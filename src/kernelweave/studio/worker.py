@@ -101,7 +101,7 @@ class _Run:
         request = json.loads(row["request"])
         spec = FitSpec(**request["spec"])
         paths: dict[str, str] = request["paths"]
-        data = read_tables(paths, spec.key)
+        data = read_tables(paths, spec.key, spec.rows)
         prepared = prepare(data, spec)
         train, test = rows = split(prepared, spec)
         model = make_model(spec, prepared, test)

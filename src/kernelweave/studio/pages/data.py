@@ -9,6 +9,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -40,6 +41,23 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 400
 SHOWN_ROWS = 50
 WIDEST = 30
+#: What may be done about missing cells, views and rows, by setting.
+MISSING = {
+    "missing": {
+        "error": "refuse to run",
+        "drop": "leave out those rows",
+        "impute": "fill with means",
+        "impute-median": "fill with medians, and mark",
+        "impute-nearest": "fill from the nearest rows",
+        "skip": "compare rows in shared columns",
+    },
+    "missing_views": {
+        "complete": "predict kernels from other views",
+        "renormalize": "give the weight to other views",
+        "error": "as missing cells",
+    },
+    "rows": {"shared": "those that every table has", "all": "all, also without some views"},
+}
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
 
 
@@ -332,13 +350,13 @@ class _DataPage:
                 multiple=True,
                 clearable=True,
             )
-            missing = {"error": "refuse to run", "drop": "leave out those rows"}
-            ui.select(
-                missing,
-                value=spec.missing,
-                label="Rows with missing values",
-                on_change=lambda event: self._set(missing=event.value),
-            ).props("outlined dense options-dense")
+            for name, choices in MISSING.items():
+                ui.select(
+                    choices,
+                    value=getattr(spec, name),
+                    label=FitSpec.model_fields[name].title,
+                    on_change=lambda event, name=name: self._set(**{name: event.value}),
+                ).props("outlined dense options-dense")
 
     def _preview(self, look: tuple[Table, Columns, Rows] | str) -> None:
         if isinstance(look, str):
