@@ -210,6 +210,13 @@ def run(repeats: int, only: str) -> dict[str, Any]:
     return found
 
 
+def without_nan(found: Any) -> Any:
+    """The same with None for what could not be measured."""
+    if isinstance(found, dict):
+        return {name: without_nan(value) for name, value in found.items()}
+    return None if isinstance(found, float) and np.isnan(found) else found
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser()
@@ -221,7 +228,7 @@ def main() -> None:
     found = run(options.repeats, options.only)
     path = Path(options.out)
     known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(known | found, indent=1) + "\n")
+    path.write_text(json.dumps(without_nan(known | found), indent=1) + "\n")
 
 
 if __name__ == "__main__":

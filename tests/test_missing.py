@@ -344,10 +344,10 @@ def test_completed_rows_are_ridge_regressions_of_kernel_rows():
         error = 0.0
         for i in range(30):
             rest = np.delete(np.arange(30), i)
-            # the row that is left out, foretold by the others: its weights by rows that do not know it
+            # the row that is left out, predicted by the others: its weights by rows that do not know it
             inner = M[np.ix_(rest, rest)] + share * unit * np.eye(29)
-            foretold = M[i, rest] @ np.linalg.solve(inner, K[rest])
-            error += np.square(np.delete(K[i] - foretold, i)).sum()
+            predicted = M[i, rest] @ np.linalg.solve(inner, K[rest])
+            error += np.square(np.delete(K[i] - predicted, i)).sum()
         errors.append(error)
     best = RIDGES[int(np.argmin(errors))]
     assert found.ridge == pytest.approx(best * unit)
@@ -375,7 +375,7 @@ def test_a_view_that_no_row_has_is_refused():
 
 
 @pytest.mark.parametrize("how", ["complete", "renormalize"])
-def test_a_view_that_new_rows_lack_is_foretold_by_the_others(how):
+def test_a_view_that_new_rows_lack_is_predicted_by_the_others(how):
     """With a copy of the other view it is as if the view were there."""
     views, y = two_views(n=80)
     same = {"a": views["a"], "b": views["a"].copy()}

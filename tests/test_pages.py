@@ -15,6 +15,7 @@ RUN = [
     "user_guide/certificates.md",
     "user_guide/two_layers.md",
     "user_guide/fitted_kernels.md",
+    "user_guide/missing_values.md",
     "user_guide/several_tables.md",
     "user_guide/texts.md",
     "papers/rkl_convex.md",

@@ -81,9 +81,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         All numbers are those of the training rows, in every fold anew.
     missing_views : {"complete", "renormalize", "error"}, default="complete"
         What is done about rows that lack all cells of a view, in `fit` and among new rows. "complete": kernels of the
-        view are foretold from those of the views that are there; "renormalize": the views that both rows of a pair have
-        stand for those that one lacks; "error": such rows are rows with missing cells like others. Views are those of
-        X, those of `views`, and the named groups of columns that kernels are put on.
+        view are predicted from those of the views that are there; "renormalize": the views that both rows of a pair
+        have stand for those that one lacks; "error": such rows are rows with missing cells like others. Views are those
+        of X, those of `views`, and the named groups of columns that kernels are put on.
 
     Attributes
     ----------

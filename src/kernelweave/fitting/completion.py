@@ -43,7 +43,7 @@ class RowRegression:
 
     so that ``k(x, z) = a(x) K(T, z)``, and ``k(x, x') = a(x) K_TT a(x')'`` of two such rows. These are inner products,
     so that a matrix that is completed so has no negative eigenvalues. r is the one among `RIDGES` for which rows of
-    K_TT are foretold best if each in turn is left out.
+    K_TT are predicted best if each in turn is left out.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class RowRegression:
         ``(M_TT + r I)^-1``.
     ridge : float
     explained : float
-        Share of the sum of squares of K_TT that is foretold by the other rows, at least 0.
+        Share of the sum of squares of K_TT that is predicted by the other rows, at least 0.
     """
 
     inverse: Array
@@ -74,7 +74,7 @@ def regress_rows(M: Array, K: Array) -> RowRegression:
     Notes
     -----
     Left out, row i is missed by ``((M + r I)^-1 K)_i / ((M + r I)^-1)_ii``: the formula of ridge regression without an
-    intercept. The value of a row with itself is not foretold, and does not count. O(n^3).
+    intercept. The value of a row with itself is not predicted, and does not count. O(n^3).
     """
     n = len(M)
     values, vectors = np.linalg.eigh(M)

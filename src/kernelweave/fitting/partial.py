@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,9 +82,9 @@ class PartialSource(TableSource):
     of the others shared out among these. Matrices that are filled so need not be positive semidefinite: negative
     eigenvalues are set to zero, and values of new rows are projected likewise.
 
-    "complete": rows of the kernels that are not there are foretold from the mean kernel of the views that are, by ridge
+    "complete": rows of kernels that are not there are predicted from the mean kernel of the views that are, by ridge
     regression on training rows that have both, see `RowRegression`. If rows with all these views are fewer than half of
-    those with one of them, every view foretells for itself, and the mean is taken, weighted by what each explains of
+    those with one of them, every view predicts for itself, and the mean is taken, weighted by what each explains of
     rows that are left out. No correction is needed.
     """
 
@@ -101,6 +102,7 @@ class PartialSource(TableSource):
         self.views, self.how = dict(views), how
         self.present = rows_with(table, views)
         self.parts: list[Part] = []
+        self._asked: tuple[weakref.ref[Table], list[Rows]] | None = None
         self._given = list(kernels)
         groups: dict[tuple[str, ...], list[int]] = {}
         for m, kernel in enumerate(kernels):
@@ -195,7 +197,7 @@ class PartialSource(TableSource):
     def __getstate__(self) -> dict[str, Any]:
         """Everything but matrices, which are computed again when they are asked for."""
         computed = ("_grams", "_means", "_mean_of_known", "_completion")
-        return {name: value for name, value in self.__dict__.items() if name not in computed}
+        return {k: v for k, v in self.__dict__.items() if k not in computed} | {"_asked": None}
 
     def _check_rows(self, present: Mapping[str, Mask], n_rows: int) -> None:
         if () in self._members:
@@ -351,9 +353,12 @@ class PartialSource(TableSource):
 
     def _query_parts(self, queries: Table) -> list[Rows]:
         """For every part the queries that have its views."""
-        present = rows_with(queries, self.views)
-        parts = self._training_parts
-        return [np.flatnonzero(self._there(present, part.views, queries.n_rows)) for part in parts]
+        if self._asked is None or self._asked[0]() is not queries:
+            # several kernels ask about the same rows
+            present = rows_with(queries, self.views)
+            there = [self._there(present, part.views, queries.n_rows) for part in self._training_parts]
+            self._asked = weakref.ref(queries), [np.flatnonzero(rows) for rows in there]
+        return self._asked[1]
 
     def lacks(self, queries: Table) -> bool:
         """Whether a query, or a training row, lacks a view."""

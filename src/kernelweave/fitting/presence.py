@@ -52,6 +52,8 @@ def seen_by(kernel: Kernel, views: ViewPlaces) -> tuple[str, ...]:
 def rows_with(table: Table, views: ViewPlaces) -> dict[str, Mask]:
     """For each view which rows have a cell of it."""
     found = {}
+    if not isinstance(table, BlockTable) and not table.missing().any():
+        return {view: np.ones(table.n_rows, dtype=bool) for view in views}
     for view, places in views.items():
         own = table.select(ViewColumns(view) if places is None else places)
         found[view] = ~own.empty_rows()

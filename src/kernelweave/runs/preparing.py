@@ -127,7 +127,8 @@ def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str]) -> Data
     needed = [name for name in (spec.target, spec.weights, spec.group, spec.holdout) if name]
     lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
     table = data.table[~data.table[spec.key].isin(lacking)]
-    table = table[~table[columns].isna().all(axis=1)]
+    if columns and not data.sparse:
+        table = table[~table[columns].isna().all(axis=1)]
     if table.empty:
         raise InputError(f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?")
     return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
