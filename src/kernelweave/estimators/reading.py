@@ -96,6 +96,8 @@ class ReadingMixin(BaseEstimator):
                 "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
                 "none. Leave `gamma` out, or pass a list of kernels."
             )
+        if isinstance(X, list) and not X:
+            raise InputError("`X` is an empty list. Pass rows, or tables, at least one.")
         if holds_views(X) and not self._is_precomputed():
             return self._read_views(X)
         if self._is_precomputed():

@@ -96,18 +96,22 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
         if own is None or j in read:
             continue
         name = repr(table.column_names[j])
+        where = f"kernels.{{}}.on({name})"
+        if isinstance(table, BlockTable):
+            view = next(v for v, block in table.blocks.items() if table.own(v, [j]) and block.n_columns)
+            name = f"{table.blocks[view].column_names[table.own(view, [j])[0]]!r} of view {view!r}"
+            where = f"{{}} on the view, kernels={{{{{view!r}: [...], ...}}}}"
         if not own.are(str):
             value = next(value for value in own.values if not isinstance(value, str))
             raise TypeError(
                 f"Every cell argument must be a string or a number, got {value!r:.60} ({type(value).__name__}) in "
-                f"column {name}. Put a kernel of your own on it, kernels.Custom(function).on({name}), or make columns "
+                f"column {name}. Put a kernel of your own on it, {where.format('Custom(function)')}, or make columns "
                 "of it."
             )
         if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at, _ in parts_of(k)):
             warnings.warn(
                 f"Column {name} holds long texts, nearly all different, and is taken as categories. Put kernels on it "
-                f"that read text, such as kernels.CharNGrams().on({name}) or kernels.Tokens().on({name}), or leave it "
-                "out.",
+                f"that read text, {where.format('CharNGrams()')} or {where.format('Tokens()')}, or leave it out.",
                 KernelWarning,
                 stacklevel=9,
             )

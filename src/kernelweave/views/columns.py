@@ -76,6 +76,8 @@ def _read_array(X: TableLike) -> list[Column]:
         hint = ""
         if array.ndim == 1:
             hint = " using X.reshape(-1, 1) if it is one column, or X.reshape(1, -1) if it is one row"
+            if array.size and all(isinstance(value, str) for value in array.tolist()):
+                hint = ": texts are a view, {'text': X}, or a column of a frame"
         raise InputError(
             f"Expected 2D array, got {array.ndim}D array of shape {array.shape}. Reshape your data{hint}."
         )

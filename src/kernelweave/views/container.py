@@ -250,11 +250,15 @@ def _as_view(table: TableLike, name: str) -> TableLike:
         # texts, sets and other objects: one column
         return array.astype(object).reshape(-1, 1)
     if array.ndim != 2:
-        hint = " Reshape one column with x.reshape(-1, 1)." if array.ndim == 1 else ""
-        raise InputError(
-            f"View {name!r} must be a table of rows and columns, got "
-            f"{f'an array of shape {array.shape}' if array.ndim else shown(table)}.{hint}"
-        )
+        hint = "Pass a two-dimensional array, a data frame or a sparse matrix; a dict of views holds no further dicts."
+        if array.ndim == 1:
+            hint = "Reshape one column with x.reshape(-1, 1)."
+        elif array.ndim > 2:
+            hint = (
+                "Reshape it to (n_rows, n_columns), or pass kernel matrices one by one, as kw.precomputed(K)."
+            )
+        got = f"an array of shape {array.shape}" if array.ndim else shown(table)
+        raise InputError(f"View {name!r} must be a table of rows and columns, got {got}. {hint}")
     if array.dtype.kind in "US" and not isinstance(table, np.ndarray):
         # numbers among texts in a list
         array = np.asarray(table, dtype=object)

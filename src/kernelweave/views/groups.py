@@ -73,8 +73,9 @@ def expand_views(
             found = [pattern] if pattern in known else [c for c in columns if fnmatchcase(c, pattern)]
             if not found and not partial:
                 close = difflib.get_close_matches(pattern, columns, n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
-                raise InputError(f"View {name!r}: no column matches {pattern!r}.{hint}")
+                few = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
+                hint = f"Did you mean {close[0]!r}?" if close else f"Columns: {few}."
+                raise InputError(f"View {name!r}: no column matches {pattern!r}. {hint}")
             chosen |= dict.fromkeys(found)
         if chosen:
             out[name] = list(chosen)

@@ -80,7 +80,10 @@ class GramEncoder:
             check_gram_stack(inner)
         check_finite(inner, "K")
         if inner.size and (apart := float(np.abs(inner - inner.T).max())) > 1e-8 * float(np.abs(inner).max()):
-            raise InputError(f"A precomputed kernel must be symmetric, got max |K - K'| = {apart:.3g}.")
+            raise InputError(
+                f"A precomputed kernel must be symmetric, got max |K - K'| = {apart:.3g}. Use (K + K.T) / 2, or "
+                "kw.repair_gram."
+            )
         return GramTable(K, np.arange(len(K)), np.diag(K).copy())
 
     def transform(self, view: Any) -> GramTable:
