@@ -64,7 +64,12 @@ FIT = {
         {"a": A[None]},
         r"View 'a' .*shape \(1, 20, 3\)\. Reshape it .*kw\.precomputed",
     ),
-    "a number as a view": (None, {}, {"a": 3.0}, r"View 'a' must be a table .*got 3\.0\. Pass an array"),
+    "a number as a view": (
+        None,
+        {},
+        {"a": 3.0},
+        r"View 'a' must be a table .*got 3\.0\. Pass a two-dimensional array",
+    ),
     "a dict in a dict": (None, {}, {"a": {"b": A}}, "holds no further dicts"),
     "None as a view": (
         None,
