@@ -1,4 +1,4 @@
-"""Measure and write JSON: ``python -m benchmarks.run paths|linear|himalaya|auto|margin|deep|imports|all``."""
+"""Measure and write JSON: ``python -m benchmarks.run paths|linear|himalaya|auto|margin|deep|seconds|imports|all``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import kernelweave as kw
 from benchmarks import cases, rivals
 from benchmarks.deep import measure_deep
 from benchmarks.margin import measure_margin
+from benchmarks.seconds import measure_seconds
 
 HERE = Path(__file__).resolve().parent
 TOL = 1e-6
@@ -355,7 +356,18 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what",
-        choices=["paths", "linear", "himalaya", "auto", "margin", "deep", "imports", "all", "linear-child"],
+        choices=[
+            "paths",
+            "linear",
+            "himalaya",
+            "auto",
+            "margin",
+            "deep",
+            "seconds",
+            "imports",
+            "all",
+            "linear-child",
+        ],
         default="all",
         nargs="?",
     )
@@ -375,6 +387,7 @@ def main(argv: list[str] | None = None) -> None:
         "auto": lambda: measure_auto(arguments.only or list(cases.AUTO_CASES)),
         "margin": lambda: measure_margin(arguments.repeat),
         "deep": lambda: measure_deep(arguments.repeat),
+        "seconds": lambda: measure_seconds(min(3, arguments.repeat), arguments.only),
         "imports": lambda: measure_imports(arguments.repeat),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)

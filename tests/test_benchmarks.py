@@ -37,3 +37,16 @@ def test_deep_passes_on_few_rows(monkeypatch):
     assert record["pass"] > 0
     fit = deep.measure_fit(40)
     assert fit["training"]["n_iter"] == fit["out-of-fold"]["n_iter"] == 10
+
+
+def test_seconds_of_tiny_cases(tmp_path, monkeypatch):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    run = importlib.import_module("benchmarks.run")
+    run.main(["seconds", "--only", "tiny", "--repeat", "1", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "seconds.json").read_text())["records"]
+    assert [record["case"] for record in records] == ["intake tiny", "filling 50", "wide polynomials"]
+    for record in records:
+        assert all(found["cpu"] >= 0 and found["wall"] > 0 for found in record["seconds"].values())
+    sys.modules.pop("benchmarks.run", None)

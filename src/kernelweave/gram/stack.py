@@ -49,23 +49,27 @@ def gram_from_stack(
     n, _, n_kernels = stack.shape
     given = np.asarray(gram).reshape(stack.shape)
     builder = Builder(n, n_kernels)
-    for first in range(0, n_kernels, TOGETHER):
-        members = range(first, min(first + TOGETHER, n_kernels))
-        packed = builder.triangles(len(members))
-        asym, size, bad = np.empty((3, len(members)))
-        core.pack(stack[:, :, first : members.stop], packed, asym, size, bad, threads_for(n))
-        dense = PackedGram(packed, n)
-        # most kernels pass; the others are checked again
-        tol = np.full(len(members), symmetry_tol)
-        for k in np.flatnonzero(asym > symmetry_tol * size):
-            tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
-        _check_packed(dense, first, asym, size, bad, tol)
+    work = np.zeros((n, n)) if psd else None
+    with blas_threads_for(n):
+        for first in range(0, n_kernels, TOGETHER):
+            members = range(first, min(first + TOGETHER, n_kernels))
+            packed = builder.triangles(len(members))
+            asym, size, bad = np.empty((3, len(members)))
+            core.pack(stack[:, :, first : members.stop], packed, asym, size, bad, threads_for(n))
+            dense = PackedGram(packed, n)
+            # most kernels pass; the others are checked again
+            tol = np.full(len(members), symmetry_tol)
+            for k in np.flatnonzero(asym > symmetry_tol * size):
+                tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
+            _check_packed(dense, first, asym, size, bad, tol)
 
-        def check(k: int, dense: PackedGram = dense, first: int = first) -> None:
-            own = PackedGram(dense.packed[k : k + 1], n)
-            check_semidefinite(own, [str(first + k)], given[:, :, first + k : first + k + 1])
+            def check(k: int, dense: PackedGram = dense, first: int = first) -> None:
+                own = PackedGram(dense.packed[k : k + 1], n)
+                check_semidefinite(own, [str(first + k)], given[:, :, first + k : first + k + 1], work)
 
-        builder.keep_triangles(list(members), max_rank=None if reduce else 0, check=check if psd else None)
+            builder.keep_triangles(
+                list(members), max_rank=None if reduce else 0, check=check if psd else None
+            )
     return builder.finish()
 
 
@@ -96,25 +100,34 @@ def _check_packed(
 
 
 def check_semidefinite(
-    gram: PackedGram, names: Sequence[str], given: NDArray[np.generic] | None = None
+    gram: PackedGram,
+    names: Sequence[str],
+    given: NDArray[np.generic] | None = None,
+    work: Array | None = None,
 ) -> None:
     """Raise for kernels with a negative eigenvalue; a shifted Cholesky factorisation clears most without one.
 
-    The array `given`, (n, n, n_kernels), determines the precision of the numbers.
+    The array `given`, (n, n, n_kernels), determines the precision of the numbers. `work` (n, n), zero below the
+    diagonal, is overwritten above it; whoever passes it sees to the threads of BLAS.
     """
-    n = gram.n_samples
-    work = np.empty((n, n))
+    if work is None:
+        work = np.zeros((gram.n_samples, gram.n_samples))
+        with blas_threads_for(gram.n_samples):
+            check_semidefinite(gram, names, given, work)
+        return
     weights = np.zeros(gram.n_kernels)
-    with blas_threads_for(n):
-        for m, bound in enumerate(gram.norm_bound):
-            weights[m] = 1.0
-            upper = gram.combine_upper(weights, work)
-            upper.reshape(-1)[:: n + 1] += 1e-8 * bound
-            _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
-            if info != 0 and bound > 0:
-                tol = 1e-8 if given is None else rounding_tol(given[:, :, m])
-                check_psd(gram.combine(weights), f"Kernel {names[m]}", tol=tol)
-            weights[m] = 0.0
+    for m, bound in enumerate(gram.norm_bound):
+        weights[m] = 1.0
+        upper = gram.combine_upper(weights, work)
+        # entries below rounding become zeros: products of such numbers underflow, which takes the processor long
+        upper += 0.05 * bound
+        upper -= 0.05 * bound
+        upper.reshape(-1)[:: gram.n_samples + 1] += 1e-8 * bound
+        _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0 and bound > 0:
+            tol = 1e-8 if given is None else rounding_tol(given[:, :, m])
+            check_psd(gram.combine(weights), f"Kernel {names[m]}", tol=tol)
+        weights[m] = 0.0
 
 
 def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:
