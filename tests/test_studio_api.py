@@ -210,6 +210,28 @@ def test_kernels_that_take_numbers_from_rows_are_previewed_by_their_rules(served
     }
 
 
+def test_kernels_of_texts_are_previewed_and_checked(served):
+    rng = np.random.default_rng(0)
+    notes = [" ".join(rng.choice(["pain", "fever", "cough", "rest", "calm", "walk"], 6)) for _ in range(60)]
+    frame = pd.DataFrame({"age": rng.normal(size=60), "note": notes})
+    frame["ill"] = ["yes" if "fever" in note else "no" for note in notes]
+    table = served.upload("notes.csv", frame.to_csv(index=False).encode()).json()
+    data = {"tables": [table["id"]]}
+    spec = {**SPEC, "target": "ill", "method": "simple", "Cs": "1,10"}
+    found = post(
+        served, "/api/kernels", {"data": data, "spec": {**spec, "kernels": "linear; tokens.on('note')"}}
+    )
+    assert [kernel["name"] for kernel in found["kernels"]] == ["Tokens(n=1) on note", "Linear on all"]
+    assert found["kernels"][0]["alignment"] > found["kernels"][1]["alignment"]
+    usual = post(served, "/api/kernels", {"data": data, "spec": spec})
+    assert {"CharNGrams(n=2-4) on note", "Tokens(n=1) on note"} <= {k["name"] for k in usual["kernels"]}
+    answer = served.client.post(
+        "/api/check", json={"data": data, "spec": {**spec, "kernels": "charngrams(n=3).on('age')"}}
+    )
+    assert answer.status_code == 422, answer.text
+    assert "reads text, but column 'age' holds numbers" in answer.text
+
+
 def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
     from kernelweave.studio import previews
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelweave import banks
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave.estimators.texts import columns_read, long_texts
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
@@ -19,6 +20,7 @@ from kernelweave.runs.fitting import make_kernels
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
+from kernelweave.views import as_table
 
 if TYPE_CHECKING:
     from kernelweave._types import Labels
@@ -56,7 +58,10 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     bank = make_kernels(spec, prepared)
     if bank is None:
         # categories that the sample lacks count too
-        bank = banks.default(prepared.X.iloc[train] if any(table.levels) else table)
+        whole = as_table(prepared.X.iloc[train]) if any(table.levels) else table
+        texts = long_texts(whole, None)
+        bank = banks.default(whole.declared(texts))
+    table = table.declared(columns_read(bank, table))
     if spec.standardize:
         table = _standardized(table)
     target, order = _target(prepared.y[rows], prepared.task)
@@ -123,7 +128,7 @@ def _sample(train: Rows, prepared: Prepared, seed: int) -> Rows:
 
 def _encoded(frame: DataFrame) -> Table:
     """The table of a frame. A frame of finite numbers is not read column by column."""
-    from kernelweave.views import Table, as_table
+    from kernelweave.views import Table
 
     if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in frame.dtypes):
         values = frame.to_numpy(dtype=np.float64)
@@ -140,7 +145,7 @@ def _standardized(table: Table) -> Table:
     part = values[:, numeric]
     spread = part.std(axis=0)
     values[:, numeric] = (part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return Table(values, table.names, table.levels)
+    return Table(values, table.names, table.levels, table.cells)
 
 
 def _target(y: Labels, task: str) -> tuple[Array, Rows]:
