@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,3 +51,24 @@ def test_seconds_of_tiny_cases(tmp_path, monkeypatch):
     for record in records:
         assert all(found["cpu"] >= 0 and found["wall"] > 0 for found in record["seconds"].values())
     sys.modules.pop("benchmarks.run", None)
+
+
+def test_missing_values_on_few_rows(monkeypatch):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    missing = importlib.import_module("benchmarks.missing")
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 3))
+    y = (z[:, 0] > 0).astype(int)
+    views = {v: z @ rng.normal(size=(3, 4)) + 0.1 * rng.normal(size=(60, 4)) for v in "ab"}
+    holes = missing.without_views(views, 0.5, rng)
+    assert not np.all([np.isnan(X).all(axis=1) for X in holes.values()], axis=0).any()
+    train, test = np.arange(30), np.arange(30, 60)
+    found = missing.score_views(missing.some(holes, train), y[train], missing.some(holes, test), y[test], 0)
+    assert set(found) == {"renormalize", "complete", "zero fill", "complete cases", "forest"}
+    cells = missing.without_cells(z, 0.3, "large", rng)
+    found = missing.score_cells(cells, y, train, test, 0)
+    assert found["residual"] > 0
+    assert {"impute", "skip", "boosting"} <= set(found)
+    assert missing.without_nan({"a": [1], "b": {"c": float("nan")}}) == {"a": [1], "b": {"c": None}}

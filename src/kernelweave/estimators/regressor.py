@@ -141,9 +141,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         of likelihood for the learnt kernel.
     log_marginal_likelihood_ : float
     missing_ : dict
-        What was missing among the training rows and what was done: "n_rows", "cells" (name of column to count), "views"
-        (name to number of rows that lack it), "cells_done" and "views_done" in words, and "residuals" (name of kernel
-        to what setting its negative eigenvalues to zero took away, as a share of the matrix in the Frobenius norm).
+        Where kernels look at columns: what was missing among the training rows and what was done. "n_rows", "cells"
+        (name of column to count), "views" (name to number of rows that lack it), "cells_done" and "views_done" in
+        words, and "residuals" (name of kernel to what setting its negative eigenvalues to zero took away, as a share
+        of the matrix in the Frobenius norm).
         `kernelweave.inspection.missing` says it in sentences.
     n_features_in_, feature_names_in_
 
