@@ -328,3 +328,24 @@ def test_texts_that_are_missing(frame, labels):
     np.testing.assert_array_equal(
         filled.decision_function(table), svm(bank).fit(empty, labels).decision_function(empty)
     )
+
+
+def test_a_run_of_the_command_line(frame, labels, tmp_path, capsys):
+    pytest.importorskip("cyclopts")
+    from kernelweave.cli.app import run
+
+    frame.assign(y=labels).to_csv(tmp_path / "notes.csv", index=False)
+    kernels = "linear; charngrams(n=3).on('note'); tokens(n=(1, 2)).on('note')"
+    argv = ["fit", str(tmp_path / "notes.csv"), "--target", "y", "--kernels", kernels, "--method", "simple"]
+    assert run([*argv, "--cs", "1,10", "--cv", "3", "--out", str(tmp_path / "run")]) == 0
+    model = kw.load(tmp_path / "run" / "model.skops")
+    assert model.kernel_names_[1].startswith("CharNGrams(n=3, ")
+    assert model.kernel_names_[2] in (tmp_path / "run" / "report.html").read_text()
+    argv = ["predict", str(tmp_path / "run"), str(tmp_path / "notes.csv"), "--out", str(tmp_path / "p.csv")]
+    assert run(argv) == 0
+    expected = model.decision_function(frame)
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["decision"], expected, atol=1e-9)
+    scope: dict = {}
+    exec(compile((tmp_path / "run" / "script.py").read_text(), "script.py", "exec"), scope)
+    capsys.readouterr()
+    np.testing.assert_allclose(scope["model"].decision_function(frame), expected, atol=1e-9)
