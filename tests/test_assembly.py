@@ -307,7 +307,7 @@ def test_linear_kernels_of_ones_own_are_read_off_unit_vectors(rng, monkeypatch):
 
 def test_kernels_that_are_wrongly_said_to_be_linear_are_refused(rng):
     X = rng.normal(size=(9, 4))
-    with pytest.raises(InputError, match="says that it is linear"):
+    with pytest.raises(InputError, match="is declared linear"):
         source(Table(X), [Weighted(neighbours=0.1)]).linear_layout()
 
 

@@ -125,7 +125,7 @@ def test_in_pipelines_and_grid_searches(data, labels, tmp_path):
     few = {view: data[view] for view in fitted[0].views_}
     np.testing.assert_array_equal(fitted.predict(few), fitted.predict(data))
     missing = dict(list(few.items())[1:])
-    with pytest.raises(kw.InputError, match=r"must have the views that were chosen.*but lacks"):
+    with pytest.raises(kw.InputError, match=r"must have the selected views.*but lacks"):
         fitted.predict(missing)
     with pytest.raises(kw.InputError, match=r"got one table\. Pass a dict"):
         fitted.predict(np.zeros((3, 3)))

@@ -1,4 +1,4 @@
-"""Parameters and values in user interfaces: fields of forms, labels, values as text."""
+"""Parameters and values in user interfaces: form fields, labels, values as text."""
 
 from __future__ import annotations
 

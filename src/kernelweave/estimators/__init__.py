@@ -1,4 +1,4 @@
-"""Estimators: scikit-learn's contract around sources, learners and normalisers."""
+"""Estimators: scikit-learn's interface for sources, learners and normalisers."""
 
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV

@@ -1,4 +1,4 @@
-"""What regression and classification share: fitting problems on a source, and what is kept of a fit."""
+"""Common parts of regression and classification: fitting problems on a source, and fitted attributes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 
 
 class BaseMKL(ReportingMixin, ReadingMixin):
-    """What regression and classification share."""
+    """Base of regression and classification."""
 
     learner: Any
     normalize: Any
@@ -52,7 +52,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     alpha: float | str | None = None
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the learner as ``learner__C``, also where it was given by its name.
+        """Set parameters by name; those of the learner as ``learner__C``, also if it was given by its name.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         return super().set_params(**params)
 
     def _resolved_learner(self) -> learners.Learner:
-        """The learner, with the regularisation parameter that the estimator's own parameters give it."""
+        """The learner, with the regularisation parameter of the estimator's own parameters."""
         learner = learners.resolve(self.learner)
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
@@ -87,11 +87,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     # ---- state ------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        # set at the end of a fit: one that failed half-way leaves nothing that looks fitted
+        # set at the end of a fit, so that an estimator whose fit failed is not fitted
         return hasattr(self, "model_")
 
     def _forget(self) -> None:
-        """Drop everything that a fit leaves, public and private."""
+        """Delete all fitted attributes, public and private."""
         kept = ("_skl", "_sklearn", "_metadata", "_callback", "_parent_callback")
         for name in [
             n for n in vars(self) if (n.startswith("_") and not n.startswith(kept)) or n.endswith("_")
@@ -99,7 +99,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             delattr(self, name)
 
     def _fit_anew(self, fit: Callable[[], None]) -> None:
-        """Fit without anything of an earlier fit; one that fails leaves an estimator that was never fitted."""
+        """Fit without attributes of an earlier fit; after a failed fit the estimator is not fitted."""
         self._forget()
         check_values(self, self.get_params(deep=False))
         try:
@@ -125,7 +125,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         class_weight: Array | None = None,
         multilabel: bool = False,
     ) -> None:
-        """Fit every problem on the rows with a positive weight; `labels` are what splitters see."""
+        """Fit every problem on the rows with a positive weight; `labels` are for splitters."""
         learner = self._resolved_learner()
         if learner.own_intercept and not self.fit_intercept:
             raise InputError(
@@ -136,7 +136,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if self._is_precomputed() and learner.layer_names():
             raise InputError(
                 f"{type(learner).__name__} needs k(x, x) of new rows, which a precomputed cross-Gram (n_rows, n_train, "
-                "n_kernels) does not hold. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
+                "n_kernels) does not have. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
             )
         folds = self._make_folds(labels, params)
         normalizer = normalizers.resolve(self.normalize)
@@ -168,7 +168,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         alpha, solved = self._solve(task, setups, learner, labels, kept, folds, report)
         learner = clone(learner)
         if getattr(learner, "relax", None) == "auto":
-            # what was chosen once is not chosen again on folds of the training rows
+            # parameters chosen once are not chosen again on folds of the training rows
             learner.set_params(relax=getattr(solved[0].result, "relax", None))
         self._store(Model.of(task, learner, alpha, solved, encoder), solved)
         self._reported()
@@ -182,7 +182,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             given = learner.given_alphas()
             n_alphas = learner.n_alphas if given is None else len(given)
             return n_problems * n_alphas * (learner.n_folds + 1)
-        # nobody knows how many steps a descent takes
+        # the number of steps of a descent is unknown
         return None if learner.iterates else n_problems
 
     def _solve(
@@ -209,7 +209,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             task.source, labels[kept], learner.n_folds, stratify=isinstance(self, ClassifierMixin)
         )
         if len(folds) < 2:
-            # one distinct row: nothing to compare, so shrink as much as the path allows
+            # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(alphas) is not None:
                 learner = clone(learner).set_params(relax=None)
             return self._finish_path(task, setups, learner, alphas, 0, report)
@@ -261,13 +261,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             ask = report
 
             def report(text: str) -> bool:
-                # who has asked to stop gets the model that the finished folds chose
+                # after a stop the finished folds choose the model
                 ask(text)
                 return False
 
         relax = learner.relax_grid(alphas)
         if relax is not None:
-            # the best ridge at every point of the path, the strongest among equals
+            # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))
             which = scores.mean(axis=0).argmax(axis=1)
             scores, relax = scores[:, points, which], relax[points, which]
@@ -307,7 +307,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         report: Report,
         starts: list[Array] | None = None,
     ) -> tuple[float, list[Solved]]:
-        """Solve on all rows along the path down to the chosen regularisation parameter, and keep the last point."""
+        """Solve on all rows along the path down to the chosen regularisation parameter, and return the last point."""
         paths = path_task(
             task, setups, learner, alphas[: best + 1], report=report, label="all rows", starts=starts
         )
@@ -325,7 +325,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         warnings.warn(f"Fitting was interrupted: {what}.", UserWarning, stacklevel=8)
 
     def _store(self, model: Model, solved: list[Solved]) -> None:
-        """Keep the model, and what scikit-learn's conventions and people want to know of the fit."""
+        """Set the model and the fitted attributes."""
         results = [s.result for s in solved]
         keep_model(self, model)
         self.gram_ = solved[0].setup.gram.describe()
@@ -333,7 +333,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.gap_ = float(sum(r.gap for r in results))
         self.rel_gap_ = relative_gap(self.objective_, self.gap_)
         failed = [r for r in results if not r.status.ok]
-        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that has been said already
+        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that warning was given already
         self.status_ = (failed or results)[0].status.name.lower()
         self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
         histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
@@ -366,7 +366,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self._remark_identities(solved, setup.identities)
 
     def _remark_identities(self, solved: list[Solved], identities: NDArray[np.intp]) -> None:
-        """Warn where most of the weight is on kernels in which no training row resembles another."""
+        """Warn if most of the weight is on kernels in which no training row is similar to another."""
         if not len(identities):
             return
         weights = np.concatenate([np.atleast_2d(s.result.weights) for s in solved])
@@ -382,8 +382,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             share = float((own[total > 0] / total[total > 0]).max())
             found = f"{share:.0%} of the weight is on kernels that are the identity on the training rows"
         warnings.warn(
-            f"{found}: {named}{more}. In them no row resembles another, so they say nothing about new rows. Leave them "
-            "out, or take a smaller gamma, for example 1 / (number of columns * their variance).",
+            f"{found}: {named}{more}. In them no row is similar to another, so they are uninformative about "
+            "new rows. Leave them out, or use a smaller gamma, for example 1 / (number of columns * their variance).",
             KernelWarning,
             stacklevel=9,
         )
@@ -399,24 +399,24 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         return self.model_.decision(queries)
 
     def kernel_contributions(self, X: Features) -> Array:
-        """What every kernel adds to the decision values.
+        """Contributions of all kernels to the decision values.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            New rows, in the form that `fit` took.
+            New rows, in the format of `fit`.
 
         Returns
         -------
         array of shape (n_rows, n_kernels) or (n_rows, n_kernels, n_outputs)
             Sums over kernels, plus `intercept_`, are the decision values. Of deep kernels, one column for every kernel
-            of the last layer, ``layer_kernel_names_[-1]``: the layers below do not add to the decision value, they
-            change the kernels above.
+            of the last layer, ``layer_kernel_names_[-1]``: lower layers do not contribute to the decision value
+            directly, but through the kernels above.
 
         Notes
         -----
         Only kernels with a nonzero weight are evaluated: O(n_rows n_samples) each, or O((n_rows + n_samples) rank)
-        where there is an exact feature map.
+        for kernels with an exact feature map.
         """
         queries = self._read_queries(X)
         parts = self.model_.contributions(queries)
@@ -426,13 +426,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     def feature_importances_(self) -> Array:
         """Shares of the columns in the weights of kernels, shape (n_features,), averaged over outputs; they sum to 1.
 
-        Every kernel gives its weight to the columns that it looks at in equal parts. Scikit-learn's `SelectFromModel`
-        reads it; models of linear kernels have `coef_` as well.
+        The weight of a kernel is divided equally among its columns. Scikit-learn's `SelectFromModel`
+        uses it; models of linear kernels have `coef_` as well.
         """
         source = self.model_.source
         if not isinstance(source, TableSource) or not source.raw.n_columns:
             raise AttributeError(
-                "Importances of columns are for models of tables, whose kernels look at columns."
+                "Importances of columns are for models of tables, whose kernels have columns."
             )
         return column_importances(source.kernels, self.model_.weight_shares, source.raw)
 
@@ -443,13 +443,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
 
 def keep_model(estimator: BaseMKL, model: Model) -> None:
-    """Give an estimator a model, with the attributes that follow from it."""
+    """Set the model of an estimator, and the attributes that follow from it."""
     for name, value in attributes_of(model).items():
         setattr(estimator, name, value)
 
 
 def attributes_of(model: Model) -> dict[str, Any]:
-    """What a model is in scikit-learn's conventions: attributes of a fitted estimator by name."""
+    """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
     names = np.array(model.source.names, dtype=object)
     upper = [np.array(layer, dtype=object) for layer in model.learner.layer_names()]
     found: dict[str, Any] = {
@@ -468,7 +468,7 @@ def attributes_of(model: Model) -> dict[str, Any]:
     if model.learner.regularization_parameter == "C":
         found["C_"] = 1.0 / model.alpha
     if (linear := model.linear) is not None:
-        # of classes scikit-learn has a row for the only one, too
+        # for classes scikit-learn has a row even if there is only one
         flat = model.flat and not model.task.classification
         found["coef_"] = linear.coef[0] if flat else linear.coef
         found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept

@@ -62,22 +62,22 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     missing : str or `kernelweave.kernels.Impute`, default="error"
         Missing cells: "error", "impute", "impute-median", "impute-nearest" or "skip", see `MKLRegressor`.
     missing_views : {"complete", "renormalize", "error"}, default="complete"
-        Rows that lack a view, see `MKLRegressor`.
+        Rows without a view, see `MKLRegressor`.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,), or list of n_labels arrays
-        Of several labels 0 and 1 for each.
+        For several labels 0 and 1 for each.
     label_names_ : array of str, shape (n_labels,)
         Only with several labels.
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
-        Of several labels (n_labels, n_kernels), and so with what follows.
-        Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN where a layer has
+        For several labels (n_labels, n_kernels), and likewise below.
+        Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN if a layer has
         fewer kernels than another; see `MKLRegressor`.
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
     intercept_ : float or array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
-        Only when every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
+        Only if every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
     alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
     stationarity_, status_, n_iter_, history_, gram_, missing_
         As in `MKLRegressor`.
@@ -146,10 +146,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
             Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels of any type; or several labels that a row has (1) or has not (0), as an array, a sparse matrix or a
-            data frame, whose columns name them.
+            Labels of any type; or several labels, 1 or 0 for each row, as an array, a sparse matrix or a data
+            frame, whose columns name them.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight equals a repetition of the row; rows of weight 0 are dropped.
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         used = kept > 0
         try:
             if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-                # as by scikit-learn, where weights of rows count from 1.7 on
+                # as in scikit-learn, where weights of rows count from 1.7 on
                 totals = np.bincount(np.searchsorted(self.classes_, y[used]), weights=kept[used])
                 per_class = totals.sum() / (len(totals) * totals)
             else:
@@ -255,7 +255,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class, or with several labels which of them a row has.
+        """Predict the class, or the labels if there are several.
 
         Parameters
         ----------
@@ -275,16 +275,16 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         cv: Splits = 5,
         groups: ArrayLike | None = None,
     ) -> MKLClassifier:
-        """Learn what decision values mean as probabilities, for `predict_proba`.
+        """Learn probabilities from decision values, for `predict_proba`.
 
-        Every training row gets a decision value from a model of the other folds, at the chosen regularisation
-        parameter; a curve from these values to the classes is fitted, one for each one-vs-rest problem. No row judges a
-        model that has seen it, and what `predict` says does not change.
+        Every training row has a decision value from a model of the other folds, at the chosen regularisation
+        parameter; a curve from these values to the classes is fitted, for each one-vs-rest problem. Predictions of
+        `predict` do not change.
 
         Parameters
         ----------
         method : {"platt", "isotonic"}, default="platt"
-            A sigmoid, or any rising step function, which needs about a thousand rows or more.
+            A sigmoid, or an isotonic step function, which needs about a thousand rows or more.
         cv : int, splitter or iterable, default=5
             Folds of the training rows (those with a positive weight); an integer stratifies.
         groups : array-like of shape (n_samples,), optional
@@ -298,12 +298,12 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Raises
         ------
         InputError
-            Unknown method, or folds that leave a class out.
+            Unknown method, or folds without one of the classes.
 
         Notes
         -----
-        Costs a fit for each fold. With ``class_weight`` the models are weighted by it, the curves are not: they speak
-        of the shares of classes in the training rows.
+        Costs a fit for each fold. With ``class_weight`` the models are weighted by it, the curves are not: they refer
+        to the shares of classes in the training rows.
 
         References
         ----------
@@ -341,13 +341,13 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     def _knows_probabilities(self) -> bool:
         if not hasattr(self, "calibration_") and not self._learner_now().has_probabilities:
             raise AttributeError(
-                "Probabilities need a calibration, or the logistic loss: call calibrate() after fit, or take a "
+                "Probabilities need a calibration, or the logistic loss: call calibrate() after fit, or use a "
                 "learner with loss='logistic'."
             )
         return True
 
     def _learner_now(self) -> learners.Learner:
-        """The learner of the fit, or before it the one that was asked for."""
+        """The learner of the fit, or before it that of the parameters."""
         if hasattr(self, "model_"):
             return self.model_.learner
         return learners.resolve(self.learner)
@@ -363,15 +363,15 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Returns
         -------
         array of shape (n_rows, n_classes) or (n_rows, n_labels)
-            In the order of ``classes_``; with several labels the probabilities that a row has each of them.
+            In the order of ``classes_``; with several labels the probability of each of them.
 
         Notes
         -----
         With the logistic loss a decision value is the logarithm of the odds, and the probability of ``classes_[1]`` is
-        ``1 / (1 + exp(-f))``. Of several classes each has its probability against the rest, divided by their sum. The
-        most probable class is the one of `predict`, up to rounding: where decision values are so large or so close that
-        probabilities are equal as numbers, `predict` still tells the classes apart. They speak of the rows as they were
-        weighted: with ``class_weight="balanced"`` as if all classes were equally frequent.
+        ``1 / (1 + exp(-f))``. For several classes each has its probability against the rest, divided by their sum. The
+        most probable class is the one of `predict`, up to rounding: if decision values are so large or so close that
+        probabilities are equal as numbers, `predict` still distinguishes the classes. Probabilities refer to the
+        weighted rows: with ``class_weight="balanced"`` as if all classes were equally frequent.
 
         After `calibrate` the most probable class need not be the one of `predict`, which decides by decision values.
 

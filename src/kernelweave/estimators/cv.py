@@ -36,7 +36,7 @@ RULES = ("min", "1se")
 
 
 class _CVMixin(BaseMKL, ABC):
-    """Cross-validation over a path; the rest is inherited from the plain estimators."""
+    """Cross-validation over a path, in addition to the plain estimators."""
 
     alphas: ArrayLike | None
     Cs: ArrayLike | None
@@ -52,7 +52,7 @@ class _CVMixin(BaseMKL, ABC):
         """Score of decision values on some of the task's rows."""
 
     def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
-        """Check the parameters and ask the splitter for folds; routed metadata such as groups go to it."""
+        """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
         check_path_arguments(learners.resolve(self.learner), self.alphas, self.Cs, stacklevel=9)
@@ -64,7 +64,7 @@ class _CVMixin(BaseMKL, ABC):
         return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
 
     def _given_alphas(self) -> Array | None:
-        """The alphas that were asked for, descending; None for an automatic path."""
+        """The given alphas, descending; None for an automatic path."""
         if self.Cs is not None:
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
@@ -135,14 +135,14 @@ class _CVMixin(BaseMKL, ABC):
 def check_path_arguments(
     learner: learners.Learner, alphas: ArrayLike | None, Cs: ArrayLike | None, *, stacklevel: int
 ) -> None:
-    """Raise for `alphas` of a learner with a C and `Cs` of one with alpha; say so where they can be meant."""
+    """Raise for `Cs` of a learner with alpha, and warn for `alphas` of one with a C."""
     name = type(learner).__name__
     if learner.regularization_parameter == "alpha" and Cs is not None:
         raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
     if learner.regularization_parameter != "C" or alphas is None:
         return
     if Cs is not None:
-        raise InputError("`Cs` and `alphas` say the same in two ways. Give `Cs` alone.")
+        raise InputError("`Cs` and `alphas` are alternatives. Give `Cs` alone.")
     alphas = np.atleast_1d(alphas)
     given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
     warnings.warn(
@@ -156,7 +156,7 @@ def check_path_arguments(
 class MKLRegressorCV(_CVMixin, MKLRegressor):
     """Regression with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
-    Every fold takes its own normaliser statistics and solves the whole path with warm starts.
+    Every fold computes its own normaliser statistics and solves the whole path with warm starts.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
     scoring : str or callable, optional
-        Any scikit-learn scorer; default R^2. Sample weights are used where the scorer takes them.
+        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them.
     rule : {"min", "1se"}, default="min"
         The regularisation parameter with the best mean score, or the largest one within a standard error of it.
     n_jobs : int, optional
@@ -280,7 +280,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 class MKLClassifierCV(_CVMixin, MKLClassifier):
     """Classification with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
-    Every fold takes its own normaliser statistics and solves the whole path with warm starts; one regularisation
+    Every fold computes its own normaliser statistics and solves the whole path with warm starts; one regularisation
     parameter for all one-vs-rest problems.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a classifier is told to learn: one label for each row, or several that a row has or has not."""
+"""Targets of classifiers: one label for each row, or several labels of 0 and 1."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kernelweave.views.messages import listing
 __all__ = ["Classes", "Indicator", "labels_of", "read_indicator", "read_labels"]
 
 Array = NDArray[np.float64]
-#: The classes: of one label for each row an array, of several labels an array (0, 1) for each.
+#: The classes: an array for one label, an array (0, 1) for each of several labels.
 Classes = NDArray[Any] | list[NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Indicator:
-    """Several labels: which of them a row has.
+    """Several labels of each row.
 
     Attributes
     ----------
     values : array of shape (n_rows, n_labels)
-        0 and 1, in the type that was given.
+        0 and 1, in the given type.
     names : array of str, shape (n_labels,)
         Names of the columns of a frame, or "label 0", "label 1", and so on.
     """
@@ -46,7 +46,7 @@ class Indicator:
         return [np.array([0, 1], dtype=self.values.dtype)] * self.values.shape[1]
 
     def check_present(self, used: NDArray[np.bool_]) -> None:
-        """Say which labels all rows of the fit have, or none."""
+        """Warn of labels that all rows of the fit have, or none."""
         counts = self.values[used].sum(axis=0)
         same = (counts == 0) | (counts == used.sum())
         if same.any():
@@ -66,12 +66,12 @@ SETS = (
 
 
 def read_indicator(y: Any) -> Indicator | None:
-    """Labels as columns of 0 and 1; None where `y` has one column, or one label for each row.
+    """Labels as columns of 0 and 1; None if `y` has one column, or one label for each row.
 
     Raises
     ------
     InputError
-        For lists of sets of labels, and for columns that hold anything but 0 and 1.
+        For lists of sets of labels, and for columns with other values than 0 and 1.
     """
     cells = listed(y) if isinstance(y, list | tuple) or getattr(y, "ndim", 2) == 1 else None
     first = next((cell for cell in cells or () if cell is not None), None)
@@ -144,7 +144,7 @@ def read_labels(y: Any) -> NDArray[Any]:
 
 
 def labels_of(values: Array, classes: Classes) -> Labels:
-    """Labels of decision values: classes (n_rows,), or 0 and 1 (n_rows, n_labels) where there are several labels.
+    """Labels of decision values: classes (n_rows,), or 0 and 1 (n_rows, n_labels) for several labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What estimators do about missing cells and missing views, and how they say it."""
+"""Treatment of missing cells and missing views by estimators, and its description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelweave.views import Table
 
 #: Values of `missing` that are texts.
 MISSING = ("error", "impute", *SHORT, "skip")
-#: What `missing` may be.
+#: Admissible values of `missing`.
 CELLS = OneOf(*MISSING) | InstanceOf((Impute,), "a kw.kernels.Impute")
 #: Values of `missing_views`.
 MISSING_VIEWS = ("renormalize", "complete", "error")
@@ -34,13 +34,13 @@ _FILLED = {
     "one",
 }
 _VIEWS = {
-    "renormalize": "where one of two rows lacks a view, its kernels have the mean of those of the views that both have",
+    "renormalize": "if one of two rows lacks a view, its kernels have the mean of those of the views that both have",
     "complete": "kernels of a view that rows lack are completed from those of the other views",
 }
 
 
 def imputer_of(missing: object) -> Impute | None:
-    """What cells are filled with; None where they are an error, or skipped."""
+    """The imputation of cells; None if they are an error, or skipped."""
     if isinstance(missing, Impute):
         return missing
     if missing in ("error", "skip"):
@@ -51,7 +51,7 @@ def imputer_of(missing: object) -> Impute | None:
 
 
 def takes_missing(missing: object, kernels: Any) -> bool:
-    """Whether missing cells are no error: because of `missing`, or of the steps of all kernels."""
+    """Whether missing cells are allowed: by `missing`, or by the steps of all kernels."""
     if not isinstance(missing, str) or missing != "error":
         return True
     if isinstance(kernels, Kernel):
@@ -64,7 +64,7 @@ def takes_missing(missing: object, kernels: Any) -> bool:
 
 
 def skipping(kernel: Kernel) -> Kernel:
-    """The kernel after the step that skips missing cells; as it is if its steps fill them, or there are no cells."""
+    """The kernel after the step that skips missing cells; unchanged if its steps fill them, or there are no cells."""
     if kernel.takes_missing or _has_no_cells(kernel):
         return kernel
     if reads_text(kernel):
@@ -82,14 +82,14 @@ def _has_no_cells(kernel: Kernel) -> bool:
 
 
 def looked_at(table: Table) -> Table:
-    """A table without missing cells, for those who only look at what columns hold."""
+    """A table without missing cells, for the inspection of columns."""
     return fill(fit_fillers(Impute(), table, None), table) if table.missing().any() else table
 
 
 def check_cells(
     kernels: Sequence[Kernel], table: Table, views: Mapping[str, Any], imputer: Impute | None
 ) -> None:
-    """Raise for missing cells that nobody said what to do about, and for columns without a known one."""
+    """Raise for missing cells without a treatment, and for columns without a known cell."""
     cells = missing_cells(table, views)
     if imputer is None and not all(kernel.takes_missing or _has_no_cells(kernel) for kernel in kernels):
         refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
@@ -97,7 +97,7 @@ def check_cells(
 
 
 def missing_of(source: TableSource, missing: object, missing_views: str) -> dict[str, object]:
-    """What was missing among the training rows, and what was done, as plain values; see `MKLRegressor.missing_`."""
+    """Missing cells of the training rows and their treatment as plain values; see `MKLRegressor.missing_`."""
     views = source.views if isinstance(source, PartialSource) else {}
     cells = {name: lost for name, (lost, _) in missing_cells(source.raw, views).items()}
     lost: dict[str, int] = {}
@@ -107,14 +107,12 @@ def missing_of(source: TableSource, missing: object, missing_views: str) -> dict
     imputer = imputer_of(missing)
     if cells and imputer is not None:
         done = _FILLED[imputer.rule].format(k=imputer.n_neighbors)
-        marks = "; columns of 0 and 1 say where cells were missing" if imputer.indicator else ""
+        marks = "; columns of 0 and 1 mark missing cells" if imputer.indicator else ""
         found["cells_done"] = f"{done}{marks}"
     elif cells:
         skip = isinstance(missing, str) and missing == "skip"
         found["cells_done"] = (
-            "kernels compare rows in the columns that both have"
-            if skip
-            else "kernels do what their steps say"
+            "kernels compare rows in the columns that both have" if skip else "as in the steps of the kernels"
         )
     if lost:
         found["views_done"] = _VIEWS[missing_views]
@@ -122,7 +120,7 @@ def missing_of(source: TableSource, missing: object, missing_views: str) -> dict
 
 
 def residuals_of(source: TableSource) -> dict[str, float]:
-    """For kernels whose negative eigenvalues were set to zero, what that took away as a share of the matrix."""
+    """For kernels whose negative eigenvalues were set to zero, the size of the change as a share of the matrix."""
     return {name: one.residual for name, one in source.corrections().items()}
 
 
@@ -142,7 +140,7 @@ def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:
     every = first
     for index in others:
         if not len(every.intersection(index)):
-            # which is an error of its own
+            # which has its own error
             return y
         every = every.append(index.difference(every, sort=False))
     if len(every) == len(first):
@@ -151,7 +149,7 @@ def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:
     if labels is not None and hasattr(y, "loc") and labels.is_unique and len(every.difference(labels)) == 0:
         return y.loc[every]
     raise InputError(
-        f"The first view has {len(first)} of {len(every)} rows, so nobody knows which rows the values of `y` are of. "
+        f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `y` are unknown. "
         "Pass `y` as a pandas series with the index of all rows, or put a view that has all rows first."
     )
 

@@ -1,4 +1,4 @@
-"""Rows as users give them: checked, and turned into sources and queries."""
+"""Checks of given rows, and their conversion to sources and queries."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ Array = NDArray[np.float64]
 
 
 class ReadingMixin(BaseEstimator):
-    """Checks rows in the three forms that estimators take: tables (or several), indices of a bank, kernel stacks."""
+    """Checks rows in the three formats of estimators: tables (one or several), indices of a bank, kernel stacks."""
 
     kernels: Any
-    #: Here, too, for models that were pickled before these were parameters.
+    #: Also for models that were pickled before these were parameters.
     views: Any = None
     gamma: Any = None
     missing: Any = "error"
@@ -75,7 +75,7 @@ class ReadingMixin(BaseEstimator):
         return tags
 
     def _read_rows(self, X: Features, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
-        """Training rows, what encodes others like them, and their number; raises without targets."""
+        """Training rows, their encoder, and their number; raises without targets."""
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
@@ -84,7 +84,7 @@ class ReadingMixin(BaseEstimator):
         return rows, encoder, rows.n_rows if hasattr(rows, "n_rows") else len(rows)
 
     def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
-        """Check training rows; return a Table with what made it, an index or a stack."""
+        """Check training rows; return a Table with its encoder, an index or a stack."""
         if self.views is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):
             got = "a KernelBank" if isinstance(self.kernels, KernelBank) else "'precomputed'"
             raise InputError(
@@ -128,7 +128,7 @@ class ReadingMixin(BaseEstimator):
         return table, encoder
 
     def _declare_texts(self, table: Any, encoder: TableEncoder | ViewsEncoder) -> Any:
-        """Make columns of texts those that kernels of texts, kernels of one's own or the default bank read."""
+        """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
         if table.cells is None:
             return table
         read = long_texts(table, self.kernels)
@@ -155,7 +155,7 @@ class ReadingMixin(BaseEstimator):
         return table, encoder
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
-        """Remember or compare the names and the number of columns."""
+        """Store or compare the names and the number of columns."""
         try:
             validate_data(self, X=X, skip_check_array=True, reset=reset)
         except (TypeError, ValueError, LookupError) as error:
@@ -164,7 +164,7 @@ class ReadingMixin(BaseEstimator):
     def _read_queries(self, X: Any) -> Any:
         """Check new rows; return queries of the fitted source."""
         check_is_fitted(self)
-        # what the fitted model needs, whatever its parameters have been set to since
+        # as needed by the fitted model, independent of later changes of parameters
         source = self.model_.source
         if isinstance(source, StackSource):
             return source.check_queries(X, self.n_features_in_)
@@ -203,7 +203,7 @@ class ReadingMixin(BaseEstimator):
             return kernels_of_views(self.kernels, places)
         if isinstance(self.kernels, Mapping):
             raise InputError(
-                "`kernels` by view need views: pass X as a dict of tables, or say views={'rna': 'g_*', ...}."
+                "`kernels` by view need views: pass X as a dict of tables, or views={'rna': 'g_*', ...}."
             )
         return banks.default(table) if self.kernels is None else check_kernels(self.kernels)
 

@@ -38,7 +38,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
         None builds a default bank, on standardised columns unless X is sparse (see `kernelweave.banks.default`).
         With a `KernelBank` X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train,
-        n_kernels). With several views a list goes to each of them, and a dict names the kernels of each.
+        n_kernels). With several views a list is used for each of them, and a dict gives the kernels of each.
     learner : str or Learner, default="rls2"
         How the weights are found; its parameters can be set as ``learner__alpha``.
     C : float, optional
@@ -52,65 +52,65 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         kernels at a quarter of it, at it and at four times it.
     normalize : str, Normalizer or None, default="mean-diagonal"
         "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
-        None. Statistics are weighted, taken in `fit` and kept.
+        None. Statistics are weighted, computed in `fit` and stored.
     standardize : bool or "auto", default="auto"
         Shift and scale numeric columns to weighted mean 0 and variance 1 first. "auto": only for the default bank of
         dense rows; sparse ones cannot be standardised.
     fit_intercept : bool, default=True
         Use the weighted mean of y as intercept b (it is fixed beforehand, as in the paper); otherwise 0.
     max_memory : float, str or "auto", default="auto"
-        Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles. The
-        user guide says what this covers ("How Gram matrices are held").
+        Bytes (or "2GB") for the training kernels; above it, kernels that are not low rank are recomputed in tiles. See
+        the user guide ("How Gram matrices are stored").
         "auto" is a quarter of the physical memory.
     rank_tol : float, default=0.0
-        Kernels are held as low-rank factors (pivoted Cholesky) when these leave out at most this share of the trace.
-        0 takes only factors that equal the kernel to rounding; a larger value saves time and memory, and what is left
-        out enters the certificate.
+        Kernels are stored as low-rank factors (pivoted Cholesky) with a residual of at most this share of the trace.
+        With 0 factors are equal to the kernel up to rounding; a larger value saves time and memory, and the residual
+        enters the certificate.
     views : dict of str to columns, or str, optional
         Views of one table: names, patterns such as ``"g_*"``, positions or slices for each, or the path of a GMT or
         TOML file of such groups. They may overlap; other columns are left out.
     missing : str or `kernelweave.kernels.Impute`, default="error"
-        What is done about missing cells (None, NaN, null):
+        Treatment of missing cells (None, NaN, null):
 
-        - "error": they are refused, columns and counts are named, unless the steps of all kernels say what to do;
+        - "error": an error with columns and counts, unless the steps of all kernels define a treatment;
         - "impute": numbers are filled with the mean of their column, categories with the most frequent one;
-        - "impute-median": with the median, and kernels see columns of 0 and 1 that say where cells were missing;
+        - "impute-median": with the median, and kernels use additional columns of 0 and 1 that mark missing cells;
         - "impute-nearest": with the mean over the five nearest training rows;
         - "skip": kernels compare rows in the columns that both have, see `kernelweave.kernels.Skip`.
 
-        All numbers are those of the training rows, in every fold anew.
+        All statistics are those of the training rows, separately in every fold.
     missing_views : {"complete", "renormalize", "error"}, default="complete"
-        What is done about rows that lack all cells of a view, in `fit` and among new rows. "complete": kernels of the
-        view are predicted from those of the views that are there; "renormalize": the views that both rows of a pair
-        have stand for those that one lacks; "error": such rows are rows with missing cells like others. Views are those
-        of X, those of `views`, and the named groups of columns that kernels are put on.
+        Treatment of rows without any cell of a view, in `fit` and among new rows. "complete": kernels of the
+        view are predicted from those of the other views; "renormalize": for each pair of rows, shared views replace
+        missing ones; "error": such rows are treated as rows with missing cells. Views are those of X, those of `views`,
+        and the named groups of columns of kernels.
 
     Attributes
     ----------
     weights_ : array of shape (n_kernels,) or (n_outputs, n_kernels)
-        In the units of the kernels after normalisation; on the simplex unless the learner says otherwise. Learners of
-        several layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN where a layer has fewer
+        In the units of the kernels after normalisation; on the simplex for most learners. Learners of
+        several layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN if a layer has fewer
         kernels than another (the two-layer learner "2lmkl" has base weights only).
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_outputs)
         Over the rows with a positive weight: ``f = K @ dual_coef_ + intercept_``.
     intercept_ : float or array of shape (n_outputs,)
     coef_ : array of shape (n_features,) or (n_outputs, n_features)
-        Only when every kernel is linear: coefficients for X as given.
+        Only if every kernel is linear: coefficients for X as given.
     linear_intercept_ : float or array of shape (n_outputs,)
-        With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` when columns are
+        With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` if columns are
         standardised or kernels are centred.
     feature_importances_ : array of shape (n_features,)
         Shares of the columns in the weights of kernels, not with precomputed kernels.
     alpha_ : float
-        The regularisation parameter that was used.
+        The regularisation parameter of the model.
     relax_ : float
-        Only with ``RLS2(relax=...)``: the regularisation parameter of the function, where `alpha_` is that of the
+        Only with ``RLS2(relax=...)``: the regularisation parameter of the function, while `alpha_` is that of the
         weights.
     ridge_gap_, ridge_rel_gap_ : float
-        Only with `relax_`: how far the function may be from the best one at these weights, as a value and as a share of
-        its objective; `gap_` speaks of the weights.
+        Only with `relax_`: bound of the distance of the function's objective from its minimum at these weights, as a
+        value and as a share; `gap_` refers to the weights.
     kernels_ : list of kernels
-        With the numbers that they took from the training rows; not with precomputed kernels.
+        With their statistics of the training rows; not with precomputed kernels.
     kernel_names_ : array of str, shape (n_kernels,)
     layer_kernel_names_ : list of arrays of str
         Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.
@@ -118,34 +118,33 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     support_ : array of int
         Rows with a nonzero dual coefficient.
     objective_, gap_, rel_gap_ : float
-        Certificate: the objective is at most `gap_` above the optimum. Where weights are a local solution (deep
-        kernels, "kl-c") these are numbers of the machine on the kernel that was found, not of the weights.
+        Certificate: the objective is at most `gap_` above the optimum. If weights are a local solution (deep
+        kernels, "kl-c"), these are numbers of the machine on the learnt kernel, not of the weights.
     stationarity_ : float or array of shape (n_outputs,)
-        Only where weights are a local solution: how nearly they are stationary.
+        Only if weights are a local solution: their distance from a stationary point.
     status_ : str
     n_iter_ : int
     history_ : list of dict
-        One for each output with weights of its own. Deep kernels: "criterion" and "weights" (all layers in a row), and
+        One for each output with separate weights. Deep kernels: "criterion" and "weights" (all layers in a row), and
         with validation rows "validation" and "validation_error", the start included; see
         `kernelweave.inspection.descent`.
     gram_ : str
-        How the training kernels were held.
+        Representation of the training kernels.
     uninformative_kernels_ : list of (str, str)
-        Names of kernels that say nothing about new rows, each with "identity" (on the training rows, before
-        normalisation, no row resembles another) or "constant". `KernelWarning` tells of the first kind where most of
-        the weight is on it.
+        Names of kernels without information about new rows, each with "identity" (on the training rows, before
+        normalisation, no row is similar to another) or "constant". There is a `KernelWarning` if most of the weight
+        is on the first kind.
     alphas_, cv_results_, best_index_, best_score_
-        Of the choice of alpha, when it was "auto"; see `MKLRegressorCV`.
+        Of the choice of alpha, if it was "auto"; see `MKLRegressorCV`.
     noise_variance_, prior_scale_ : arrays of shape (n_outputs,)
-        Of the Gaussian-process reading: noise variance ``alpha tau^2`` and prior scale ``tau^2``, at their maximum
-        of likelihood for the learnt kernel.
+        Of the Gaussian-process reading: noise variance ``alpha tau^2`` and prior scale ``tau^2``, by maximum
+        likelihood for the learnt kernel.
     log_marginal_likelihood_ : float
     missing_ : dict
-        Where kernels look at columns: what was missing among the training rows and what was done. "n_rows", "cells"
-        (name of column to count), "views" (name to number of rows that lack it), "cells_done" and "views_done" in
-        words, and "residuals" (name of kernel to what setting its negative eigenvalues to zero took away, as a share
-        of the matrix in the Frobenius norm).
-        `kernelweave.inspection.missing` says it in sentences.
+        For kernels on columns: missing cells of the training rows and their treatment, "n_rows", "cells" (name of column to count), "views"
+        (name to number of rows without it), "cells_done" and "views_done" in words, and "residuals" (name of kernel
+        to the change by setting its negative eigenvalues to zero, as a share of the matrix in the Frobenius norm).
+        `kernelweave.inspection.missing` describes it in sentences.
     n_features_in_, feature_names_in_
 
     References
@@ -209,7 +208,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
             Text and categorical columns of frames are encoded.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            A weight equals a repetition of the row; rows of weight 0 are dropped.
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
 
         Returns
         -------
@@ -271,7 +270,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         return_std : bool, default=False
             Also return the posterior standard deviation of f under the Gaussian-process reading of the model:
             prior covariance ``prior_scale_ * K(d)``, independent noise of variance ``noise_variance_``. Add
-            ``noise_variance_`` to its square for new observations. The learnt weights count as known.
+            ``noise_variance_`` to its square for new observations. The learnt weights are treated as known.
 
         Returns
         -------

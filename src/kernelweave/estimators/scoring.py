@@ -1,4 +1,4 @@
-"""What scorers say of predictions that are known already."""
+"""Scores of known predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Known(BaseEstimator):
-    """Predictions that are already known, in the shape that scorers expect of an estimator."""
+    """Known predictions, with the interface of an estimator for scorers."""
 
     values: Any
 
@@ -28,7 +28,7 @@ class Known(BaseEstimator):
         self.flat = flat
 
     def fit(self, X: object, y: object) -> Known:
-        """Nothing to learn; scorers ask for the method."""
+        """No fit is needed, but scorers check for the method."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -36,7 +36,7 @@ class Known(BaseEstimator):
 
 
 class KnownTargets(RegressorMixin, Known):
-    """Of regression."""
+    """Known predictions of a regression."""
 
     def predict(self, X: object) -> Array:
         """Known predictions."""
@@ -44,7 +44,7 @@ class KnownTargets(RegressorMixin, Known):
 
 
 class KnownClasses(ClassifierMixin, Known):
-    """Of classification, as decision values."""
+    """Known decision values of a classification."""
 
     classes: Any
 
@@ -81,7 +81,7 @@ class KnownClasses(ClassifierMixin, Known):
 
 
 def scored_classes(classes: Classes, scoring: str | Callable[..., float] | None) -> Classes:
-    """Classes as scorers know them: by name, scorers of two classes take the label 1 for the positive one."""
+    """Classes for scorers: scorers of two classes use the label 1 as the positive class."""
     if isinstance(classes, list):
         return classes
     if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
@@ -95,7 +95,7 @@ def try_score(
     classes: NDArray[Any] | None = None,
     learner: str | learners.Learner = "rls2",
 ) -> float:
-    """Let a scorer judge made-up predictions, to know before a fit whether it can.
+    """Score artificial predictions, to check before a fit that the score is defined.
 
     Parameters
     ----------
@@ -105,12 +105,12 @@ def try_score(
     classes : array, optional
         All classes; None for regression.
     learner : str or Learner, default="rls2"
-        Its loss says whether there are probabilities.
+        Its loss determines whether there are probabilities.
 
     Returns
     -------
     float
-        The score, which means nothing but that there is one; scorers raise `ValueError`, or give NaN.
+        The score, which only shows that it is defined; otherwise scorers raise `ValueError`, or return NaN.
     """
     if classes is None:
         values = np.asarray(y, dtype=np.float64)[:, None]
@@ -133,12 +133,12 @@ def score_known(
     weight: Array | None,
     rows: NDArray[np.intp],
 ) -> float:
-    """The score of known predictions, with the weights of their rows if the scorer takes weights."""
+    """The score of known predictions, with the weights of their rows if the scorer accepts weights."""
     X = np.zeros((len(truth), 1))
     if weight is None:
         return float(scorer(fold, X, truth))
     try:
         return float(scorer(fold, X, truth, sample_weight=weight[rows]))
     except TypeError:
-        # a user's own callable that takes no weights
+        # a user's callable without weights
         return float(scorer(fold, X, truth))

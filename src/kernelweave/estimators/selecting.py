@@ -1,4 +1,4 @@
-"""What kernel weights say of columns and of views, and a transformer that keeps the views that matter."""
+"""Importances of columns and views by kernel weights, and a transformer that selects views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 def _views_of(kernel: Kernel) -> Iterator[str]:
-    """The views that a kernel and its terms look at."""
+    """The views of a kernel and its terms."""
     for part, columns, name in parts_of(kernel):
         if isinstance(columns, ViewColumns):
             yield columns.view
@@ -55,30 +55,31 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : MKLClassifier, MKLRegressor or one of their CV forms, optional
-        Its weights decide. A clone is fitted, unless `prefit`. Default: ``MKLClassifier(learner="simple", C=10.0)``.
+    estimator : MKLClassifier, MKLRegressor or one of their CV variants, optional
+        The estimator whose weights select views. A clone is fitted, unless `prefit`. Default:
+        ``MKLClassifier(learner="simple", C=10.0)``.
     threshold : float, default=0.01
         Views with a larger share of the sum of weights are kept, from 0 (any weight) to 1.
     max_views : int, optional
-        Of these at most so many, those with the largest shares.
+        Largest number of views, those with the largest shares.
     prefit : bool, default=False
-        Take `estimator` as it is fitted already.
+        Whether `estimator` is fitted already.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted one.
+        The fitted estimator.
     shares_ : dict of str to float
         Share of every view, averaged over classes or outputs.
     views_ : tuple of str
-        Those that are kept, in the order of X.
+        The selected views, in the order of X.
 
     Notes
     -----
     X are several views (a dict, a list, `kernelweave.Views`), or one table whose columns the parameter `views` of the
-    estimator groups. `transform` gives `Views` with those that are kept, and needs no others: measure only these of new
-    rows. For columns of one table there is scikit-learn's `SelectFromModel`, which reads `feature_importances_` or
-    `coef_` of the estimators.
+    estimator groups. `transform` returns `Views` of the selected ones, and needs no others, so that only these must be
+    measured for new rows. For columns of one table there is scikit-learn's `SelectFromModel`, which reads
+    `feature_importances_` or `coef_` of the estimators.
 
     Examples
     --------
@@ -111,7 +112,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         self.prefit = prefit
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> SelectViews:
-        """Learn which views matter.
+        """Select views by the weights of their kernels.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             chosen = MKLClassifier(learner="simple", C=10.0)
         if not isinstance(chosen, BaseMKL):
             raise InputError(
-                f"`estimator` must be an MKLClassifier, an MKLRegressor or one of their CV forms, got {shown(chosen)}."
+                f"`estimator` must be an MKLClassifier, MKLRegressor or one of their CV variants, got {shown(chosen)}."
             )
         if self.prefit:
             check_is_fitted(chosen)
@@ -145,7 +146,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         if not kept:
             raise InputError(
                 f"No view has more than {self.threshold:g} of the weight; the largest share is "
-                f"{self.shares_[large[0]]:.3g}, of {large[0]!r}. Take a smaller threshold."
+                f"{self.shares_[large[0]]:.3g}, of {large[0]!r}. Use a smaller threshold."
             )
         self.views_ = tuple(view for view in views if view in kept)
         return self
@@ -161,7 +162,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return list(places)
 
     def transform(self, X: Any) -> Views:
-        """Keep the chosen views.
+        """Return the selected views.
 
         Parameters
         ----------
@@ -184,13 +185,13 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         lacking = [view for view in self.views_ if view not in given.names]
         if lacking:
             raise InputError(
-                f"X must have the views that were chosen, {listing(self.views_)}, but lacks {listing(lacking)}. Add "
+                f"X must have the selected views, {listing(self.views_)}, but lacks {listing(lacking)}. Add "
                 "them."
             )
         return Views({view: given[view] for view in self.views_})
 
     def _of_groups(self, X: Any) -> Views:
-        """The chosen groups of columns of one table."""
+        """The selected groups of columns of one table."""
         self.estimator_.model_.encode(X)
         places = places_of(self.estimator_.model_.source.raw, self.estimator_.views)  # type: ignore[attr-defined]
         assert places is not None
@@ -207,7 +208,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return Views(found)
 
     def get_support(self, indices: bool = False) -> NDArray[np.bool_] | NDArray[np.intp]:
-        """Which views are kept: a mask over the views of X, or their positions.
+        """The selected views: a mask over the views of X, or their positions.
 
         Parameters
         ----------
@@ -222,7 +223,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return np.flatnonzero(mask) if indices else mask
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the views that are kept.
+        """Names of the selected views.
 
         Parameters
         ----------

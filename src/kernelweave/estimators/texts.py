@@ -1,4 +1,4 @@
-"""Which columns hold texts or other objects, as kernels and the default bank read them."""
+"""Columns of texts or other objects for kernels and the default bank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_objects", "column_importances", "columns_read", "long_texts", 
 def parts_of(
     kernel: Kernel, columns: Any = None, name: str | None = None
 ) -> Iterator[tuple[Kernel, Any, str | None]]:
-    """The kernels that one is made of, each with the columns that it is put on and what these are called."""
+    """The parts of a kernel, each with its columns and their name."""
     if isinstance(kernel, On):
         yield from parts_of(kernel.kernel, kernel.columns, kernel.name)
     elif isinstance(kernel, (Sum, Product)):
@@ -34,7 +34,7 @@ def parts_of(
 
 
 def column_importances(kernels: Sequence[Kernel], weights: Any, table: Table) -> Any:
-    """Weights of kernels as weights of the columns that they look at, in equal parts, shape (n_columns,)."""
+    """Weights of kernels divided equally among their columns, shape (n_columns,)."""
     found = np.zeros(table.n_columns)
     numbers = np.flatnonzero(np.asarray(table.levels) != TEXT)
     for kernel, weight in zip(kernels, weights, strict=True):
@@ -57,9 +57,9 @@ def reads_text(kernel: Kernel) -> bool:
 
 
 def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
-    """Positions of the columns whose cells kernels read, because they are put there.
+    """Positions of the columns whose cells are read by kernels on them.
 
-    Kernels of one's own read cells only where all columns have some that are no numbers.
+    Custom kernels read cells only if all their columns have cells that are not numbers.
     """
     cells = table.cells or ()
     found: set[int] = set()
@@ -91,7 +91,7 @@ def long_texts(table: Table, asked: Any) -> set[int]:
 
 
 def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> None:
-    """Raise for columns of sets and the like that no kernel reads; say where kernels take long texts as categories."""
+    """Raise for columns of sets and the like that no kernel reads; warn if long texts are used as categories."""
     for j, own in enumerate(table.cells or ()):
         if own is None or j in read:
             continue
@@ -105,12 +105,12 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
             value = next(value for value in own.values if not isinstance(value, str))
             raise TypeError(
                 f"Every cell argument must be a string or a number, got {value!r:.60} ({type(value).__name__}) in "
-                f"column {name}. Put a kernel of your own on it, {where.format('Custom(function)')}, or make columns "
+                f"column {name}. Put a custom kernel on it, {where.format('Custom(function)')}, or make columns "
                 "of it."
             )
         if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at, _ in parts_of(k)):
             warnings.warn(
-                f"Column {name} holds long texts, nearly all different, and is taken as categories. Put kernels on it "
+                f"Column {name} holds long texts, nearly all distinct, and is encoded as categories. Put kernels on it "
                 f"that read text, {where.format('CharNGrams()')} or {where.format('Tokens()')}, or leave it out.",
                 KernelWarning,
                 stacklevel=9,

@@ -1,4 +1,4 @@
-"""Which kernels are put on which view."""
+"""Assignment of kernels to views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ViewPlace", "check_kernels", "kernels_of_views", "places_of"]
 
 @dataclass(frozen=True)
 class ViewPlace:
-    """A view, as kernels see it.
+    """A view for kernels.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ViewPlace:
     place : callable
         ``place(base, columns, name)`` restricts a kernel to some of its columns, None for all.
     columns : array of int, optional
-        Its columns among those of the whole table, of a group.
+        For a group, its columns among those of the whole table.
     """
 
     table: Table
@@ -82,7 +82,7 @@ def _groups(table: Table, views: Any) -> dict[str, Any]:
     """Columns of every view, patterns and files of gene sets replaced by the names that the table has."""
     names = list(table.names or ())
     if isinstance(views, (str, Path)):
-        # gene sets name more genes than any table has
+        # gene sets name more genes than tables have
         return expand_views(read_views(str(views)), names, partial=True)
     if not isinstance(views, Mapping) or not views:
         raise InputError(
@@ -142,9 +142,9 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     Parameters
     ----------
     asked : list of kernels, dict of str to lists of kernels, or None
-        A list goes to every view that has columns, but Precomputed, and what is made of it, to precomputed views, and
-        kernels of texts to views of texts, which get no others;
-        kernels that name their views stay as they are. None, also in a dict, is the default bank of the view's columns.
+        A list is used for every view with columns, except that Precomputed, and combinations of it, are for precomputed
+        views, and kernels of texts for views of texts, which have no others;
+        kernels with a view are not changed. None, also in a dict, is the default bank of the view's columns.
     places : dict of str to ViewPlace
 
     Raises

@@ -1,6 +1,6 @@
 """Rows with kernels on them, behind one interface.
 
-A *source* stands between the estimators and the Gram layer. It answers: the training stack, the values between
+A *source* is the layer between the estimators and the Gram matrices. It gives the training stack, the values between
 new rows and the training rows kernel by kernel, and the same for a subset of the training rows (for folds).
 """
 
@@ -20,12 +20,12 @@ from kernelweave.gram import Gram
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: New rows, in the form that a source understands: a table, indices of samples, rows of kernel values.
+#: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
 Q = TypeVar("Q")
 
 
 class Source(ABC, Generic[Q]):
-    """Rows and kernels behind one interface. `queries` are new rows in the form that this source understands."""
+    """Rows and kernels behind one interface. `queries` are new rows in the format of this source."""
 
     names: tuple[str, ...]
     n_samples: int
@@ -61,14 +61,14 @@ class Source(ABC, Generic[Q]):
 
     @abstractmethod
     def distinguish(self) -> Values:
-        """Numbers (n_samples, n_columns), perhaps sparse, in which rows differ whenever they hold other things."""
+        """Numbers (n_samples, n_columns), possibly sparse, that are equal only for equal rows."""
 
     def content(self) -> Rows:
-        """Place of every row among the distinct ones; equal rows share it, whatever their order and number."""
+        """Position of each row among the distinct ones, shared by equal rows, independent of order and repetitions."""
         return row_ranks(self.distinguish())
 
     def feature_maps(self, m: int, queries: Q) -> tuple[Array, Array] | None:
-        """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, where they are few."""
+        """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, if they are few."""
         return None
 
     def extra_diagonal(self, extra: Q) -> Array:

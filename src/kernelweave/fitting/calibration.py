@@ -1,4 +1,4 @@
-"""From decision values to probabilities: those of the loss, or a curve that is learnt on folds."""
+"""From decision values to probabilities: those of the loss, or a curve learnt on folds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = ("platt", "isotonic")
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns decision values into probabilities.
+    """Curves from decision values to probabilities.
 
     Attributes
     ----------
@@ -50,15 +50,15 @@ class Calibration:
         if out.shape[1] == 1:
             return np.column_stack([1.0 - out, out])
         total = out.sum(axis=1, keepdims=True)
-        # rows that no class wants tell nothing
+        # rows with a probability of zero for all classes have no information
         return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1.0 / out.shape[1])
 
 
 def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = False) -> Array | None:
-    """Logarithms (n_rows, n_classes) of the probabilities that the learner's loss gives; None for one that does not.
+    """Logarithms (n_rows, n_classes) of the probabilities by the learner's loss; None without.
 
-    Of several classes each against the rest; the probabilities are divided by their sum. Of several labels each as it
-    is, (n_rows, n_labels).
+    For several classes each against the rest, divided by their sum. For several labels separately,
+    (n_rows, n_labels).
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = Fal
 
 
 def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:
-    """Decision values of every row by a model that has not seen it, NaN for rows outside of all folds."""
+    """Out-of-fold decision values of every row, NaN for rows outside of all folds."""
     values = np.full((task.source.n_samples, task.n_outputs), np.nan)
     for train, test in folds:
         path = walk_fold(task, learner, train, test, np.array([alpha]), learner.tol, silent)
@@ -98,15 +98,16 @@ def calibrate(
     Parameters
     ----------
     values : array of shape (n_rows, n_outputs)
-        Decision values of rows that their model has not seen; rows with NaN are left out.
+        Out-of-fold decision values; rows with NaN are left out.
     codes : array of shape (n_rows,)
-        Numbers of the classes; of several labels (n_rows, n_labels) 0 and 1.
+        Numbers of the classes; for several labels (n_rows, n_labels) 0 and 1.
     weights : array of shape (n_rows,) or None
     method : {"platt", "isotonic"}
 
     Notes
     -----
-    Platt's targets, (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2) instead of 1 and 0, keep separable classes from certainty.
+    Platt's targets, (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2) instead of 1 and 0, avoid probabilities of 0 and 1 for
+    separable classes.
     """
     check_known(method, METHODS, "method")
     kept = np.isfinite(values).all(axis=1)

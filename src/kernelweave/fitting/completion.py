@@ -1,4 +1,4 @@
-"""Kernel rows of a view that is missing, filled from the kernels of the views that are there: arrays only."""
+"""Kernel rows of a missing view, completed from the kernels of the other views, on arrays."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Ridges that are tried, as shares of the mean diagonal.
+#: Ridges to try, as shares of the mean diagonal.
 RIDGES = tuple(10.0 ** (k / 2) for k in range(-6, 4))
 
 
 def mean_of_known(parts: Sequence[tuple[Rows, Rows, Array]], shape: tuple[int, int]) -> Array:
-    """The mean over views of what is known of each pair; 0 where nothing is.
+    """The mean over views of the known values of each pair; 0 without any.
 
     Parameters
     ----------
     parts : sequence of (rows, columns, array)
-        For each view where its values stand, and these.
+        For each view the positions of its values, and the values.
     shape : pair of int
     """
     total, count = np.zeros(shape), np.zeros(shape)
@@ -36,14 +36,14 @@ def mean_of_known(parts: Sequence[tuple[Rows, Rows, Array]], shape: tuple[int, i
 class RowRegression:
     """Rows of one kernel K as a linear function of those of another, M, learnt on training rows T that have both.
 
-    A row x that is known in M only stands, in the feature space of K, where the regression puts it: at the sum of the
+    A row x that is known in M only is represented, in the feature space of K, by its regression: the sum of the
     training rows with the weights
 
         a(x) = M(x, T) (M_TT + r I)^-1 ,
 
     so that ``k(x, z) = a(x) K(T, z)``, and ``k(x, x') = a(x) K_TT a(x')'`` of two such rows. These are inner products,
-    so that a matrix that is completed so has no negative eigenvalues. r is the one among `RIDGES` for which rows of
-    K_TT are predicted best if each in turn is left out.
+    so that a completed matrix has no negative eigenvalues. r is chosen among `RIDGES` by the leave-one-out error of
+    the rows of K_TT.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ def regress_rows(M: Array, K: Array) -> RowRegression:
 
     Notes
     -----
-    Left out, row i is missed by ``((M + r I)^-1 K)_i / ((M + r I)^-1)_ii``: the formula of ridge regression without an
-    intercept. The value of a row with itself is not predicted, and does not count. O(n^3).
+    The leave-one-out error of row i is ``((M + r I)^-1 K)_i / ((M + r I)^-1)_ii``: the formula of ridge regression
+    without an intercept. The value of a row with itself is not predicted, and is left out. O(n^3).
     """
     n = len(M)
     values, vectors = np.linalg.eigh(M)
@@ -96,12 +96,12 @@ def regress_rows(M: Array, K: Array) -> RowRegression:
 
 
 class ViewCompletion:
-    """Where rows that lack a view stand among those that have it, by what the other views say.
+    """Positions of rows without a view among those with it, predicted from the other views.
 
-    A row that lacks view g and has the views P is placed by `RowRegression` from the mean kernel of P, learnt on the
+    A row without view g and with the views P is placed by `RowRegression` from the mean kernel of P, learnt on the
     training rows that have P and g. If these are fewer than half of those with g and one view of P, every view of P
-    places the row for itself, and the mean is taken, weighted by what each explains. Without two rows to learn from the
-    row is placed at the mean of all rows that have g.
+    predicts separately, and the mean is used, weighted by explained shares. With fewer than two rows to learn from, the
+    row is placed at the mean of all rows with g.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class ViewCompletion:
         ----------
         g : int
         absent : array of int
-            Rows that are asked about.
+            Rows to place.
         there : sequence of arrays of int
-            For every view which rows have it, among those that are asked about and others.
+            For every view the rows with it.
         means : sequence of arrays of shape (n_there, n_rows)
             Mean kernels of every view between these and its training rows.
 
@@ -201,7 +201,7 @@ class ViewCompletion:
         return rows
 
     def _regression(self, way: tuple[int, ...], g: int) -> RowRegression:
-        """How rows of view g follow from those of others."""
+        """The regression of rows of view g on those of other views."""
         if (way, g) not in self._regressions:
             common = self._common(way, g)
             M, K = np.zeros((2, len(common), len(common)))

@@ -26,7 +26,7 @@ class Correction:
     values : array of shape (n_negative,)
         The eigenvalues.
     residual : float
-        What was taken away as a share of the matrix, in the Frobenius norm.
+        The change as a share of the matrix, in the Frobenius norm.
     lowest : float
         The smallest eigenvalue as a share of the largest.
     """
@@ -41,12 +41,12 @@ class Correction:
         return K - (K @ self.vectors) @ self.vectors.T
 
     def beyond(self, K: Array) -> Array:
-        """What the correction adds to k(x, x) of new rows, from their values before it is made."""
+        """Change of k(x, x) of new rows by the correction, from their values before it."""
         return -np.square(K @ self.vectors) @ (1.0 / self.values)
 
 
 def correct(K: Array) -> tuple[Array, Correction | None]:
-    """The nearest positive semidefinite matrix in the Frobenius norm, and what was done; None if nothing was."""
+    """The nearest positive semidefinite matrix in the Frobenius norm, and the correction; None if there is none."""
     n = len(K)
     with blas_threads_for(n):
         shifted = K.copy()

@@ -1,4 +1,4 @@
-"""Factors of kernels that are told without their matrices: from features, and from single columns."""
+"""Factors of kernels without their matrices: from features, and from single columns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Rows = NDArray[np.intp]
 
 #: Kernels on one column each whose features are computed together.
 TOGETHER = 64
-#: Operations of a trial of a kernel that is not worth looking at before.
+#: Operations of a trial below which no check is made before.
 SMALL_TRIAL = 2_000_000
 
 
 def single_columns(
     kernels: Sequence[Kernel], columns: Sequence[Rows | None], table: Table
 ) -> dict[int, tuple[Kernel, int]]:
-    """Kernels on one numeric column as it is, without their selection, with the position of the column."""
+    """Kernels on one unprepared numeric column, without their selection, with the position of the column."""
     found, marked = {}, table.marked
     for m, (kernel, chosen) in enumerate(zip(kernels, columns, strict=True)):
         if chosen is None or len(chosen) != 1 or table.levels[chosen[0]] or marked[chosen[0]]:
@@ -67,7 +67,7 @@ class Features:
                     self.alike.update(dict.fromkeys(some, some))
 
     def of(self, m: int) -> Array | None:
-        """Features of one kernel (n_features, n_samples), perhaps sparse; None where it has none. To be asked once."""
+        """Features of one kernel (n_features, n_samples), perhaps sparse; None if it has none. To be called once."""
         if m not in self.alike:
             phi = self.kernels[m].features(self.table)
             return None if phi is None else phi.T
@@ -89,7 +89,7 @@ class Features:
 
 
 def add_factors(kernels: Sequence[Kernel], members: Rows, A: Any, builder: Builder, tol: float) -> list[int]:
-    """Add factors of kernels that share a statistic, where they are of low rank, and return the others.
+    """Add factors of kernels that share a statistic, if they are of low rank, and return the others.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def add_factors(kernels: Sequence[Kernel], members: Rows, A: Any, builder: Build
         kernel = kernels[m]
         gamma = kernel.decay
         quick = X is not None and gamma is not None
-        # a look costs more than the trial of a small kernel
+        # a check costs more than the trial of a small kernel
         if not (quick and cap * cap * n < SMALL_TRIAL) and hopeless(
             looks.block(kernel), cap, tol * looks.trace(kernel)
         ):
@@ -147,7 +147,7 @@ class _Looks:
         return sq_norms(self.A)
 
     def block(self, kernel: Kernel) -> Array:
-        """The block that `hopeless` looks at."""
+        """The block for `hopeless`."""
         seen = rows_to_see(self.A.shape[0], self.cap)
         if self._statistic is None:
             self._statistic = pairwise_statistic(self.kind, self.A[seen])

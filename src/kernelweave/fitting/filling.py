@@ -1,4 +1,4 @@
-"""Missing cells of whole tables: filled before kernels see them, or refused by name."""
+"""Missing cells of whole tables: imputed before kernels, or an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelweave.views.messages import column_name, listing
 Array = NDArray[np.float64]
 Fillers = Mapping[str, Any]
 
-#: The name of a table that is no view of several.
+#: The name of a table that is not one of several views.
 ALONE = ""
 
 
@@ -29,7 +29,7 @@ def blocks_of(table: Table) -> dict[str, Table]:
 
 
 def fit_fillers(rule: Impute, table: Table, sample_weight: Array | None) -> dict[str, Impute]:
-    """What missing cells of every view are filled with."""
+    """The imputation of every view."""
     found = {}
     for view, block in blocks_of(table).items():
         try:

@@ -1,4 +1,4 @@
-"""Folds of the rows of a task: who makes them, and how paths score on them."""
+"""Folds of the rows of a task, and scores of paths on them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SCORING_TOL = 1e-5
 
 
 def content_folds(source: Source[Q], y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
-    """Folds that depend only on what the rows hold, not on their order or number of repetitions.
+    """Folds that depend only on the values of the rows, not on their order or number of repetitions.
 
-    Distinct rows are sorted by content and dealt out in turn; equal rows share a fold. With `stratify` (classes)
-    they are sorted by target first, so that every fold gets its share of each class. For regression that would
-    do harm: folds with the same spread of y as the training rows flatter models of noise.
+    Distinct rows are sorted by content and assigned in turn; equal rows share a fold. With `stratify` (classes)
+    they are sorted by target first, so that every fold has its share of each class. Not for regression, because
+    folds with the same spread of y as the training rows favour models that fit noise.
     """
     tests = deal(source.content(), y, n_splits, stratify=stratify)
     if len(tests) < 2:
@@ -71,7 +71,7 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
         pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):
-            raise  # of the call, not of the rows
+            raise  # an error of the call, not of the rows
         raise InputError(f"`cv` cannot split these {n_rows} rows (n_samples={n_rows}): {error}") from error
     for pair in pairs:
         if len(pair) != 2 or any(
@@ -173,7 +173,7 @@ class FoldScores(NamedTuple):
     Attributes
     ----------
     scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
-        The latter where the learner has further regularisation parameters to choose from.
+        The latter if the learner has further regularisation parameters to choose from.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
     weights : list, for every fold done a tuple of arrays of shape (n_alphas, n_kernels), one for each problem
@@ -278,12 +278,12 @@ def _run_folds(
     try:
         for k in range(len(folds)):
             path = _beside([next(jobs) for _ in parts])
-            # other processes cannot report; their steps are counted when the fold is there
+            # other processes cannot report; their steps are counted when the fold is finished
             steps = [f"fold {k + 1}: alpha {alpha:.3g}" for _ in task.targets for alpha in alphas]
             yield replace(path, interrupted=any([report(step) for step in steps]) or path.interrupted)
     finally:
         with warnings.catch_warnings():
-            # joblib remarks upon the folds that a stop leaves unfinished
+            # joblib warns of the folds that are unfinished after a stop
             warnings.filterwarnings("ignore", message=".*have been cancelled", category=UserWarning)
             jobs.close()
 

@@ -16,13 +16,13 @@ from kernelweave.views import Table
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
 
-#: Numbers of unit vectors that are held at a time.
+#: Numbers of unit vectors in memory at a time.
 UNITS = 2**22
 
 
 @dataclass(frozen=True)
 class LinearLayout:
-    """Linear kernels as sums: kernel `owners[t]` holds ``factors[t] (x - shifts[t]) (z - shifts[t])`` of `columns[t]`.
+    """Linear kernels as sums: kernel `owners[t]` has ``factors[t] (x - shifts[t]) (z - shifts[t])`` of `columns[t]`.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class LinearLayout:
         Parameters
         ----------
         weights : array of shape (n_kernels,)
-            Of the raw kernels.
+            Weights of the raw kernels.
         dual_coef : array of shape (n_samples,)
         values : array or sparse array of shape (n_samples, n_columns)
             Training rows.
@@ -67,7 +67,7 @@ class LinearLayout:
 def linear_layout(
     kernels: Sequence[Kernel], selected: Sequence[Columns | None], table: Table
 ) -> LinearLayout:
-    """All linear terms of linear kernels on a table, whose columns are selected already; None stands for all."""
+    """All linear terms of linear kernels on a table, whose columns are selected already; None means all."""
     terms = []
     for m, (kernel, columns) in enumerate(zip(kernels, selected, strict=True)):
         for places, factor, shift in _terms(kernel, columns, table):
@@ -91,7 +91,7 @@ def _terms(kernel: Kernel, selected: Columns | None, table: Table) -> Iterator[t
     elif isinstance(base, Prepared):
         shift, scale = np.zeros(len(own)), np.ones(len(own))
         for one in base.steps:
-            assert isinstance(one, AffineStep)  # others make no linear kernel
+            assert isinstance(one, AffineStep)  # others do not give a linear kernel
             further, by = one.affine()
             shift, scale = shift + scale * further, scale * by
         for columns, factor, _ in _terms(base.kernel, selected, table):
@@ -101,7 +101,7 @@ def _terms(kernel: Kernel, selected: Columns | None, table: Table) -> Iterator[t
 
 
 def _factors(kernel: Kernel, columns: Columns, table: Table) -> Array:
-    """The factors of the columns that a linear kernel of one's own sees, read off unit vectors."""
+    """The factors of the columns of a custom linear kernel, from unit vectors."""
     n_columns = len(columns)
     factors = np.empty(n_columns)
     step = max(1, UNITS // table.n_columns)
@@ -110,7 +110,7 @@ def _factors(kernel: Kernel, columns: Columns, table: Table) -> Array:
         units = np.zeros((len(some), table.n_columns))
         units[np.arange(len(some)), some] = 1.0
         factors[first : first + step] = kernel.diag(table.like(units).select(tuple(columns.tolist())))
-    # rows whose products of different columns count as much as those of the same
+    # rows in which products of different columns matter as much as those of the same
     rows = np.zeros((2, table.n_columns))
     rows[:, columns] = np.random.default_rng(0).normal(size=(2, n_columns))
     seen = table.like(rows).select(tuple(columns.tolist()))
@@ -118,7 +118,7 @@ def _factors(kernel: Kernel, columns: Columns, table: Table) -> Array:
     products = factors * rows[0, columns] * rows[1, columns]
     if abs(value - products.sum()) > 1e-8 * np.abs(products).sum():
         raise InputError(
-            f"{kernel!r} says that it is linear, so it must be a sum of products x_j z_j with a factor for each "
+            f"{kernel!r} is declared linear, so it must be a sum of products x_j z_j with a factor for each "
             "column, and it is not. Leave `is_linear` at False."
         )
     return factors

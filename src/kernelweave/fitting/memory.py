@@ -1,4 +1,4 @@
-"""How much memory a training stack may take."""
+"""Memory limits of training stacks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import shown
 
-#: Share of the physical memory that a training stack may take by default.
+#: Default share of the physical memory for a training stack.
 MEMORY_SHARE = 0.25
 
 
 def memory_budget(max_memory: float | str | None) -> float:
-    """Bytes that a training stack may take: a number, a text such as ``"2GB"``, or ``"auto"``."""
+    """Memory limit of a training stack in bytes: a number, a text such as ``"2GB"``, or ``"auto"``."""
     if max_memory is None or (isinstance(max_memory, str) and max_memory == "auto"):
         try:
             return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,4 +1,4 @@
-"""A fitted model as a value: what was learnt, on what, and what it says about new rows."""
+"""A fitted model as a value: its parameters, training data and predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LinearForm:
     Attributes
     ----------
     coef : array of shape (n_outputs, n_columns)
-        For rows as they are given, before they are standardised.
+        For rows before standardisation.
     intercept : array of shape (n_outputs,)
     """
 
@@ -53,9 +53,9 @@ class Model:
     Attributes
     ----------
     task : Task
-        What it was fitted to: training rows, targets, weights of rows, the rule of the normaliser.
+        The fitted task: training rows, targets, weights of rows, the rule of the normaliser.
     learner : Learner
-        With the parameters that the fit used; what was chosen once is not chosen again.
+        With the parameters of the fit; chosen parameters are fixed.
     alpha : float
         The regularisation parameter at which weights were learnt.
     ridge : float
@@ -63,17 +63,17 @@ class Model:
     normalizers : tuple of FittedNormalizer
         One for each problem of the task.
     weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
-        d, in the units of the kernels after normalisation; one row where every output has its own.
+        d, in the units of the kernels after normalisation; one row for each output with separate weights.
     dual_coef : array of shape (n_samples, n_outputs)
     intercept : array of shape (n_outputs,)
     owner : array of int, shape (n_outputs,)
-        The problem that every output belongs to.
+        The problem of every output.
     layers : tuple of TrainedLayers or None
-        Above the sum of kernels, one for each output; None for an output without any machine, empty without layers.
+        Upper layers, one for each output; None for an output without a machine, empty without layers.
     layered : bool
         Whether the weights of these layers were learnt too, or chosen as weights.
     encoder : TableEncoder, ViewsEncoder or None
-        What makes tables of rows, where kernels look at columns.
+        Makes tables of rows, if kernels have columns.
     """
 
     task: Task
@@ -98,7 +98,7 @@ class Model:
         solved: list[Solved],
         encoder: TableEncoder | ViewsEncoder | None,
     ) -> Model:
-        """Put the solutions of all problems together."""
+        """Combine the solutions of all problems."""
         results = [s.result for s in solved]
         return cls(
             task=task,
@@ -127,14 +127,14 @@ class Model:
 
     @property
     def flat(self) -> bool:
-        """Whether there is one output, and the target was no table of one column."""
+        """Whether there is one output, and the target was not a table of one column."""
         return self.n_outputs == 1 and self.task.flat
 
     # ---- weights ----------------------------------------------------------------------------------
 
     @cached_property
     def effective(self) -> Array:
-        """Weights times the factors of the normalisers, (n_outputs, n_kernels): what multiplies raw kernels."""
+        """Weights times the factors of the normalisers, (n_outputs, n_kernels): factors of the raw kernels."""
         own = np.broadcast_to(self.weights, (self.n_outputs, self.weights.shape[-1]))
         return np.array([self.scaled(k, w) for k, w in enumerate(own)])
 
@@ -160,8 +160,8 @@ class Model:
     def table_of_weights(self) -> Array:
         """`weights`; of deep kernels (n_layers, n_kernels), with an axis of outputs first if there are several.
 
-        NaN stands where a layer has fewer kernels than another. An output without any machine has no layers: equal
-        weights stand for it.
+        NaN if a layer has fewer kernels than another. An output without a machine has no layers, and equal weights
+        are returned.
         """
         if not self.layered:
             return self.weights
@@ -179,9 +179,9 @@ class Model:
     # ---- new rows ---------------------------------------------------------------------------------
 
     def encode(self, X: Any) -> Table:
-        """New rows as queries, where kernels look at columns."""
+        """New rows as queries, if kernels have columns."""
         if self.encoder is None:
-            raise InputError("This model looks at no columns: it takes indices of its bank, or cross-Grams.")
+            raise InputError("This model has no columns: use indices of its bank, or cross-Grams.")
         assert isinstance(self.source, TableSource)
         return self.source.accepted(self.encoder.transform(X))
 
@@ -200,7 +200,7 @@ class Model:
         return [[self.layers[output]]] if self.layers else []
 
     def contributions(self, queries: Any) -> Array:
-        """What every kernel (of the last layer) adds to decision values, shape (n_rows, n_kernels, n_outputs)."""
+        """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
         source, n_queries = self.source, self.source.query_length(queries)
         with blas_threads_for(min(n_queries, source.n_samples)):
             if self.layers:
@@ -224,7 +224,7 @@ class Model:
 
     @cached_property
     def linear(self) -> LinearForm | None:
-        """The model as a function of the columns, if every kernel is linear on numeric columns and stays so."""
+        """The model as a function of the columns, if all kernels are linear on numeric columns after normalisation."""
         source = self.source
         if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
             return None

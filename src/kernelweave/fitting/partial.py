@@ -1,4 +1,4 @@
-"""Rows that lack a view, in training and among new rows."""
+"""Rows without a view, in training and among new rows."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Part:
-    """Kernels that look at the same views.
+    """Kernels of the same views.
 
     Attributes
     ----------
     views : tuple of str
     kernels : array of int
-        Which of all kernels they are.
+        Their positions among all kernels.
     rows : array of int
         Training rows that have these views.
     source : TableSource
-        Of these kernels and rows.
+        Source of these kernels and rows.
     """
 
     views: tuple[str, ...]
@@ -59,9 +59,9 @@ class Levels:
 
 
 class PartialSource(TableSource):
-    """Kernels on views that some rows lack.
+    """Kernels on views that are missing in some rows.
 
-    If all training rows have all views it is the same as a `TableSource`, and only new rows may lack some.
+    If all training rows have all views it is equivalent to a `TableSource`, and only new rows may lack some.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ class PartialSource(TableSource):
     views : dict of str to tuple of int, or None
         See `views_of`.
     how : {"renormalize", "complete"}
-        How the kernels of a view are filled where rows lack it.
+        How the kernels of a view are completed for rows without it.
     learnt : list of (statistics, fillers), optional
-        Those of every part, if kernels are fitted on these rows already.
+        Statistics of every part, if kernels are fitted on these rows already.
 
     Notes
     -----
-    "renormalize": a value that is not there becomes the mean, over the views that both rows have, of the values there,
+    "renormalize": a missing value is replaced by the mean, over the views that both rows have, of their values,
     each in units of its own kernel: ``(k - a_m) / b_m`` with a_m the mean of kernel m over pairs of training rows and
     b_m its mean diagonal less a_m. The sum of kernels is then that of the views that both rows have, with the weights
-    of the others shared out among these. Matrices that are filled so need not be positive semidefinite: negative
+    of the others divided among these. Such matrices need not be positive semidefinite: negative
     eigenvalues are set to zero, and values of new rows are projected likewise.
 
     "complete": rows of kernels that are not there are predicted from the mean kernel of the views that are, by ridge
@@ -195,7 +195,7 @@ class PartialSource(TableSource):
         return queries
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but matrices, which are computed again when they are asked for."""
+        """All attributes but matrices, which are recomputed when needed."""
         computed = ("_grams", "_means", "_mean_of_known", "_completion")
         return {k: v for k, v in self.__dict__.items() if k not in computed} | {"_asked": None}
 

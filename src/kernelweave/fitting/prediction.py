@@ -17,7 +17,7 @@ from kernelweave.normalizers import FittedNormalizer
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Layers above the sum of kernels, one entry for every output; empty where there are none.
+#: Layers above the sum of kernels, one entry for every output; empty if there are none.
 UpperLayers = Sequence[TrainedLayers | None]
 
 
@@ -54,7 +54,7 @@ def decisions(
     source : Source
     queries : queries of that source
     fitted : FittedNormalizer
-        Of any of the problems: all of them change the kernels alike, only their factors may differ.
+        Of any of the problems: all of them change the kernels equally, only their factors may differ.
     problems : sequence of Expansions
         With equally many solutions.
 
@@ -89,7 +89,7 @@ def _add_deep(
         for output, own in enumerate(layers):
             coefficient = problem.coefficients[s, :, output]
             if own is None:
-                # an output without any machine
+                # an output without a machine
                 continue
             for where, K, kappa in summed_kernels(source, queries, fitted, problem.weights[s, output]):
                 block[s, where, output] += own.cross(K, kappa) @ coefficient
@@ -132,7 +132,7 @@ def kernel_actions(
 ) -> Iterator[tuple[slice, int, Callable[[Array], Array]]]:
     """Yield (query rows, m, function), where ``function(C)`` is ``K_m(queries, training) @ C`` after normalisation.
 
-    Kernels with a feature map of low rank go through it, O(n_queries + n_samples) instead of their product.
+    For kernels with a feature map of low rank it is used, O(n_queries + n_samples) instead of their product.
     """
     direct = []
     for m in kernels:

@@ -1,4 +1,4 @@
-"""Which views a table has, which of them kernels look at, and which rows have them."""
+"""Views of a table, views of kernels, and rows with these views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ViewPlaces = Mapping[str, tuple[int, ...] | None]
 
 
 def views_of(kernels: Sequence[Kernel], table: Table) -> dict[str, tuple[int, ...] | None]:
-    """The views that a table has: its blocks, or the named groups of columns that kernels are put on."""
+    """The views that a table has: its blocks, or the named groups of columns of kernels."""
     if isinstance(table, BlockTable):
         return dict.fromkeys(table.blocks)
     found: dict[str, set[int]] = {}
@@ -43,14 +43,14 @@ def _groups(kernel: Kernel) -> Iterator[tuple[str, Any]]:
 
 
 def seen_by(kernel: Kernel, views: ViewPlaces) -> tuple[str, ...]:
-    """The views that a kernel looks at; it is there in rows that have all of them."""
+    """The views of a kernel, which is defined for rows with all of them."""
     named = list(dict.fromkeys(view for view, _ in _groups(kernel)))
     everywhere = all(places is None for places in views.values())
     return tuple(named) if named or not everywhere else tuple(views)
 
 
 def rows_with(table: Table, views: ViewPlaces) -> dict[str, Mask]:
-    """For each view which rows have a cell of it."""
+    """For each view the rows with a cell of it."""
     found = {}
     if not isinstance(table, BlockTable) and not table.missing().any():
         return {view: np.ones(table.n_rows, dtype=bool) for view in views}
@@ -61,7 +61,7 @@ def rows_with(table: Table, views: ViewPlaces) -> dict[str, Mask]:
 
 
 def missing_cells(table: Table, views: ViewPlaces) -> dict[str, tuple[int, int]]:
-    """For columns with missing cells their number, and that of rows that have the view of the column."""
+    """For columns with missing cells their number, and that of rows with the view of the column."""
     if not views:
         return {name: (n, table.n_rows) for name, n in count_missing(table).items()}
     present = rows_with(table, views)

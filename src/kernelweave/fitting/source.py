@@ -1,4 +1,4 @@
-"""Kernels on a table: their training stack, in which form it is held, and their values with new rows."""
+"""Kernels on a table: their training stack, its representation, and their values with new rows."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kernelweave.views import Table
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Rows of new data that are compared with the training rows at a time.
+#: New rows that are compared with the training rows at a time.
 CHUNK_BYTES = 64 * 2**20
-#: What is computed at a time while triangles are filled. It stays in the cache while all kernels of a group read it.
+#: Bytes computed at a time while triangles are filled. They stay in the cache while all kernels of a group read them.
 PANEL_BYTES = 2**20
-#: A block of a kernel that is recomputed.
+#: Bytes of a recomputed block of a kernel.
 TILE_BYTES = 4 * 2**20
-#: What a stack may always take, whatever the budget: no memory worth recomputing for.
+#: Bytes that a stack may always use, for any budget: too little to justify recomputation.
 SMALL_CHANGE = 16 * 2**20
 
 
@@ -51,32 +51,32 @@ class TableSource(Source[Table]):
     Parameters
     ----------
     kernels : sequence of Kernel
-        Those that take numbers from training rows are fitted on these.
+        Kernels with statistics of training rows are fitted on these.
     table : Table
         Training rows.
     max_memory : float
         Bytes for the training stack; above it kernels that are not low rank are recomputed in tiles.
     rank_tol : float
-        Residual trace, as a share of the trace, below which a kernel is held as a factor.
+        Residual trace, as a share of the trace, below which a kernel is stored as a factor.
     standardize : bool
         Shift and scale numeric columns by the weighted mean and standard deviation of the training rows.
     sample_weight : array of shape (n_samples,), optional
         For the statistics of `standardize`.
     statistics : pair of arrays of shape (n_columns,), optional
-        Means and standard deviations for `standardize` that are known already.
+        Means and standard deviations for `standardize`, if known already.
     like : TableSource, optional
-        A source with the same kernels and columns, whose names and resolved columns are taken over.
+        A source with the same kernels and columns, whose names and resolved columns are used.
     rules : list of Kernel, optional
         The kernels before they were fitted, if `kernels` are fitted on these rows already.
     imputer : Impute, optional
-        How missing cells are filled before anything else is done to columns.
+        Imputation of missing cells before other preparations.
     fillers : dict of str to Impute, optional
         The same by view, fitted on these rows already.
 
     Attributes
     ----------
     rules : list of Kernel or None
-        The kernels as they were asked for, from which those of other rows are fitted; None where that makes no
+        The unfitted kernels, from which those of other rows are fitted; None if there is no
         difference.
     """
 
@@ -128,7 +128,7 @@ class TableSource(Source[Table]):
 
     @property
     def may_hold_nan(self) -> bool:
-        """Whether NaN in training rows stands for something."""
+        """Whether training rows may have NaN."""
         return self.takes_missing
 
     @property
@@ -141,17 +141,17 @@ class TableSource(Source[Table]):
         return False
 
     def accepted(self, queries: Table) -> Table:
-        """New rows as they are; raises if cells are missing and nobody said what to do about them."""
+        """New rows, unchanged; raises for missing cells without a treatment."""
         if not self.takes_missing:
             refuse_missing(count_missing(queries), queries.n_rows)
         return queries
 
     def filled(self, table: Table) -> Table:
-        """Fill missing cells with this source's numbers."""
+        """Impute missing cells with this source's statistics."""
         return table if self.fillers is None else fill(self.fillers, table)
 
     def encode(self, table: Table) -> Table:
-        """Fill missing cells and standardise with this source's numbers."""
+        """Impute missing cells and standardise with this source's statistics."""
         return self._standardized(self.filled(table))
 
     def _standardized(self, table: Table) -> Table:
@@ -193,7 +193,7 @@ class TableSource(Source[Table]):
 
     def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
         training = self.kernels[m].features(self.table)
-        # products with sparse features cost less than kernel values, however many columns there are
+        # products with sparse features cost less than kernel values, for any number of columns
         if training is None or (
             training.shape[1] > MAX_RANK_SHARE * self.n_samples and not is_sparse(training)
         ):
@@ -210,7 +210,7 @@ class TableSource(Source[Table]):
         columns = np.array([alone.pop(m)[1] for m in single], dtype=np.intp)
         factors = Builder(n, 0)
         room = max(self.max_memory, SMALL_CHANGE)
-        # columns first: nothing else takes so little
+        # columns first, as they need the least memory
         held = int(min(len(single), room // (8 * n)))
         if held:
             rows = factors.factors(single[:held], [1] * held)
@@ -232,9 +232,9 @@ class TableSource(Source[Table]):
         return self._hold(np.sort(np.array(rest, dtype=np.intp)), factors)
 
     def _hold(self, rest: Rows, builder: Builder) -> Gram:
-        """Add the kernels without an exact feature map to what is held."""
+        """Add the kernels without an exact feature map."""
         n = self.n_samples
-        # besides the triangles, room to look for factors, and for a matrix where one must be checked
+        # in addition to the triangles, memory to find factors, and for a matrix if one must be checked
         scratch = 8.0 * n * highest_rank(n)
         if any(self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in rest):
             scratch += 8.0 * n * n
@@ -292,7 +292,7 @@ class TableSource(Source[Table]):
         return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
 
     def _correct(self, m: int, triangle: Array) -> None:
-        """Make the packed triangle of a kernel positive semidefinite, and remember what that took."""
+        """Make the packed triangle of a kernel positive semidefinite, and store the correction."""
         n = self.n_samples
         fixed, correction = correct(PackedGram(triangle[None], n).combine(np.ones(1)))
         if correction is not None:
@@ -300,7 +300,7 @@ class TableSource(Source[Table]):
         self._corrections[m] = correction
 
     def correction(self, m: int) -> Correction | None:
-        """What was done to make the training matrix of a kernel positive semidefinite; None for nothing."""
+        """The correction of the training matrix of a kernel to a positive semidefinite one; None if there is none."""
         if not self.kernels[m].is_corrected:
             return None
         if m not in self._corrections:
@@ -308,7 +308,7 @@ class TableSource(Source[Table]):
         return self._corrections[m]
 
     def corrections(self) -> dict[str, Correction]:
-        """What was done for which kernels."""
+        """The corrections by kernel."""
         found = {self.names[m]: self.correction(m) for m in range(self.n_kernels)}
         return {name: one for name, one in found.items() if one is not None}
 
@@ -321,7 +321,7 @@ class TableSource(Source[Table]):
 
         def block(k: int, rows: slice, cols: slice) -> Array:
             K = self.kernels[kernels[k]](self.table.rows(rows), self.table.rows(cols))
-            # angles between a row and itself are only exactly zero in `diag`
+            # angles between a row and itself are exactly zero only in `diag`
             same = np.arange(max(rows.start, cols.start), min(rows.stop, cols.stop))
             if (K[same - rows.start, same - cols.start] != diagonals[k, same]).any():
                 K = K.copy()
@@ -345,7 +345,7 @@ class TableSource(Source[Table]):
         return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
 
     def _statistic(self, m: int, table: Table) -> Array:
-        """The columns that kernel m looks at, prepared, categorical ones as indicators."""
+        """The prepared columns of kernel m, categorical ones as indicators."""
         return apply_steps(self.kernels[m].base.preparation, table.select(self.kernels[m].columns)).take()
 
     def _fill(self, group: Rows, packed: Array) -> None:
@@ -358,12 +358,12 @@ class TableSource(Source[Table]):
             return
         A = self._statistic(int(group[0]), self.table)
         gammas = [kernel.decay for kernel in kernels]
-        # of few rows the loops that serve every kernel are quick enough
+        # for few rows the general loops are fast enough
         if n >= SMALL and None not in gammas:
             for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
                 core.decays(S, rows.start, np.array(gammas), packed, threads_for(n))
             return
-        # squared norms of both rows of a pair, for kernels that look at angles
+        # squared norms of both rows of a pair, for kernels of angles
         norms = sq_norms(A) if any(kernel.needs_norms for kernel in kernels) else None
         left = right = None
         for rows, S in statistic_panels(kernels[0].statistic, A, PANEL_BYTES // 8):
@@ -377,7 +377,7 @@ class TableSource(Source[Table]):
                 kernel.from_statistic(values, left, right, out=triangle[piece])
 
     def _fill_alone(self, m: int, triangle: Array) -> None:
-        """Fill the packed triangle of a kernel that is asked for its values."""
+        """Fill the packed triangle of a kernel by calling it."""
         n, start = self.n_samples, packed_rows(self.n_samples)
         kernel, table = self.kernels[m], self.table
         if 8 * n * n <= PANEL_BYTES:
@@ -389,7 +389,7 @@ class TableSource(Source[Table]):
         asymmetry = size = 0.0
         top = 0
         while top < n:
-            # whole rows of a function of one's own, to see whether it is symmetric
+            # whole rows of a custom function, to check that it is symmetric
             first = 0 if kernel.needs_psd_check else top
             rows = slice(top, min(n, top + max(1, PANEL_BYTES // (8 * (n - first)))))
             K = np.array(kernel(table.rows(rows), table.rows(slice(first, n))))
@@ -401,7 +401,7 @@ class TableSource(Source[Table]):
             if kernel.needs_psd_check:
                 i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(rows.stop)
                 apart = np.abs(K[:, : rows.stop] - triangle[start[j] + i - j])
-                # of pairs above the diagonal the place is that of another pair
+                # positions of pairs above the diagonal belong to other pairs
                 asymmetry = max(asymmetry, float(apart[j <= i].max()))
                 size = max(size, float(np.abs(K).max()))
             top = rows.stop

@@ -1,4 +1,4 @@
-"""Kernel matrices that are given, as sources: a bank over fixed samples, or a stack as X."""
+"""Given kernel matrices as sources: a bank over fixed samples, or a stack as X."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class KernelBank:
     Parameters
     ----------
     stack : array of shape (n_total, n_total, n_kernels)
-        Symmetric PSD matrices, kernels last, over all samples that will ever be used (training and test).
+        Symmetric PSD matrices, kernels last, over all samples that will be used (training and test).
         Checked for symmetry and NaN when a model is fitted, and for NaN when it predicts.
     names : sequence of str, optional
         One name per kernel.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
-        What becomes of matrices with negative eigenvalues: an error when a model is fitted, or `repair_gram`.
+        Treatment of matrices with negative eigenvalues: an error when a model is fitted, or `repair_gram`.
 
     Notes
     -----
@@ -74,10 +74,10 @@ class BankSource(Source[NDArray[np.int64]]):
     bank : KernelBank
     index : array of int, shape (n_samples,)
     semidefinite : bool
-        These rows are among some whose matrices are known to be positive semidefinite: so are theirs.
+        Whether the matrices are known to be positive semidefinite, as parts of such ones.
     """
 
-    #: Here, too, for models that were pickled without it.
+    #: Also for models that were pickled without it.
     semidefinite: bool = False
 
     def __init__(self, bank: KernelBank, index: NDArray[np.int64], *, semidefinite: bool = False) -> None:
@@ -135,10 +135,10 @@ class BankSource(Source[NDArray[np.int64]]):
         return self._finite(self.bank.stack[queries, queries, m], m)
 
     def _finite(self, values: Array, m: int) -> Array:
-        """Return values of the bank for rows that no fit has looked at, or raise."""
+        """Return values of the bank for rows outside of fits after a check."""
         if not np.isfinite(values).all():
             raise InputError(
-                f"The KernelBank must be finite in the rows that are asked for, got NaN or infinity in kernel "
+                f"The KernelBank must be finite in the requested rows, got NaN or infinity in kernel "
                 f"{self.names[m]!r}. Leave these rows out, or compute their values."
             )
         return values
@@ -152,12 +152,12 @@ class StackSource(Source[Array]):
     stack : array of shape (n_samples, n_samples, n_kernels)
     names : sequence of str, optional
     columns : array of shape (n_samples,), optional
-        Columns of a query that belong to these training rows, where it holds more.
+        Columns of a query for these training rows, if it has more.
     semidefinite : bool
-        The stack is part of one that is known to be positive semidefinite: so is it.
+        Whether the stack is known to be positive semidefinite, as part of such a one.
     """
 
-    #: Here, too, for models that were pickled without it.
+    #: Also for models that were pickled without it.
     semidefinite: bool = False
 
     def __init__(
@@ -214,5 +214,5 @@ class StackSource(Source[Array]):
     def query_diagonal(self, queries: Array, m: int) -> Array:
         raise InputError(
             "This needs k(x, x) of the new rows, which a precomputed cross-Gram (n_rows, n_train, n_kernels) does "
-            "not hold. Pass kernels as objects or as a KernelBank."
+            "not have. Pass kernels as objects or as a KernelBank."
         )

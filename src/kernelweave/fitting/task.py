@@ -1,6 +1,6 @@
-"""What is to be learnt on a source: targets, normalised problems, and their solutions at one alpha or along a path.
+"""Learning tasks on a source: targets, normalised problems, and their solutions at one alpha or along a path.
 
-A *task* holds one or several problems over the same rows and kernels: one for a regression or a binary
+A *task* has one or several problems over the same rows and kernels: one for a regression or a binary
 classification, one per class for one-vs-rest. All of them share the regularisation parameter.
 """
 
@@ -28,19 +28,19 @@ from kernelweave.results import Solution, Status
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: Called after every finished step with a short text, often a `PathStep`; a true value asks to stop.
+#: Called after every finished step with a short text, often a `PathStep`; a true value stops.
 Report = Callable[[str], bool]
 
 
 class PathStep(str):
-    """A finished step of a path in words, and what was found there, for those who draw while it runs.
+    """A finished step of a path as text, with its solution, for drawing during the fit.
 
     Attributes
     ----------
     label : str
-        Which path: of a fold, or of all rows.
+        Name of the path: of a fold, or of all rows.
     problem : int
-        Which of the problems that share the path.
+        Position among the problems that share the path.
     alpha : float
     weights : array
         Kernel weights in the units of the normalised kernels.
@@ -70,7 +70,7 @@ def silent(_: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be learnt.
+    """A learning task.
 
     Attributes
     ----------
@@ -86,11 +86,11 @@ class Task:
     classification : bool
         Targets are -1 and 1.
     flat : bool
-        The target has one dimension, and so have predictions where there is one output.
+        The target has one dimension, and so have predictions of one output.
     class_weight : array of shape (n_classes,) or None
-        Factors of the classes that `sample_weight` holds besides the weights of the rows.
+        Factors of the classes that are included in `sample_weight`.
     multilabel : bool
-        Of classification: every problem is a label that a row may have besides others.
+        For classification: every problem is a label, and rows may have several.
     """
 
     source: Source[Any]
@@ -120,12 +120,12 @@ class Task:
 
     @cached_property
     def content(self) -> Rows:
-        """Place of every row among the distinct ones."""
+        """Position of each row among the distinct ones."""
         return self.source.content()
 
     @property
     def codes(self) -> Rows:
-        """Of classification: the position of the class of every row; of several labels 0 and 1, a column for each."""
+        """For classification: the position of the class of every row; for several labels 0 and 1, a column for each."""
         if self.multilabel:
             return (np.concatenate(self.targets, axis=1) > 0).astype(np.intp)
         if len(self.targets) == 1:
@@ -143,7 +143,7 @@ class Setup:
     normalizer : FittedNormalizer
     y, intercept : arrays
     identities, constants : arrays of int
-        Kernels that say nothing, before normalisation: see `identities_and_constants`.
+        Uninformative kernels, before normalisation: see `identities_and_constants`.
     """
 
     gram: Gram
@@ -163,7 +163,7 @@ class Solved:
 
     @property
     def intercept(self) -> Array:
-        """What is fixed beforehand plus what was learnt, shape (n_outputs,)."""
+        """The intercept fixed beforehand plus the learnt one, shape (n_outputs,)."""
         return self.setup.intercept + self.result.intercept
 
 
@@ -187,7 +187,7 @@ def set_up(task: Task) -> list[Setup]:
                     f"Kernel {task.source.names[m]!r} overflows on these rows. Rescale the columns, for example with "
                     "standardize=True."
                 )
-            # where each problem has a normaliser of its own, the raw kernels are needed again
+            # if each problem has its own normaliser, the raw kernels are needed again
             shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
         if task.fit_intercept:
             intercept = np.average(target, axis=0, weights=task.sample_weight)
@@ -229,7 +229,7 @@ def solve_task(
 def info_of(
     task: Task, setup: Setup, learner: Learner, report: Report | None = None, start: Array | None = None
 ) -> Info:
-    """A problem as learners see it."""
+    """A problem for learners."""
     return Info(
         gram=setup.gram,
         y=setup.y,
@@ -253,7 +253,7 @@ def path_task(
     label: str = "path",
     starts: Sequence[Array] | None = None,
 ) -> list[Path]:
-    """Solve every problem along a path; after an interruption the problems to come go only as far.
+    """Solve every problem along a path; after an interruption the remaining problems are solved only as far.
 
     `starts` are weights with which each may begin.
     """
@@ -262,7 +262,7 @@ def path_task(
         reached = min((len(path) for path in paths), default=len(alphas))
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
-            # who has asked to stop is not asked again while the other problems catch up
+            # after a stop there are no callbacks while the other problems are solved as far
             return bool(report(PathStep.of(label, k, len(setups), result))) and reached == len(alphas)
 
         info = info_of(task, setup, learner, start=None if starts is None else starts[k])

@@ -62,13 +62,13 @@ class Gram(ABC):
     def panel(self, rows: slice, kernels: Index | None = None) -> Array:
         """Some rows of the chosen kernels, from the first of these rows on: ``K_m[rows, rows.start:]``.
 
-        Shape (len(kernels), n_rows, n_samples - rows.start), C-contiguous and the caller's to change. Together the
-        panels of all rows hold every upper triangle once. `rows` has a start and a stop.
+        Shape (len(kernels), n_rows, n_samples - rows.start), C-contiguous and free for the caller to
+        change. Together the panels of all rows contain every upper triangle once. `rows` has a start and a stop.
         """
         return self._panel(self._slice(rows), self._chosen(kernels))
 
     def factor(self, weights: Array) -> Array | None:
-        """Rows Z (rank, n_samples) with ``Z' Z = sum_m weights[m] K_m``, or None if not held as factors."""
+        """Rows Z (rank, n_samples) with ``Z' Z = sum_m weights[m] K_m``, or None without stored factors."""
         return self._factor(self._weights(weights))
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
@@ -108,7 +108,7 @@ class Gram(ABC):
     def rescale(self, row_scale: Array, *, overwrite: bool = False) -> Gram:
         """A stack with ``K_m <- D_m K_m D_m``; `row_scale` (n_kernels, n_samples) holds the diagonals of D.
 
-        With `overwrite` it takes the place of this one, which must not be used any more, and no second copy is made.
+        With `overwrite` the new stack reuses the memory of this one, which must not be used afterwards.
         """
         shape = (self.n_kernels, self.n_samples)
         return self._rescale(as_floats(row_scale, "row_scale", shape), overwrite)
@@ -125,11 +125,11 @@ class Gram(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes held by the representation."""
+        """Memory of the representation in bytes."""
 
     @abstractmethod
     def describe(self) -> str:
-        """One line for reports: which form, how many kernels, how much memory."""
+        """One line for reports: representation, number of kernels and memory."""
 
     @property
     def ranks(self) -> Index:
@@ -138,7 +138,7 @@ class Gram(ABC):
 
     @cached_property
     def residual_trace(self) -> Array:
-        """Upper bound of trace(K_m - held K_m) for each kernel; zero for exact forms."""
+        """Upper bound of trace(K_m - stored K_m) for each kernel; zero for exact representations."""
         return np.zeros(self.n_kernels)
 
     @cached_property
@@ -151,13 +151,13 @@ class Gram(ABC):
         return self._diagonal_of(as_index(kernels, self.n_kernels))
 
     def trace(self, sample_weight: Array | None = None) -> Array:
-        """Traces, shape (n_kernels,): sums over the diagonals, with a weight for every sample where it is given."""
+        """Traces, shape (n_kernels,): sums over the diagonals, weighted if `sample_weight` is given."""
         if sample_weight is not None:
             sample_weight = as_floats(sample_weight, "sample_weight", (self.n_samples,))
         return self._trace(sample_weight)
 
     def square_norm(self, kernel: int) -> float | None:
-        """Squared Frobenius norm of a kernel, or None where it is not to be had in one pass over what is held."""
+        """Squared Frobenius norm of a kernel, or None if it is not available in one pass over the stored entries."""
         return self._square_norm(int(as_index(np.array([kernel]), self.n_kernels, "kernel")[0]))
 
     # ---- what representations implement -----------------------------------------------------------

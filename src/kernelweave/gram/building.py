@@ -1,4 +1,4 @@
-"""Stacks under construction: every kernel is written once, to the place where it stays."""
+"""Stacks under construction: every kernel is written once, at its final place in memory."""
 
 from __future__ import annotations
 
@@ -107,19 +107,20 @@ class Builder:
         max_rank: int | None = None,
         check: Callable[[int], object] | None = None,
     ) -> None:
-        """Take what `triangles` gave: kernels of low rank become factors, and the others close ranks.
+        """Store the kernels that were written to `triangles`: those of low rank as factors, the others as triangles.
 
         Parameters
         ----------
         kernels : list of int
             Which kernels they are.
         tol : float
-            Largest residual trace of a factor as a share of the kernel's trace; what is left out enters certificates.
+            Largest residual trace of a factor as a share of the kernel's trace; certificates account for the residual.
         max_rank : int, optional
-            Default: a twelfth of the samples, above which triangles are cheaper. At 0 all stay triangles.
+            Default: a twelfth of the samples, above which triangles are cheaper. With 0, all kernels are stored as
+            triangles.
         check : callable, optional
-            ``check(k)`` raises an error if the triangle that `triangles` gave k-th is not positive semidefinite; it is
-            asked for those that are not known to be a factor's product.
+            ``check(k)`` raises an error if the k-th triangle is not positive semidefinite. It is called for those
+            triangles that are not known to be the product of a factor with its transpose.
         """
         n = self.n_samples
         cap = highest_rank(n) if max_rank is None else min(max_rank, n)
@@ -133,7 +134,7 @@ class Builder:
             rank, residual = -1, 0.0
             if cap and not hopeless_triangle(triangle, n, cap, bound):
                 rank, residual = core.pivoted_cholesky(triangle, bound, work)
-            # with all its rows within a few units, the trace is nothing beside the largest eigenvalue times n_samples
+            # if every row agrees up to rounding, the error is negligible against n_samples times the largest eigenvalue
             known = rank >= 0 and residual == 0.0 and follows(triangle, work[:rank], 1e-8 * trace / n)
             if check is not None and not known:
                 check(k)
@@ -146,12 +147,12 @@ class Builder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept so far."""
+        """Memory in bytes of the kernels stored so far."""
         self._write()
         return self.rows.nbytes + len(self.in_triangles) * self.packed.strides[0]
 
     def finish(self, others: list[tuple[Gram, Index]] | None = None) -> Gram:
-        """The stack, together with parts of other forms and their kernels; it takes the memory over."""
+        """Return the stack, joined with parts in other representations; it takes over the memory."""
         parts: list[tuple[Gram, Index]] = []
         self._write()
         if self.in_factors:

@@ -12,7 +12,7 @@ import numpy as np
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 
-#: Suffixes of files that are always sparse; npz files are looked into.
+#: Suffixes of files that are always sparse; for npz files the content decides.
 MATRIX_MARKET = (".mtx", ".mm")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm")
 #: Packed text, by suffix.
@@ -70,7 +70,7 @@ def read_sparse(path: str | Path, name: str = "") -> SparseFile:
         SciPy's .npz (`scipy.sparse.save_npz`), .mtx (Matrix Market) or .svmlight, the last two also packed by gzip.
         Nothing in the file is executed.
     name : str
-        What the file will be called, if that is not its name yet: its suffix says what it holds.
+        Final name of the file, if it has another one now; the suffix gives the format.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def read_sparse(path: str | Path, name: str = "") -> SparseFile:
     called = Path(name) if name else source
     if not is_sparse_file(source) and not (name and is_sparse_file(called)):
         raise InputError(
-            f"{source} is no sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
+            f"{source} is not a sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
             "sklearn.datasets.dump_svmlight_file (.svmlight)."
         )
     suffixes = {suffix.lower() for suffix in called.suffixes}
@@ -139,7 +139,7 @@ def _read_npz(source: Path) -> Any:
     from scipy import sparse
 
     with zipfile.ZipFile(source) as archive:
-        # sizes are those of the unpacked arrays: a small file may claim a lot
+        # sizes are those of the unpacked arrays: a small file may state large ones
         _refuse_size(source, sum(member.file_size for member in archive.infolist()) / ENTRY)
     with np.load(source, allow_pickle=False) as arrays:
         kinds = {name: arrays[name].dtype.kind for name in ("data", "shape")}
@@ -152,7 +152,7 @@ def _read_npz(source: Path) -> Any:
 
 
 def _check_structure(source: Path, found: Any) -> None:
-    """Raise if columns lie outside, which SciPy does not look at when it reads."""
+    """Raise for columns out of range, which SciPy does not check."""
     try:
         found.check_format(full_check=True)
     except ValueError as error:
@@ -169,7 +169,7 @@ def _read_market(source: Path) -> Any:
     # an entry takes a line of at least four bytes, and nothing is packed better than this
     room = source.stat().st_size / 4 * (1100 if source.suffix.lower() in PACKED else 1)
     if entries > room:
-        raise InputError(f"{source} is cut off: it promises {entries} entries.")
+        raise InputError(f"{source} is cut off: it states {entries} entries.")
     if field == "complex":
         raise InputError(f"{source} holds complex numbers. Pass real and imaginary parts.")
     return io.mmread(source)
@@ -200,8 +200,8 @@ def sparse_columns(source: str | Path) -> DataFrame:
     n_rows, n_columns = found.rows.shape
     if n_rows * n_columns > MOST_CELLS:
         raise InputError(
-            f"{source} has {n_rows} x {n_columns} cells, too many for a table of columns. Pass it as a view that stays "
-            f"sparse: kernelweave fit table.csv --view words={Path(source).name}, or kw.Views in Python."
+            f"{source} has {n_rows} x {n_columns} cells, too many for a table of columns. Pass it as a sparse "
+            f"view: kernelweave fit table.csv --view words={Path(source).name}, or kw.Views in Python."
         )
     table = pd.DataFrame(found.rows.toarray(), columns=[f"x{j}" for j in range(n_columns)])
     if found.target is not None:

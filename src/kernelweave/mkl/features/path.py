@@ -1,6 +1,6 @@
 """RLS2 on features along regularisation parameters.
 
-Several are solved on working blocks, and all blocks are looked at once for these together.
+Several are solved on working blocks, and all blocks are then evaluated once for these together.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ Index = NDArray[np.int64]
 
 #: Share of tol that the working blocks must reach; the rest is for the blocks outside.
 INSIDE = 0.7
-#: Points that are looked at together at most.
+#: Most points that are evaluated together.
 TOGETHER = 16
-#: Rows from which on products of columns take the place of rows.
+#: Rows from which products of columns replace rows.
 MANY_ROWS = 2000
 #: Sweeps at a time.
 SWEEPS = 40
-#: Looks at all blocks for one point.
+#: Most evaluations of all blocks for one point.
 ATTEMPTS = 30
-#: Sweeps of the whole point, by default.
+#: Most sweeps of one point, by default.
 MOST = 20_000
 
 
-#: Sweeps after which Newton on the weights takes over, and a share of the smaller side of the working columns.
+#: Sweeps after which Newton on the weights continues, and a share of the smaller side of the working columns.
 POLISH_AFTER = 60
-#: Rows of a system that Newton factorises at most.
+#: Most rows of a system that Newton factorises.
 LARGEST_SYSTEM = 6000
-#: Looks without a smaller gap.
+#: Evaluations without a smaller gap.
 PATIENCE = 6
-#: Working blocks for points that are looked at together: this multiple of the active ones, and so many more.
+#: Working blocks for points that are evaluated together: this multiple of the active ones, and this many more.
 MORE, LEAST = 2.0, 20
-#: Blocks that reach this share of what active ones have are taken in where others must be.
+#: Share of the level of active blocks from which blocks enter the working set together with others.
 NEAR = 0.97
 
 
 @dataclass
 class Point:
-    """A solution on the working blocks, before all blocks were looked at; in the solver's units."""
+    """A solution on the working blocks, before all blocks are evaluated; in the solver's units."""
 
     a: float
     W: Array
@@ -69,7 +69,7 @@ class Point:
 
 
 class FeatureDescent:
-    """One problem while it is being solved for one regularisation parameter after another.
+    """One problem during its solution for successive regularisation parameters.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ class FeatureDescent:
         self.max_iter = MOST if max_iter is None else max_iter
         n = problem.Y.shape[1]
         self.work = Working(problem, n >= MANY_ROWS and int(problem.stack.widths.max()) <= n)
-        self.forms = problem.forms(problem.gradient_of_targets()[None])[
+        self.quadratic_forms = problem.quadratic_forms(problem.gradient_of_targets()[None])[
             0
-        ]  # at the last point that was looked at
-        self.level = math.sqrt(float(self.forms.max()))  # what blocks must reach there to be active
+        ]  # at the last evaluated point
+        self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
         self.slope = 0.5  # of log(level) in log(alpha)
         self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
         self.together = 1
@@ -105,7 +105,7 @@ class FeatureDescent:
     # ---- a path -----------------------------------------------------------------------------------
 
     def solve(self, alphas: Sequence[float], done: Callable[[Solution], object]) -> None:
-        """Solve for alphas in descending order; `done` gets each solution, and a true answer ends the path."""
+        """Solve for alphas in descending order; `done` is called with each solution, and a true value ends the path."""
         todo = list(alphas)
         while todo:
             if math.isinf(todo[0]) or not self.problem.targets.any():
@@ -118,7 +118,7 @@ class FeatureDescent:
                     return
 
     def on_the_way(self, alphas: ArrayLike, tol: float) -> None:
-        """Solve for larger alphas to a rough tolerance, as a start; nothing is told of them."""
+        """Solve for larger alphas to a coarse tolerance, as a start, without callbacks."""
         given, callback = self.tol, self.callback
         self.tol, self.callback = max(given, tol), None
         self.solve([float(alpha) for alpha in np.asarray(alphas)], lambda _: None)
@@ -138,16 +138,21 @@ class FeatureDescent:
                     break
             residuals = self._residuals(points)
             duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
-            forms = problem.looks(duals)
+            quadratic_forms = problem.looks(duals)
             for k, point in enumerate(points):
                 sizes = problem.sizes[work.kernels[: len(point.norms)]]
                 bounds = problem.bounds(
-                    point.a, residuals[k], point.level, duals[k], forms[k], float(point.norms @ sizes)
+                    point.a,
+                    residuals[k],
+                    point.level,
+                    duals[k],
+                    quadratic_forms[k],
+                    float(point.norms @ sizes),
                 )
                 fine = bounds.gap + bounds.rounding <= self.tol * bounds.primal
                 if not fine and not self.interrupted:
                     break
-                yield self._finish(alphas[start + k], point, duals[k], forms[k], bounds)
+                yield self._finish(alphas[start + k], point, duals[k], quadratic_forms[k], bounds)
             else:
                 if not failed:
                     self.together = min(2 * self.together, TOGETHER)
@@ -156,10 +161,10 @@ class FeatureDescent:
             attempts = attempts + 1 if k == 0 else 0
             start += k
             point = points[k]
-            grown = work.add(self._outside(points[k:], forms[k:]))
+            grown = work.add(self._outside(points[k:], quadratic_forms[k:]))
             own = bounds.gap <= self.tol * bounds.primal
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
-                yield self._finish(alphas[start], point, duals[k], forms[k], bounds)
+                yield self._finish(alphas[start], point, duals[k], quadratic_forms[k], bounds)
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
             elif not grown:
                 aim *= 0.3
@@ -168,7 +173,7 @@ class FeatureDescent:
             work.put(point.W)
 
     def _how_many(self, alphas: list[float]) -> int:
-        """Points to be looked at together: no more than the working blocks can be chosen for."""
+        """Points to evaluate together: at most as many as the working blocks can be chosen for."""
         active = int(np.count_nonzero(self.work.norms)) if self.last else 0
         most = MORE * active + LEAST
         for k in range(1, min(self.together, len(alphas))):
@@ -177,14 +182,17 @@ class FeatureDescent:
         return min(self.together, len(alphas))
 
     def _expected(self, a: float) -> Index:
-        """Blocks that are active at `a` if their gradients stay as they are."""
+        """Blocks that are active at `a` if their gradients do not change."""
         share = min(1.0, (a / self.last[-1][0]) ** self.slope) if self.last else 0.9
         level = share * self.level
-        return np.flatnonzero(self.forms >= level * level)
+        return np.flatnonzero(self.quadratic_forms >= level * level)
 
-    def _outside(self, points: list[Point], forms: Array) -> Index:
+    def _outside(self, points: list[Point], quadratic_forms: Array) -> Index:
         """Blocks that could gain at some points."""
-        gains = [q > np.square(NEAR * point.a * point.level) for point, q in zip(points, forms, strict=True)]
+        gains = [
+            q > np.square(NEAR * point.a * point.level)
+            for point, q in zip(points, quadratic_forms, strict=True)
+        ]
         return np.flatnonzero(np.any(gains, axis=0))
 
     # ---- one point --------------------------------------------------------------------------------
@@ -248,15 +256,15 @@ class FeatureDescent:
         return 0.5 * work.residual_sums(G)[1] + 0.5 * a * float(work.norms.sum()) ** 2
 
     def _polish(self, a: float, aim: float, *, on_rows: bool) -> tuple[int, Array | None]:
-        """Newton on the weights of the blocks that are active or nearly so, on rows or on as few as do.
+        """Newton on the weights of the blocks that are active or nearly so, on rows or on an equivalent smaller set.
 
-        Returns the number of its steps, and on rows its dual point where that is good enough: with next to no
-        regularisation it has digits that the residual has lost.
+        Returns the number of its steps, and on rows its dual point if that is accurate enough: with hardly any
+        regularisation it is more accurate than the residual.
         """
         work = self.work
-        forms = work.forms(work.gradient())
+        quadratic_forms = work.quadratic_forms(work.gradient())
         level = float(work.norms.sum())
-        chosen = np.flatnonzero((work.norms > 0) | (forms > np.square(0.9 * a * level)))
+        chosen = np.flatnonzero((work.norms > 0) | (quadratic_forms > np.square(0.9 * a * level)))
         widths = np.diff(work.offsets)[chosen]
         n = work.R.shape[1]
         size = int(widths.sum())
@@ -311,17 +319,19 @@ class FeatureDescent:
 
     # ---- solutions --------------------------------------------------------------------------------
 
-    def _finish(self, alpha: float, point: Point, theta: Array, forms: Array, bounds: Bounds) -> Solution:
+    def _finish(
+        self, alpha: float, point: Point, theta: Array, quadratic_forms: Array, bounds: Bounds
+    ) -> Solution:
         """A point as a solution, in the units of the problem."""
         problem, work = self.problem, self.work
-        self.forms, self.level = forms, point.a * point.level
+        self.quadratic_forms, self.level = quadratic_forms, point.a * point.level
         index, coef = self._features([point])
         features = np.zeros((problem.n_outputs, problem.stack.n_features))
         features[:, index] = coef[0] * problem.length
         weights = np.zeros(problem.n_kernels)
         weights[work.kernels[: len(point.norms)]] = point.norms
         if not point.level > 0:
-            weights[int(np.argmax(forms))] = 1.0
+            weights[int(np.argmax(quadratic_forms))] = 1.0
         weights /= weights.sum()
         value = problem.length * problem.length
         status = Status.CONVERGED
@@ -357,7 +367,7 @@ class FeatureDescent:
         """F = 0, for infinite alpha and for targets that are zero."""
         problem = self.problem
         weights = np.zeros(problem.n_kernels)
-        weights[int(np.argmax(self.forms))] = 1.0
+        weights[int(np.argmax(self.quadratic_forms))] = 1.0
         value = problem.null_value()
         rounding = EPS * math.sqrt(problem.targets.size + 8) * value
         return Solution(

@@ -1,11 +1,11 @@
-"""Least squares on blocks of features, as the solver takes it, and its certificate.
+"""Least squares on blocks of features for the solver, and its certificate.
 
 With ``K_m = Z_m Z_m'`` Problem 5 of RLS2 is, for coefficients w and sample weights with diagonal matrix ``N^-1``,
 
     min_w  1/2 (y - Z w)' N^-1 (y - Z w) + alpha/2 (sum_m ||w_m|| / sqrt(s_m))^2 ,
 
-the group lasso at the strength ``alpha sum_m ||w_m|| / sqrt(s_m)``. The kernel weights are the shares of the terms of
-that sum, and any c is feasible in the dual,
+the group lasso with the multiplier ``alpha sum_m ||w_m|| / sqrt(s_m)``. The kernel weights are the shares of the terms
+of that sum, and any c is feasible in the dual,
 
     D(c) = alpha y'c - alpha^2/2 c'N c - alpha/2 max_m s_m ||Z_m' c||^2 .
 
@@ -46,7 +46,7 @@ class Bounds:
     multiple : float
         That multiple.
     rounding : float
-        What rounding errors may hide in both.
+        Bound of the rounding errors in both.
     """
 
     primal: float
@@ -59,7 +59,7 @@ class Bounds:
 class FeatureProblem:
     """The data of RLS2 on features.
 
-    Inside, targets have length one, the largest block is of order one and rows are multiplied by the roots of their
+    Internally, targets have length one, the largest block is of order one and rows are multiplied by the roots of their
     weights, so that squares neither overflow nor underflow: see `Y`, `unit` and `in_units`.
 
     Attributes
@@ -72,7 +72,7 @@ class FeatureProblem:
     scale : array of shape (n_kernels,)
         s_m, all > 0.
     rows : array of bool, shape (n_given,), or None
-        Which of the rows that were given are here; None for all. Rows of weight 0 are not.
+        The given rows that are included; None for all. Rows of weight 0 are excluded.
     """
 
     stack: FeatureStack
@@ -142,7 +142,7 @@ class FeatureProblem:
 
     @cached_property
     def factors(self) -> Array:
-        """What the columns of every block are multiplied by, shape (n_kernels,)."""
+        """Factors of the columns of every block, shape (n_kernels,)."""
         return np.sqrt(self.scale) / self.unit
 
     def in_units(self, alpha: float) -> float:
@@ -152,7 +152,7 @@ class FeatureProblem:
     # ---- passes over the features -----------------------------------------------------------------
 
     def gradient(self, R: Array) -> Array:
-        """``Z'R`` for rows of R in the solver's units, but for the factors of the blocks."""
+        """``Z'R`` for rows of R in the solver's units, without the factors of the blocks."""
         return self.stack.products(R if self.root is None else R * self.root)
 
     def gradient_of_targets(self) -> Array:
@@ -163,7 +163,7 @@ class FeatureProblem:
     def _gradient_of_targets(self) -> Array:
         return self.gradient(self.Y)
 
-    def forms(self, G: Array) -> Array:
+    def quadratic_forms(self, G: Array) -> Array:
         """Squared norms of the blocks of gradients (n_points, n_outputs, n_features), shape (n_points, n_kernels)."""
         squares = np.square(G).sum(axis=1)
         return np.add.reduceat(squares, self.stack.groups[:-1], axis=1) * np.square(self.factors)
@@ -171,7 +171,7 @@ class FeatureProblem:
     def looks(self, residuals: list[Array]) -> Array:
         """Squared norms of all blocks of the gradients at some residuals, in one pass: (n_points, n_kernels)."""
         G = self.gradient(np.concatenate(residuals))
-        return self.forms(G.reshape(len(residuals), self.n_outputs, -1))
+        return self.quadratic_forms(G.reshape(len(residuals), self.n_outputs, -1))
 
     def residuals(self, index: Index, coef: Array) -> Array:
         """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
@@ -196,7 +196,7 @@ class FeatureProblem:
         R: Array,
         level: float,
         theta: Array,
-        forms: Array,
+        quadratic_forms: Array,
         length: float,
         *,
         best: bool = True,
@@ -212,16 +212,16 @@ class FeatureProblem:
             ``sum_m ||w_m||``.
         theta : array of shape (n_outputs, n_samples)
             A dual point, for example the residual.
-        forms : array of shape (n_kernels,)
+        quadratic_forms : array of shape (n_kernels,)
             Squared norms of the blocks of ``Z' theta``.
         length : float
             ``sum_m ||w_m|| ||Z_m||``, for the rounding errors of the residual.
         best : bool
-            Whether the best multiple of `theta` counts, or `theta`.
+            Whether to use the best multiple of `theta`, or `theta`.
         """
         square, inner = float(np.vdot(theta, theta)), float(np.vdot(self.Y, theta))
         errors, size = float(np.vdot(R, R)), math.sqrt(square)
-        highest = float(forms.max()) / a
+        highest = float(quadratic_forms.max()) / a
         primal = 0.5 * errors + 0.5 * a * level * level
         below = square + highest
         multiple = 1.0
@@ -231,17 +231,17 @@ class FeatureProblem:
         unit = 0.5 * EPS * SAFETY * math.sqrt(self.Y.shape[1] + float(self.stack.widths.max()) + 8.0)
         # errors of R, whose parts are the products with the coefficients and the targets
         wrong = unit * (length + float(np.linalg.norm(self.Y)))
-        reach = float(np.square(np.sqrt(forms) + unit * self.sizes * size).max()) / a
+        reach = float(np.square(np.sqrt(quadratic_forms) + unit * self.sizes * size).max()) / a
         lost = multiple * unit * float(np.linalg.norm(self.Y)) * size
         lost += 0.5 * multiple * multiple * (unit * square + reach - highest)
         rounding = math.sqrt(errors) * wrong + 0.5 * wrong * wrong + 4.0 * unit * primal + lost
         return Bounds(primal, max(0.0, primal - dual), multiple, rounding)
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of features' coefficients, weights and dual coefficients, computed from nothing else."""
+        """The certificate computed only from features' coefficients, weights and dual coefficients."""
         return _certify(self, solution)
 
-    # ---- other forms ------------------------------------------------------------------------------
+    # ---- conversions ------------------------------------------------------------------------------
 
     def parts(self) -> list[FeatureProblem]:
         """One problem for each output."""
@@ -252,7 +252,7 @@ class FeatureProblem:
         return 0.5 * float(np.vdot(self._whitened, self._whitened))
 
     def for_all_rows(self, result: Solution) -> Solution:
-        """A result with coefficients for all rows that were given: zeros for those of weight 0."""
+        """A result with coefficients for all given rows: zeros for those of weight 0."""
         if self.rows is None:
             return result
         coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
@@ -283,7 +283,7 @@ class FeatureProblem:
 def make_feature_problem(
     stack: FeatureStack, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> tuple[FeatureProblem, bool]:
-    """Check arrays and build a problem on the rows of positive weight; also tell whether y had one dimension."""
+    """Check arrays and build a problem on the rows of positive weight; also return whether y had one dimension."""
     targets, single = check_targets(y, stack.n_samples)
     factors = check_scale(scale, stack.n_kernels)
     weights, rows = None, None
@@ -304,7 +304,7 @@ def _power_of_two(size: float) -> float:
 def _certify(problem: FeatureProblem, solution: Solution) -> Certificate:
     if isinstance(solution, RelaxedSolution):
         raise InputError(
-            "The certificate of a relaxed solution belongs to coefficients that were replaced: verify the solution "
+            "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
             "without `relax`."
         )
     features = np.asarray(solution.feature_coef)
@@ -345,8 +345,8 @@ def _certificate(problem: FeatureProblem, alpha: float, weights: Array, W: Array
         level = math.sqrt(float(np.where(norms > 0, np.square(norms) / weights, 0.0).sum()))
     # the dual point of these coefficients, which need not be the residual
     point = C / root * (alpha / problem.length)
-    forms = problem.looks([point])[0]
-    found = problem.bounds(a, R, level, point, forms, float(norms @ problem.sizes), best=False)
+    quadratic_forms = problem.looks([point])[0]
+    found = problem.bounds(a, R, level, point, quadratic_forms, float(norms @ problem.sizes), best=False)
     value = problem.length * problem.length
     return Certificate.of(
         "joint", found.primal * value, found.gap * value, found.rounding * value, Status.CONVERGED

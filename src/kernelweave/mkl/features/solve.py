@@ -1,4 +1,4 @@
-"""RLS2 on features for one regularisation parameter and along a path, in the form in which kernels are solved."""
+"""RLS2 on features for one regularisation parameter and along a path, with the interface for kernels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def solve_on_features(
 
 
 def relaxed_on_features(problems: list[FeatureProblem], result: Solution, relax: float) -> RelaxedSolution:
-    """Put the ridge at another alpha in place of the coefficients of a solution."""
+    """Replace the coefficients of a solution by those of the ridge at another alpha."""
     kernels, parts = on_used_kernels(problems, np.atleast_2d(result.weights))
     found = relax_result(parts, replace(result, weights=result.weights[..., kernels]), relax)
     return _with_features(problems, result, found)
@@ -122,7 +122,7 @@ def alpha_range_of_features(problem: FeatureProblem, smallest: float) -> tuple[f
 
 def _single_block_alpha(problem: FeatureProblem, top: float) -> float:
     G = problem.gradient_of_targets()
-    start = int(np.argmax(problem.forms(G[None])[0]))
+    start = int(np.argmax(problem.quadratic_forms(G[None])[0]))
     columns = problem.columns(np.array([start]))
     # the residual of ridge regression on one block is Y less a combination of left singular vectors of the block
     vectors, singular, _ = np.linalg.svd(columns.T, full_matrices=False)
@@ -132,8 +132,8 @@ def _single_block_alpha(problem: FeatureProblem, top: float) -> float:
 
     def single(alpha: float) -> bool:
         shrunk = inside * (values / (values + problem.in_units(alpha)))
-        forms = problem.forms((G - shrunk @ H)[None])[0]
-        return bool(forms.max() <= forms[start] * (1 + 1e-8))
+        quadratic_forms = problem.quadratic_forms((G - shrunk @ H)[None])[0]
+        return bool(quadratic_forms.max() <= quadratic_forms[start] * (1 + 1e-8))
 
     return smallest_single(single, top, problem.Y.shape[1])
 
@@ -148,7 +148,7 @@ class FeaturePath:
     Parameters
     ----------
     groups : list of FeatureProblem
-        One, or one for every output that has weights of its own.
+        One, or one for every output with separate weights.
     tol, max_iter
         As in `FeatureDescent`.
     start : array of shape (n_kernels,), optional
@@ -172,7 +172,7 @@ class FeaturePath:
         self.interrupted = False
 
     def run(self, alphas: Array, callback: Callable[[int, Solution], object] | None) -> None:
-        """Solve for all alphas; after Ctrl-C, and where `callback` says so, what is done is kept."""
+        """Solve for all alphas; after Ctrl-C, or a true value of `callback`, the finished part is kept."""
         last = len(alphas) - 1
 
         def tell(result: Solution) -> bool:

@@ -1,4 +1,4 @@
-"""The blocks that a solver works on, turned so that the columns of each are orthogonal, and their coefficients."""
+"""The working blocks of a solver, rotated so that the columns of each are orthogonal, and their coefficients."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Index = NDArray[np.int64]
 class Working:
     """Some blocks of a problem, which grow in number, with coefficients that descend.
 
-    On rows the residual is kept and columns are read; on products the gradient is kept, and ``Z'Z`` is read, which
-    costs the square of the number of columns, whatever the number of rows.
+    On rows the residual is updated and columns are read; on products the gradient is updated, and ``Z'Z`` is read, at a
+    cost of the square of the number of columns, for any number of rows.
 
     Attributes
     ----------
     kernels : array of int, shape (n_blocks,)
     place : array of int, shape (n_kernels,)
-        Where a kernel is among them, -1 for others.
+        Position of a kernel among them, -1 for others.
     offsets : array of int, shape (n_blocks + 1,)
     h : array of shape (n_columns,)
         Squared norms of the rotated columns.
@@ -59,7 +59,7 @@ class Working:
         return self._rows[: self.n_columns]
 
     def add(self, kernels: Index) -> int:
-        """Take blocks in that are not here yet; returns how many."""
+        """Add blocks that are not in the set yet; returns their number."""
         fresh = np.unique(kernels[self.place[kernels] < 0])
         if not len(fresh):
             return 0
@@ -138,13 +138,13 @@ class Working:
     # ---- descent ----------------------------------------------------------------------------------
 
     def gradient(self) -> Array:
-        """``Z'R`` for the columns that are here, shape (n_outputs, n_columns)."""
+        """``Z'R`` for these columns, shape (n_outputs, n_columns)."""
         if not self.on_products:
             return self.R @ self.rows.T
         index = self._active_columns()
         return self._Q - self.W[:, index] @ self._C[index]
 
-    def forms(self, G: Array) -> Array:
+    def quadratic_forms(self, G: Array) -> Array:
         """Squared norms of the blocks of a gradient."""
         return np.add.reduceat(np.square(G).sum(axis=0), self.offsets[:-1])
 
@@ -198,7 +198,7 @@ class Working:
             core.blocks_residual(self.rows, self.offsets, chosen, self.problem.Y, self.W, self.R)
 
     def factors(self, chosen: Index, *, on_rows: bool) -> tuple[Array, Array]:
-        """Columns of some blocks as rows, and targets, on all rows or on as few as do: the same problem.
+        """Columns of some blocks as rows, and targets, on all rows or on an equivalent smaller set.
 
         On products the latter are ``F`` with ``F'F = Z'Z`` and targets with ``F't = Z'Y``.
         """
@@ -244,7 +244,7 @@ class Working:
 
 
 def _rotate(columns: Array, widths: Index) -> tuple[list[Array], list[Array], list[Array | None]]:
-    """Blocks of columns, as rows, turned so that they are orthogonal within blocks; their squared norms; the turns.
+    """Blocks of columns, as rows, rotated to be orthogonal within blocks; their squared norms; the rotations.
 
     Blocks with more columns than rows keep as many as there are rows.
     """
