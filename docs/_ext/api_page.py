@@ -26,18 +26,18 @@ SECTIONS = [
         "scikit-learn's contract in full. The CV variants choose the regularisation parameter on a path.",
         ["MKLRegressor", "MKLClassifier", "MKLRegressorCV", "MKLClassifierCV"],
     ),
-    ("Kernels", "Frozen values that compose.", ["kernels"]),
+    ("Kernels", "Immutable kernel objects, which can be added, multiplied and transformed.", ["kernels"]),
     ("Banks", "Lists of kernels, those of the papers and a default.", ["banks"]),
     (
         "Views",
         "Columns of tables, by name, and several tables of the same rows.",
         ["views", "Views", "precomputed", "SelectViews"],
     ),
-    ("Normalisers", "How base kernels are brought to one scale.", ["normalizers"]),
-    ("Learners", "How weights are found: the values of `learner=`.", ["learners"]),
+    ("Normalisers", "Scaling of the base kernels.", ["normalizers"]),
+    ("Learners", "Methods for the kernel weights: the values of `learner=`.", ["learners"]),
     (
         "Functions of arrays",
-        "For those who hold Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
+        "Functions of precomputed Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
         ["solve_rls2", "rls2_path", "FeatureStack", "Status", "KernelBank", "repair_gram"],
     ),
     (
@@ -59,7 +59,7 @@ SECTIONS = [
     ),
     (
         "Sets of weights",
-        "Over which `solve_svm_mkl` and its learners minimise.",
+        "The convex sets of kernel weights of `solve_svm_mkl` and its learners.",
         ["weight_sets"],
     ),
     (
@@ -81,10 +81,10 @@ SECTIONS = [
         "What the functions of arrays minimise, as values with which `Solution.verify` computes a certificate again.",
         ["problems"],
     ),
-    ("Inspection", "Numbers about a fitted model; nothing is drawn.", ["inspection"]),
+    ("Inspection", "Numerical summaries of a fitted model, without figures.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
     ("Saving and loading", "", ["save", "load"]),
-    ("Data", "The data sets of the papers, encoded once.", ["datasets"]),
+    ("Data", "The data sets of the papers, in one documented encoding.", ["datasets"]),
     ("Errors and warnings", "", ["InputError", "NotPSDError", "KernelWarning"]),
 ]
 
@@ -119,7 +119,7 @@ def lines() -> list[str]:
         "API",
         "===",
         "",
-        "Everything below is reached as ``kw.<name>`` after ``import kernelweave as kw``.",
+        "All names below are available as ``kw.<name>`` after ``import kernelweave as kw``.",
         "",
     ]
     placed = set()

@@ -141,10 +141,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         likelihood for the learnt kernel.
     log_marginal_likelihood_ : float
     missing_ : dict
-        For kernels on columns: missing cells of the training rows and their treatment, "n_rows", "cells" (name of column to count), "views"
-        (name to number of rows without it), "cells_done" and "views_done" in words, and "residuals" (name of kernel
-        to the change by setting its negative eigenvalues to zero, as a share of the matrix in the Frobenius norm).
-        `kernelweave.inspection.missing` describes it in sentences.
+        For kernels on columns: missing cells of the training rows and their treatment. "n_rows", "cells" (name of
+        column to count), "views" (name to number of rows without it), "cells_done" and "views_done" in words, and
+        "residuals" (name of kernel to the change by setting its negative eigenvalues to zero, as a share of the matrix
+        in the Frobenius norm). `kernelweave.inspection.missing` describes it in sentences.
     n_features_in_, feature_names_in_
 
     References
