@@ -340,3 +340,18 @@ def test_blocks_of_zeros_stay_zero(core, rng):
         (sweeps, _), W = descended(core, False, scale * Zt, offsets, scale * h, target, 1.0, np.arange(6), 10)
         assert not W.any()
         assert sweeps == 0
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_vectors", [1, 3, 4, 9])
+@pytest.mark.parametrize("n_columns", [1, 4, 7, 600])
+def test_columns_with_several_vectors(core, rng, dtype, n_vectors, n_columns):
+    Zt = rng.normal(size=(n_columns, 1100)).astype(dtype)
+    R, index = rng.normal(size=(n_vectors, 1100)), rng.permutation(n_columns)[: 1 + n_columns // 2]
+    out = np.full((n_vectors, n_columns), np.nan)
+    core.column_products(Zt, R, out)
+    np.testing.assert_allclose(out, R @ Zt.astype(np.float64).T, atol=1e-10)
+    coef, sums = rng.normal(size=(n_vectors, len(index))), np.full((n_vectors, 1100), np.nan)
+    core.column_sums(Zt, index, coef, sums)
+    np.testing.assert_allclose(sums, coef @ Zt[index].astype(np.float64), atol=1e-10)

@@ -12,11 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["blocks_on_products", "blocks_on_rows", "blocks_residual", "norm_of_block"]
+__all__ = [
+    "blocks_on_products",
+    "blocks_on_rows",
+    "blocks_residual",
+    "column_products",
+    "column_sums",
+    "norm_of_block",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -238,3 +246,22 @@ def blocks_residual(Zt: Array, offsets: Index, chosen: Index, Y: Array, W: Array
     """``R = Y - W Zt`` over the chosen blocks."""
     columns = np.concatenate([np.arange(offsets[m], offsets[m + 1]) for m in chosen] or [np.empty(0, int)])
     R[...] = Y - W[:, columns] @ Zt[columns]
+
+
+#: Columns that are converted at a time.
+_PIECE = 512
+
+
+def column_products(Zt: NDArray[Any], R: Array, out: Array) -> None:
+    """``R Zt'``, shape (n_vectors, p), for columns as rows of Zt (p, n), in single or double precision."""
+    for first in range(0, len(Zt), _PIECE):
+        part = slice(first, first + _PIECE)
+        out[:, part] = R @ np.asarray(Zt[part], dtype=np.float64).T
+
+
+def column_sums(Zt: NDArray[Any], index: Index, coef: Array, out: Array) -> None:
+    """``coef Zt[index]``, shape (n_vectors, n)."""
+    out[:] = 0.0
+    for first in range(0, len(index), _PIECE):
+        part = slice(first, first + _PIECE)
+        out += coef[:, part] @ np.asarray(Zt[index[part]], dtype=np.float64)

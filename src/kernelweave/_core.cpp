@@ -168,6 +168,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "_core_layers.hpp"
 #include "_core_stack.hpp"
 #include "_core_blocks.hpp"
+#include "_core_columns.hpp"
 
 using sizes::expect;
 
@@ -659,6 +660,30 @@ void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 
     std::copy(total.across.begin(), total.across.end(), across.data());
 }
 
+using Float2 = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// out (V, p) = R (V, n) times the columns that come as rows of Zt (p, n); see _core_columns.hpp
+template <class Columns>
+void column_products(Columns Zt, In2 R, Out2 out) {
+    const size_t p = Zt.shape(0), n = Zt.shape(1), vectors = R.shape(0);
+    expect("R", R, {vectors, n});
+    expect("out", out, {vectors, p});
+    nb::gil_scoped_release free;
+    columns::products_of(Zt.data(), n, p, R.data(), vectors, out.data());
+}
+
+// out (V, n) = coef (V, k) times the rows of Zt (p, n) in index
+template <class Columns>
+void column_sums(Columns Zt, Index index, In2 coef, Out2 out) {
+    const size_t p = Zt.shape(0), n = Zt.shape(1), vectors = coef.shape(0), count = index.shape(0);
+    sizes::expect_inside("index", index, p);
+    expect("coef", coef, {vectors, count});
+    expect("out", out, {vectors, n});
+    nb::gil_scoped_release free;
+    std::fill(out.data(), out.data() + vectors * n, 0.0);
+    columns::sums_of(Zt.data(), n, index.data(), count, coef.data(), vectors, out.data());
+}
+
 // arrays of blocks as _core_blocks.hpp takes them
 blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms) {
     const size_t p = h.shape(0);
@@ -744,5 +769,9 @@ NB_MODULE(_core, module) {
     module.def("blocks_on_rows", &blocks_on_rows);
     module.def("blocks_on_products", &blocks_on_products);
     module.def("blocks_residual", &blocks_residual);
+    module.def("column_products", &column_products<In2>);
+    module.def("column_products", &column_products<Float2>);
+    module.def("column_sums", &column_sums<In2>);
+    module.def("column_sums", &column_sums<Float2>);
     module.def("version", [] { return 1; });
 }

@@ -445,6 +445,8 @@ numpy_core = SimpleNamespace(
     blocks_on_products=_sized(("chosen", "m"), W="op", norms="m", C="pp", h="p", chosen="k", Q="op", G="op")(
         _block_loops.blocks_on_products
     ),
+    column_products=_sized(Zt="pn", R="vn", out="vp")(_block_loops.column_products),
+    column_sums=_sized(("index", "p"), Zt="pn", index="k", coef="vk", out="vn")(_block_loops.column_sums),
     blocks_residual=_sized(Zt="pn", Y="on", W="op", R="on")(_block_loops.blocks_residual),
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
+from kernelweave._loops import core
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.base import Array, Index
@@ -17,6 +18,8 @@ from kernelweave.gram.factors import FactorGram
 
 #: Numbers that are converted or gathered at a time.
 PIECE = 2**20
+#: Columns whose products with each other are taken together.
+TOGETHER = 256
 
 
 class FeatureStack:
@@ -110,7 +113,11 @@ class FeatureStack:
         """``R Z``, shape (n_vectors, n_features), for vectors as rows of R (n_vectors, n_samples)."""
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z.T @ R.T).T)
-        if self.Z.dtype == np.float64 and (self.Z.flags.c_contiguous or self.Z.flags.f_contiguous):
+        if self.Z.flags.f_contiguous:
+            out = np.empty((len(R), self.n_features))
+            core.column_products(self.Z.T, np.ascontiguousarray(R), out)
+            return out
+        if self.Z.dtype == np.float64 and self.Z.flags.c_contiguous:
             return R @ self.Z
         if self._by_columns:
             parts = [R @ np.asarray(self.Z[:, part], dtype=np.float64) for part in self._column_parts()]
@@ -139,6 +146,9 @@ class FeatureStack:
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z[:, index] @ coef.T).T)
         out = np.zeros((len(coef), self.n_samples))
+        if self.Z.flags.f_contiguous:
+            core.column_sums(self.Z.T, index, np.ascontiguousarray(coef), out)
+            return out
         if self._by_columns:
             step = max(1, PIECE // max(1, self.n_samples))
             for first in range(0, len(index), step):
@@ -150,20 +160,35 @@ class FeatureStack:
         return out
 
     def cross(self, left: Index, right: Index, root: Array | None = None) -> Array:
-        """``Z[:, left]' diag(root)^2 Z[:, right]``, in pieces of rows."""
-        same = left is right or np.array_equal(left, right)
+        """``Z[:, left]' diag(root)^2 Z[:, right]``."""
         if is_sparse(self.Z):
             A = self.Z[:, left] if root is None else self.Z[:, left].multiply(np.square(root)[:, None])
             return np.asarray((A.T @ self.Z[:, right]).todense(), dtype=np.float64)
         out = np.zeros((len(left), len(right)))
-        for rows in self._row_parts(max(len(left), len(right))):
-            A = np.asarray(self.Z[rows][:, left], dtype=np.float64)
-            B = A if same else np.asarray(self.Z[rows][:, right], dtype=np.float64)
+        same = left is right
+        step = max(1, 4 * PIECE // max(len(left), len(right)))
+        for first in range(0, self.n_samples, step):
+            part = slice(first, min(first + step, self.n_samples))
+            A = self._piece(left, part)
             if root is not None:
-                A = A * root[rows, None]
-                B = A if same else B * root[rows, None]
-            out += A.T @ B
+                A *= root[part]
+            if not same:
+                B = self._piece(right, part)
+                out += (A if root is None else A * root[part]) @ B.T
+                continue
+            for at in range(0, len(A), TOGETHER):
+                own, before = slice(at, at + TOGETHER), slice(0, at + TOGETHER)
+                out[own, before] += A[own] @ A[before].T
+        if same:
+            lower = np.tril(out)
+            out = lower + np.tril(lower, -1).T
         return out
+
+    def _piece(self, index: Index, rows: slice) -> Array:
+        """Some columns, as rows, of some rows."""
+        if self._by_columns:
+            return np.ascontiguousarray(self.Z.T[index, rows], dtype=np.float64)
+        return np.ascontiguousarray(self.Z[rows][:, index].T, dtype=np.float64)
 
     def restrict(self, rows: Index) -> FeatureStack:
         """The stack on some of its samples (a copy), in the order of `rows`."""

@@ -21,7 +21,7 @@ from kernelweave._checks import (
     Start,
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.machines.ridge import Workspace
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
@@ -216,7 +216,9 @@ def rls2_path(
         problem, single = make_feature_problem(gram, y, sample_weight, scale)
     else:
         problem, single = make_problem(gram, y, sample_weight, scale)
-    with blas_threads_for(problem.targets.shape[1]):
+    # on features, products are small and many: threads of BLAS would wait for each other
+    few = isinstance(problem, FeatureProblem)
+    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
         apart = not shared_weights and len(problem.targets) > 1

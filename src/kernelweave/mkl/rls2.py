@@ -27,7 +27,7 @@ from kernelweave._checks import (
     as_floats,
 )
 from kernelweave._parameters import Alpha, Flag, Function, MaxIter, Number, OneOf, Tol, checked
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
@@ -171,7 +171,9 @@ def solve_rls2(
             callback=callback,
         )
 
-    with blas_threads_for(problem.targets.shape[1]):
+    # on features, products are small and many: threads of BLAS would wait for each other
+    few = isinstance(problem, FeatureProblem)
+    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
         if shared_weights or len(problem.targets) == 1:
             result = solve(problem)
         else:

@@ -23,8 +23,8 @@ from kernelweave.results import Certificate, Solution, Status
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Share of tol that the working blocks must reach; the rest is for the blocks outside.
-INSIDE = 0.7
+#: Working blocks descend to this multiple of tol: their own measure of the gap is from before the last sweep.
+INSIDE = 1.2
 #: Most points that are evaluated together.
 TOGETHER = 16
 #: Rows from which products of columns replace rows.
@@ -43,8 +43,11 @@ POLISH_AFTER = 60
 LARGEST_SYSTEM = 6000
 #: Evaluations without a smaller gap.
 PATIENCE = 6
-#: Working blocks for points that are evaluated together: this multiple of the active ones, and this many more.
-MORE, LEAST = 2.0, 20
+#: Share of the expected level of active blocks from which a block enters the working set.
+MARGIN = 1.0
+#: Columns of the working blocks for points that are evaluated together: this multiple of the active ones, and so many
+#: more.
+MORE, LEAST = 3.0, 400
 #: Share of the level of active blocks from which blocks enter the working set together with others.
 NEAR = 0.97
 
@@ -97,6 +100,8 @@ class FeatureDescent:
             0
         ]  # at the last evaluated point
         self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
+        self.before: tuple[float, Array] | None = None  # level and quadratic_forms one point earlier
+        self.told = False
         self.slope = 0.5  # of log(level) in log(alpha)
         self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
         self.together = 1
@@ -174,18 +179,24 @@ class FeatureDescent:
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""
-        active = int(np.count_nonzero(self.work.norms)) if self.last else 0
-        most = MORE * active + LEAST
+        widths = self.problem.stack.widths
+        active = self.work.kernels[self.work.norms > 0] if self.last else self.work.kernels[:0]
+        most = MORE * int(widths[active].sum()) + LEAST
         for k in range(1, min(self.together, len(alphas))):
-            if len(self._expected(self.problem.in_units(alphas[k]))) > most:
+            if int(widths[self._expected(self.problem.in_units(alphas[k]))].sum()) > most:
                 return k
         return min(self.together, len(alphas))
 
     def _expected(self, a: float) -> Index:
-        """Blocks that are active at `a` if their gradients do not change."""
-        share = min(1.0, (a / self.last[-1][0]) ** self.slope) if self.last else 0.9
-        level = share * self.level
-        return np.flatnonzero(self.quadratic_forms >= level * level)
+        """Blocks that are active at `a` if their gradients go on as between the last two evaluated points."""
+        if not self.last:
+            return np.flatnonzero(self.quadratic_forms >= np.square(0.9 * self.level))
+        level = self.level * min(1.0, (a / self.last[-1][0]) ** self.slope)
+        reach = np.sqrt(self.quadratic_forms)
+        if self.before is not None and self.before[0] > self.level:
+            ahead = (self.level - level) / (self.before[0] - self.level)
+            reach = reach + ahead * (reach - np.sqrt(self.before[1]))
+        return np.flatnonzero(reach >= MARGIN * level)
 
     def _outside(self, points: list[Point], quadratic_forms: Array) -> Index:
         """Blocks that could gain at some points."""
@@ -324,7 +335,8 @@ class FeatureDescent:
     ) -> Solution:
         """A point as a solution, in the units of the problem."""
         problem, work = self.problem, self.work
-        self.quadratic_forms, self.level = quadratic_forms, point.a * point.level
+        self.before = (self.level, self.quadratic_forms) if self.told else None
+        self.quadratic_forms, self.level, self.told = quadratic_forms, point.a * point.level, True
         index, coef = self._features([point])
         features = np.zeros((problem.n_outputs, problem.stack.n_features))
         features[:, index] = coef[0] * problem.length

@@ -56,7 +56,7 @@ class Working:
     @property
     def rows(self) -> Array:
         """Rotated columns as rows, shape (n_columns, n_samples)."""
-        return self._rows[: self.n_columns]
+        return self._rows
 
     def add(self, kernels: Index) -> int:
         """Add blocks that are not in the set yet; returns their number."""
@@ -78,33 +78,26 @@ class Working:
         return len(fresh)
 
     def _more_rows(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
-        columns = self.problem.columns(kernels)
-        given = self.problem.stack.widths[kernels]
-        pieces, h, turns = _rotate(columns, given)
-        widths = np.array([len(piece) for piece in h], dtype=np.int64)
-        before, need = self.n_columns, self.n_columns + int(widths.sum())
-        if need > len(self._rows):
-            # a resize moves pages, where the array is the only owner
-            held = self._rows
-            del self._rows
-            more = np.empty((max(need, min(2 * len(held), len(held) + 2000)), columns.shape[1]))
-            more[:before] = held[:before]
-            self._rows = more
-        at = before
-        for piece in pieces:
-            self._rows[at : at + len(piece)] = piece
-            at += len(piece)
-        return turns, np.concatenate(h), widths
+        n, given = self._rows.shape[1], self.problem.stack.widths[kernels]
+        widths = np.minimum(given, n)
+        before, more = self.n_columns, int(widths.sum())
+        # the allocator moves pages: nothing is copied
+        self._rows.resize((before + more, n), refcheck=False)
+        turns, h = _turn(self.problem.columns(kernels), given, self._rows[before:])
+        return turns, h, widths
 
     def _more_products(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
         problem, stack = self.problem, self.problem.stack
         everything = np.r_[self.kernels, kernels]
-        fresh, columns = stack.owned(kernels), stack.owned(everything)
+        fresh, before = stack.owned(kernels), self.n_columns
         factors = np.repeat(problem.factors[everything], stack.widths[everything])
-        strip = stack.cross(fresh, columns, problem.root)
-        strip *= factors[-len(fresh) :, None]
-        strip *= factors
-        before = self.n_columns
+        C = np.empty((before + len(fresh), before + len(fresh)))
+        C[:before, :before] = self._C
+        strip = C[before:]
+        if before:
+            strip[:, :before] = stack.cross(fresh, stack.owned(self.kernels), problem.root)
+        strip[:, before:] = stack.cross(fresh, fresh, problem.root)
+        strip *= factors[before:, None] * factors
         turns: list[Array | None] = []
         widths = stack.widths[kernels]
         ends = np.r_[0, np.cumsum(widths)]
@@ -125,9 +118,6 @@ class Working:
                 )
                 own = slice(first, first + len(turn))
                 strip[:, own] = strip[:, own] @ turn
-        C = np.empty((len(columns), len(columns)))
-        C[:before, :before] = self._C
-        C[before:] = strip
         C[:before, before:] = strip[:, :before].T
         corner = C[before:, before:]
         corner += corner.T.copy()
@@ -141,8 +131,7 @@ class Working:
         """``Z'R`` for these columns, shape (n_outputs, n_columns)."""
         if not self.on_products:
             return self.R @ self.rows.T
-        index = self._active_columns()
-        return self._Q - self.W[:, index] @ self._C[index]
+        return self._Q - self.W @ self._C
 
     def quadratic_forms(self, G: Array) -> Array:
         """Squared norms of the blocks of a gradient."""
@@ -243,35 +232,46 @@ class Working:
         return index, np.concatenate(parts, axis=1) if parts else np.empty((len(W), 0))
 
 
-def _rotate(columns: Array, widths: Index) -> tuple[list[Array], list[Array], list[Array | None]]:
-    """Blocks of columns, as rows, rotated to be orthogonal within blocks; their squared norms; the rotations.
+def _turn(columns: Array, widths: Index, out: Array) -> tuple[list[Array | None], Array]:
+    """Turn blocks of columns, as rows, so that they are orthogonal within blocks.
 
-    Blocks with more columns than rows keep as many as there are rows.
+    Parameters
+    ----------
+    columns : array of shape (sum of widths, n_samples)
+    widths : array of int, shape (n_blocks,)
+    out : array of shape (n_rows, n_samples)
+        Receives the turned blocks; of those with more columns than rows, as many as there are rows.
+
+    Returns
+    -------
+    turns : list of array of shape (width, n_kept) or None
+        What coefficients of turned columns are multiplied by; None for the identity.
+    h : array of shape (n_rows,)
+        Squared norms of the turned columns.
     """
     n = columns.shape[1]
-    starts = np.r_[0, np.cumsum(widths)]
-    pieces: list[Array] = [columns[:0]] * len(widths)
-    h: list[Array] = [np.empty(0)] * len(widths)
-    turns: list[Array | None] = [None] * len(widths)
-    for width in np.unique(widths):
-        which = np.flatnonzero(widths == width)
+    turns: list[Array | None] = []
+    first = at = 0
+    # neighbours of one width together
+    for run in np.split(widths, np.flatnonzero(np.diff(widths)) + 1):
+        count, width = len(run), int(run[0])
+        kept = min(width, n)
+        blocks = columns[first : first + count * width].reshape(count, width, n)
+        target = out[at : at + count * kept].reshape(count, kept, n)
         if width == 1:
-            for k in which:
-                pieces[k] = columns[starts[k] : starts[k + 1]]
-                h[k] = np.square(pieces[k]).sum(axis=1)
-            continue
-        for k in which:
-            block = columns[starts[k] : starts[k + 1]]
-            if width <= n:
-                _, turn = np.linalg.eigh(block @ block.T)
-                pieces[k] = turn.T @ block
-            else:
-                values, vectors = np.linalg.eigh(block.T @ block)
-                root = np.sqrt(np.maximum(values, 0.0))
-                # directions that are rounding errors have no coefficients
-                root[root <= EPS * width * root[-1]] = 0.0
-                inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
-                turn = (block @ vectors) * inverse
-                pieces[k] = root[:, None] * vectors.T
-            h[k], turns[k] = np.einsum("ij,ij->i", pieces[k], pieces[k]), turn
-    return pieces, h, turns
+            target[:] = blocks
+            turns.extend([None] * count)
+        elif width <= n:
+            _, turn = np.linalg.eigh(blocks @ blocks.transpose(0, 2, 1))
+            np.matmul(turn.transpose(0, 2, 1), blocks, out=target)
+            turns.extend(turn)
+        else:
+            values, vectors = np.linalg.eigh(blocks.transpose(0, 2, 1) @ blocks)
+            root = np.sqrt(np.maximum(values, 0.0))
+            # directions that are rounding errors have no coefficients
+            root[root <= EPS * width * root[:, -1:]] = 0.0
+            inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+            target[:] = root[:, :, None] * vectors.transpose(0, 2, 1)
+            turns.extend((blocks @ vectors) * inverse[:, None, :])
+        first, at = first + count * width, at + count * kept
+    return turns, np.einsum("ij,ij->i", out, out)
