@@ -205,6 +205,9 @@ def measure_himalaya(repeat: int) -> list[dict[str, Any]]:
             def ours(stack: Any = stack, case: Any = case) -> Any:
                 return kw.MKLRegressorCV("precomputed", normalize=None).fit(stack, case.y)
 
+            def auto(stack: Any = stack, case: Any = case) -> Any:
+                return kw.MKLRegressor("precomputed", kw.learners.RLS2(), normalize=None).fit(stack, case.y)
+
             def theirs(solver: str, case: Any = case) -> Any:
                 params = {"progress_bar": False}
                 if solver == "random_search":
@@ -218,6 +221,7 @@ def measure_himalaya(repeat: int) -> list[dict[str, Any]]:
                 seconds, last = interleaved(
                     {
                         "kernelweave": ours,
+                        "kernelweave auto": auto,
                         "himalaya hyper-gradient": lambda: theirs("hyper_gradient"),
                         "himalaya random search": lambda: theirs("random_search"),
                     },
@@ -225,7 +229,7 @@ def measure_himalaya(repeat: int) -> list[dict[str, Any]]:
                 )
             record: dict[str, Any] = {"kind": kind, "n_kernels": n_views, "methods": {}}
             for name, model in last.items():
-                f = model.predict(cross if name == "kernelweave" else case.cross)
+                f = model.predict(cross if name.startswith("kernelweave") else case.cross)
                 record["methods"][name] = {
                     "seconds": spread(seconds[name]),
                     "test_r2": r2(case.y_test, np.ravel(f)),
