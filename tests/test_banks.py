@@ -89,7 +89,12 @@ def test_views():
         "clinical: RBF(gamma=0.5)",
     ]
     np.testing.assert_array_equal(bank[3](X), RBF(0.5)(X[["age", "bmi"]]))
-    assert banks.views({"a": [0]}) == [Linear().on([0], name="a")] == banks.views({"a": [0]}, Linear())
+    assert (
+        banks.views({"a": [0]}, [Linear()])
+        == [Linear().on([0], name="a")]
+        == banks.views({"a": [0]}, Linear())
+    )
+    assert banks.views({"a": [0]}) == banks.DefaultViews({"a": [0]})
 
 
 @pytest.mark.parametrize(
@@ -108,9 +113,9 @@ def test_views_errors(args, message):
         banks.views(*args)
 
 
-def test_default_few_columns():
+def test_per_column_few_columns():
     table = Table(np.zeros((3, 3)), names=("age", "bmi", "site"), levels=(0, 0, 4))
-    bank = banks.default(table)
+    bank = banks.per_column(table)
     assert len(bank) == len(set(bank)) == 10 + 2 * 6 + 1
     assert bank[:3] == [Linear(), Polynomial(2), Polynomial(3)]
     np.testing.assert_allclose([kernel.gamma for kernel in bank[3:10]], np.logspace(-2, 1, 7) / 6)
@@ -120,33 +125,33 @@ def test_default_few_columns():
 
 
 @pytest.mark.parametrize(("n_columns", "size"), [(2, 22), (40, 250), (41, 51), (2000, 2010), (2001, 10)])
-def test_default_sizes(n_columns, size):
-    bank = banks.default(np.zeros((1, n_columns)))
+def test_per_column_sizes(n_columns, size):
+    bank = banks.per_column(np.zeros((1, n_columns)))
     assert len(bank) == size
     if n_columns > 40:
         assert all(kernel.base == Linear() for kernel in bank[10:])
-    assert banks.get("default", n_columns) == bank
+    assert banks.get("per_column", n_columns) == bank
 
 
-def test_default_one_column_has_no_repeats():
+def test_per_column_one_column_has_no_repeats():
     table = as_table(np.random.default_rng(0).normal(size=(8, 1)))
-    stack = np.array([kernel(table) for kernel in banks.default(table)])
+    stack = np.array([kernel(table) for kernel in banks.per_column(table)])
     distance = np.abs(stack[:, None] - stack).max(axis=(2, 3)) + np.eye(len(stack))
     assert distance.min() > 1e-6
 
 
-@pytest.mark.parametrize("name", ["default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"])
+@pytest.mark.parametrize("name", ["per_column", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"])
 def test_get(name):
     bank = banks.get(name, 4)
     assert bank
     assert all(isinstance(kernel, Kernel) for kernel in bank)
     assert banks.get(name.upper().replace("_", "-"), 4) == bank
-    if name != "default":
+    if name != "per_column":
         function = getattr(banks, name)
         assert bank == (function() if name in ("mlmkl", "rkl") else function(4))
 
 
-@pytest.mark.parametrize("name", ["default", "linear_features", "rls2", "simplemkl"])
+@pytest.mark.parametrize("name", ["per_column", "linear_features", "rls2", "simplemkl"])
 def test_banks_name_columns_where_names_are_given(name):
     """Names that look like positions are names nevertheless."""
     by_position, by_name = banks.get(name, 3), banks.get(name, ["x1", "x2", "x3"])
@@ -161,6 +166,6 @@ def test_banks_name_columns_where_names_are_given(name):
 
 def test_get_unknown():
     with pytest.raises(
-        InputError, match=r"Unknown bank 'rsl2'\. Did you mean 'rls2'\?.*'mlmkl', 'rkl', 'rls2'"
+        InputError, match=r"Unknown bank 'rsl2'\. Did you mean 'rls2'\?.*'mlmkl', 'per_column', 'rkl', 'rls2'"
     ):
         banks.get("rsl2", 3)

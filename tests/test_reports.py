@@ -17,7 +17,7 @@ from kernelweave.reports import Held, make_report
 def report():
     X, y = load_wine(return_X_y=True, as_frame=True)
     X = X.iloc[:, :4].rename(columns={"ash": "<script>alert(1)</script>"})
-    model = kw.MKLClassifierCV(n_alphas=5, cv=3).fit(X, y)
+    model = kw.MKLClassifierCV(kw.banks.per_column(X), standardize=True, n_alphas=5, cv=3).fit(X, y)
     predictions = pd.DataFrame({"prediction": model.predict(X)})
     held = Held({"accuracy": 0.5}, y.to_numpy(), predictions)
     text = make_report(model, title="wine & co", data=["some rows"], settings={"seed": 7}, held=held, X=X)
@@ -69,6 +69,14 @@ def test_nothing_is_loaded_from_elsewhere(report):
     assert "http://" not in rest
     assert "https://" not in rest
     assert "default-src 'none'" in text
+
+
+def test_defaults_are_told():
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    model = kw.MKLClassifier(C=1.0).fit(X.iloc[:, :4], y)
+    text = make_report(model, title="wine", data=[], settings={})
+    assert "What was left to defaults" in text
+    assert "4 columns, 0% of the numeric cells zero: standardised" in text
 
 
 def test_column_names_are_text(report):

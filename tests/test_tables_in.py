@@ -73,11 +73,13 @@ def test_plain_fit_takes_the_default_bank_of_every_view(tables):
     ours = kw.MKLClassifier(alpha=0.1).fit({"a": A, "b": B}, y)
     bank = [*kw.banks.default(A), *kw.banks.default(B)]
     assert len(ours.kernels_) == len(bank)
-    assert kw.banks.default({"a": A, "b": B}) == ours.kernels_
-    # the same kernels on standardised columns
-    X = {"a": (A - A.mean(0)) / A.std(0), "b": (B - B.mean(0)) / B.std(0)}
-    theirs = kw.MKLClassifier({"a": kw.banks.default(A), "b": kw.banks.default(B)}, alpha=0.1).fit(X, y)
-    same(ours.decision_function({"a": A, "b": B}), theirs.decision_function(X), 1e-9)
+    rules = kw.banks.default({"a": A, "b": B})
+    assert [kernel.fitted({"a": A, "b": B}) for kernel in rules] == ours.kernels_
+    # None in a dict is the same for one view
+    given = {"a": kw.banks.default(A), "b": None}
+    theirs = kw.MKLClassifier(given, alpha=0.1, normalize="center").fit({"a": A, "b": B}, y)
+    assert theirs.kernels_ == ours.kernels_
+    same(ours.decision_function({"a": A, "b": B}), theirs.decision_function({"a": A, "b": B}), 1e-6)
 
 
 def test_linear_models_of_views_have_coefficients(tables):
@@ -334,7 +336,7 @@ def test_groups_of_columns_of_one_frame(tables, tmp_path):
     assert set(kw.inspection.view_weights(model)) == set(groups)
     # defaults, also on single columns of a view
     plain = kw.MKLClassifier(alpha=0.1, views=groups).fit(frame, y)
-    assert "pressure: Linear on age" in plain.kernel_names_
+    assert "pressure: standardised Linear" in plain.kernel_names_
     assert {k.view for k in plain.kernels_} == set(groups)
     kw.save(plain, tmp_path / "m.kw")
     same(kw.load(tmp_path / "m.kw").decision_function(frame), plain.decision_function(frame))

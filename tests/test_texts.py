@@ -160,7 +160,8 @@ def test_the_default_bank_reads_long_texts_and_not_names(frame, labels):
         k.label for k in model.kernels_[-2:]
     ]
     assert model.kernels_[-1].base.learnt is not None
-    assert any(name == "Categorical on site" for name in model.kernel_names_)
+    # names of sites are categories: indicator columns of the other kernels
+    assert "1 of them categories, as 4 indicator columns" in model.explain_defaults()
     views = kw.MKLClassifier(alpha=0.1).fit({"a": frame[["age"]], "t": frame["note"].tolist()}, labels)
     assert [k.base.unit for k in views.kernels_[-2:]] == ["n-grams", "words"]
     with pytest.warns(KernelWarning, match=r"Column 'note' holds long texts.*CharNGrams\(\)\.on\('note'\)"):

@@ -9,40 +9,48 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, overload
 
 import numpy as np
 
+from kernelweave import recipe
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Text, checked, listed, shown
+from kernelweave._parameters import Flag, Text, checked, listed, shown
 from kernelweave.kernels import (
     RBF,
     Categorical,
     CharNGrams,
     Kernel,
     Linear,
-    On,
     Polynomial,
-    Precomputed,
     Tokens,
 )
-from kernelweave.kernels.restriction import put
-from kernelweave.views import BlockTable, GramTable, SparseTable, ViewColumns, as_table
+from kernelweave.views import BlockTable, GramTable, SparseTable, as_table
 from kernelweave.views.table import TEXT
 
-__all__ = ["default", "get", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl", "texts", "views"]
+__all__ = [
+    "DefaultViews",
+    "default",
+    "get",
+    "linear_features",
+    "mlmkl",
+    "per_column",
+    "rkl",
+    "rls2",
+    "simplemkl",
+    "texts",
+    "views",
+]
 
 BANDWIDTHS = (0.5, 1.0, 2.0, 5.0, 7.0, 10.0, 12.0, 15.0, 17.0, 20.0)
 """Gaussian bandwidths s of the SimpleMKL toolbox and of RKL, gamma = 1 / (2 s^2)."""
 
 FEW_COLUMNS = 40
-"""`default` puts nonlinear kernels on single columns of tables with up to this many columns."""
+"""`per_column` puts nonlinear kernels on single columns of tables with up to this many columns."""
 
 MANY_COLUMNS = 2000
-"""`default` puts linear kernels on single columns of tables with up to this many columns."""
-
-LINEAR = Linear()
+"""`per_column` puts linear kernels on single columns of tables with up to this many columns."""
 
 
 def _gaussians() -> list[Kernel]:
@@ -209,19 +217,39 @@ def linear_features(n_features: int | Sequence[str]) -> list[Kernel]:
     return [Linear().on([c]) for c in _columns(n_features)]
 
 
-def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEAR) -> list[Kernel]:
+@dataclass(frozen=True)
+class DefaultViews:
+    """Named groups of columns whose kernels are chosen in `fit`, as ``kernels=None`` chooses those of a table.
+
+    Attributes
+    ----------
+    columns : dict of str to a selection of columns
+    """
+
+    columns: Mapping[str, Any]
+
+
+@overload
+def views(columns: Mapping[str, Any], kernels: None = None) -> DefaultViews: ...
+@overload
+def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel) -> list[Kernel]: ...
+def views(
+    columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel | None = None
+) -> list[Kernel] | DefaultViews:
     """Put every kernel on every view, a named group of columns.
 
     Parameters
     ----------
     columns : dict of str to a selection of columns
         As in :meth:`kernelweave.kernels.Kernel.on`: names, indices, a slice or a mask. Views may overlap.
-    kernels : sequence of kernels or one kernel, default=Linear()
+    kernels : sequence of kernels, one kernel or None, default=None
+        None: those of a plain fit, by what each view holds; see :func:`default`.
 
     Returns
     -------
-    list of len(columns) * len(kernels) kernels
-        All kernels on the first view, then on the second, and so on.
+    list of len(columns) * len(kernels) kernels, or DefaultViews
+        All kernels on the first view, then on the second, and so on. Without kernels what stands for them until `fit`,
+        for ``kernels=`` of the estimators.
 
     Examples
     --------
@@ -234,6 +262,11 @@ def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel = LINEA
             f"Views are a dict from names to columns, with at least one view, got {shown(columns)}. Pass for "
             "example {'clinical': ['age', 'bmi']}."
         )
+    if kernels is None:
+        for name, selection in columns.items():
+            # raises for what selects no columns
+            Linear().on(selection, name=str(name))
+        return DefaultViews(dict(columns))
     base = [kernels] if isinstance(kernels, Kernel) else listed(kernels)
     if not base or not all(isinstance(k, Kernel) for k in base):
         raise InputError(
@@ -263,20 +296,58 @@ def texts(column: int | str | None = None) -> list[Kernel]:
     return kernels if column is None else [kernel.on([column]) for kernel in kernels]
 
 
-def default(table: Any) -> list[Kernel]:
-    """Return the default bank for a table with standardised numeric columns.
+@checked
+def default(table: Any, *, regression: Annotated[bool, Flag()] = False) -> list[Kernel]:
+    """Return the kernels of a plain fit, ``kernels=None``: by what the rows of a table or of several views hold.
+
+    Of dense columns, standardised: Linear, and RBF and Laplacian at 1/4, 1 and 4 over the median distance of the rows;
+    the cosine of the rows as they are; of counts, columns of which half the cells are zero and none negative, also
+    Linear, RBF and Laplacian of log(1 + x). Of sparse rows of length 1: Linear and RBF. Of texts: those of
+    :func:`texts`. With `regression` also an RBF of each numeric column, up to 40 of them. Fewer for many rows, columns
+    or views.
+
+    Parameters
+    ----------
+    table : Table, array or data frame of shape (n_rows, n_columns), or several views
+        Training rows; of several views the kernels of each.
+    regression : bool, default=False
+        Whether numbers are to be predicted.
+
+    Returns
+    -------
+    list of kernels
+        They bring their preparation along and take numbers from training rows when they are fitted. Kernels on a single
+        column use its name if the table has names.
+
+    See Also
+    --------
+    per_column : What ``kernels=None`` took in version 0.1.
+
+    Examples
+    --------
+    >>> for kernel in default(np.arange(6.0).reshape(3, 2))[::2]:
+    ...     print(kernel.label)
+    standardised Linear on all
+    standardised RBF(gamma=median) on all
+    standardised Laplacian(gamma=0.25 * median) on all
+    standardised Laplacian(gamma=4 * median) on all
+    """
+    return recipe.choose(as_table(table), regression=regression).kernels
+
+
+def per_column(table: Any) -> list[Kernel]:
+    """Return kernels on all columns and on each single one, for columns that are standardised.
 
     On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values
     gamma = logspace(-2, 1, 7) / n_expanded_columns. In addition, with up to 40 columns: on each numeric
     column Linear, Polynomial of degree 2 and 3, and RBF for gamma = 0.1, 1, 10; with up to 2000 columns:
     Linear on each numeric column. In both cases Categorical on each categorical column, and on each column of texts
-    those of `texts`: see `texts` for which columns these are. On sparse rows, which are
-    not standardised: Linear and RBF at 1/4, 1 and 4 over the median squared distance, of rows of length 1.
+    those of `texts`.
 
     Parameters
     ----------
-    table : Table, array or data frame of shape (n_rows, n_columns), or several views
-        For several views the bank of each. Only columns are used, not values.
+    table : Table, array or data frame of shape (n_rows, n_columns)
+        Only its columns are looked at, not its values.
 
     Returns
     -------
@@ -287,30 +358,19 @@ def default(table: Any) -> list[Kernel]:
     -----
     A squared distance between two standardised rows is about 2 n_columns, so that the RBF kernels on all
     columns range from almost constant, exp(-0.02), to almost the identity, exp(-20). In a table of one
-    column, kernels that would occur twice occur once.
+    column, kernels that would appear twice are given once. In version 0.1 this was the bank of ``kernels=None``.
 
     Examples
     --------
-    >>> len(default(np.zeros((5, 3)))), len(default(np.zeros((5, 100)))), len(default(np.zeros((5, 3000))))
+    >>> len(per_column(np.zeros((5, 3)))), len(per_column(np.zeros((5, 100)))), len(per_column(np.zeros((5, 3000))))
     (28, 110, 10)
     """
     table = as_table(table)
-    if isinstance(table, BlockTable):
-        return [
-            put(kernel, partial(_on_view, view))
-            for view, block in table.blocks.items()
-            for kernel in default(block)
-        ]
-    if isinstance(table, GramTable):
-        return [Precomputed()]
-    if isinstance(table, SparseTable):
-        shapes = [Linear(), *(RBF(gamma=("median", factor)) for factor in (0.25, 1.0, 4.0))]
-        return [kernel.prepared("normalize-rows") for kernel in shapes]
+    if isinstance(table, BlockTable | GramTable | SparseTable):
+        raise InputError(
+            "This bank is for one dense table. Take default(table) for several views and sparse rows."
+        )
     return _default(table.levels, table.names)
-
-
-def _on_view(view: str, kernel: Kernel, columns: Any, name: str | None) -> Kernel:
-    return On(kernel, ViewColumns(view, columns), name)
 
 
 def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]:
@@ -356,9 +416,9 @@ def _default_numeric(n_features: int | Sequence[str]) -> list[Kernel]:
 
 
 _BANKS: dict[str, Callable[..., list[Kernel]]] = {
-    "default": _default_numeric,
     "linear_features": linear_features,
     "mlmkl": mlmkl,
+    "per_column": _default_numeric,
     "rkl": rkl,
     "rls2": rls2,
     "simplemkl": simplemkl,
@@ -371,8 +431,8 @@ def get(name: Annotated[str, Text()], n_features: int | Sequence[str]) -> list[K
 
     Parameters
     ----------
-    name : {"default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl"}
-        Case and hyphens do not matter. "default" takes all columns as numeric; call `default` for a table.
+    name : {"linear_features", "mlmkl", "per_column", "rkl", "rls2", "simplemkl"}
+        Case and hyphens do not matter. "per_column" takes all columns as numeric; call `per_column` for a table.
     n_features : int or sequence of str
         Number of columns, >= 1, or their names; not used by banks on all columns.
 

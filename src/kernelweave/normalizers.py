@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -50,8 +50,8 @@ class FittedNormalizer:
         ``p' K_m p``.
     probability : array of shape (n_samples,) or None
     constant : array of bool, shape (n_kernels,), or None
-        Kernels that are constant on the training rows: after centring they are only rounding errors, which are set to
-        zero.
+        Kernels that are set to zero: those that are constant on the training rows, of which only rounding errors remain
+        after centring, and those that were left out as noise.
     """
 
     scale: Array
@@ -64,7 +64,15 @@ class FittedNormalizer:
     @property
     def changes_kernels(self) -> bool:
         """Whether the kernel itself is changed, not only its factor."""
-        return self.cosine_scale is not None or self.center_means is not None
+        return (
+            self.cosine_scale is not None
+            or self.center_means is not None
+            or (self.constant is not None and bool(self.constant.any()))
+        )
+
+    def without(self, kernels: NDArray[np.bool_]) -> FittedNormalizer:
+        """The same with further kernels set to zero."""
+        return replace(self, constant=kernels if self.constant is None else self.constant | kernels)
 
     def prepare(self, gram: Gram, *, overwrite: bool = False) -> Gram:
         """The training stack after cosine normalisation and centring, without the factors.

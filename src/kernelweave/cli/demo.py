@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave import banks, kernels
 from kernelweave._types import DataFrame
 from kernelweave.cli.console import FitProgress, make_console
 from kernelweave.cli.runs import summarize
-from kernelweave.runs.fitting import default_views
 from kernelweave.runs.folders import whole_folder, write_text, writing
 from kernelweave.runs.scoring import predictions, scores
 
@@ -73,9 +73,11 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     for view, columns in views.items():
         console.print(f"View {view}: {len(columns)} columns.")
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, test_size=0.3, random_state=seed)
-    bank = default_views(views)
+    shapes = [kernels.Linear(), kernels.Polynomial(degree=2)]
+    shapes += [kernels.RBF(gamma=float(f"{g / 10:.3g}")) for g in (0.03, 0.1, 0.3, 1.0, 3.0)]
+    bank = banks.views(views, shapes)
     splitter = StratifiedKFold(cv, shuffle=True, random_state=seed)
-    model = MKLClassifierCV(bank, standardize=True, cv=splitter, n_alphas=n_alphas)
+    model = MKLClassifierCV(bank, "rls2", standardize=True, cv=splitter, n_alphas=n_alphas)
     model.set_callbacks(FitProgress("path x folds"))
     begin = time.perf_counter()
     try:

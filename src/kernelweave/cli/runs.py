@@ -21,6 +21,7 @@ from kernelweave.runs.fitting import (
     missing_options,
     parse_gamma,
     parse_path,
+    standardize_of,
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
@@ -28,7 +29,7 @@ from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout,
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import columns_of, features_of, predictions, scores, sparse_views_of
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
-from kernelweave.runs.sparse_views import Tables, read_labelled, read_views, with_views
+from kernelweave.runs.sparse_views import read_labelled, read_views, with_views
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.views.groups import names_in
@@ -64,7 +65,7 @@ def summarize(console: Console, model: BaseMKL) -> None:
     from rich.table import Table
 
     from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
-    from kernelweave.learners import Learner, resolve
+    from kernelweave.learners import Learner
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
@@ -82,11 +83,13 @@ def summarize(console: Console, model: BaseMKL) -> None:
     console.print(f"Held as: {model.gram_}.")
     for sentence in [*uninformative(model), *missing(model)]:
         console.print(sentence, markup=False)
+    if model.defaults_:
+        console.print(model.explain_defaults(), markup=False, highlight=False)
     console.print(
         f"{regularization(model)}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the "
         f"optimum ({model.status_}, {model.n_iter_} iterations)."
     )
-    learner = resolve(model.learner)
+    learner = model.model_.learner
     if learner.certificate != Learner.certificate:
         console.print(learner.certificate)
 
@@ -164,10 +167,11 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     from kernelweave.plots.path import CRITERIA
     from kernelweave.reports import close, svg
 
+    bank = make_kernels(spec, prepared)
     options: dict[str, Any] = {
         "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, np.arange(0)),
-        "standardize": "auto" if isinstance(prepared.X, Tables) else spec.standardize,
+        "standardize": standardize_of(spec, prepared, bank),
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
@@ -181,7 +185,6 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     # the strongest regularisation costs least: this only sets up the kernels
     parameter = learner.regularization_parameter
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
-    bank = make_kernels(spec, prepared)
     if prepared.task == "classification":
         model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     else:

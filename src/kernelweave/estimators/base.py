@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelweave import learners, normalizers
+from kernelweave import learners, normalizers, recipe
 from kernelweave._callbacks import ReportingMixin
 from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
 from kernelweave._types import Features
+from kernelweave.estimators.defaults import N_FOLDS, DefaultsMixin, said_choice
 from kernelweave.estimators.missing import residuals_of
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.texts import column_importances
@@ -40,7 +41,7 @@ from kernelweave.views import TableEncoder, ViewsEncoder
 Array = NDArray[np.float64]
 
 
-class BaseMKL(ReportingMixin, ReadingMixin):
+class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     """Base of regression and classification."""
 
     learner: Any
@@ -48,7 +49,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     fit_intercept: bool
     #: None on estimators that choose the regularisation parameter, and on models that were pickled before these were
     #: parameters.
-    C: float | None = None
+    C: float | str | None = None
     alpha: float | str | None = None
 
     def set_params(self, **params: Any) -> Self:
@@ -63,13 +64,16 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self
         """
         learner = params.get("learner", self.learner)
-        if isinstance(learner, str) and any(name.startswith("learner__") for name in params):
-            params = {**params, "learner": learners.resolve(learner)}
+        if any(name.startswith("learner__") for name in params):
+            if isinstance(learner, str):
+                params = {**params, "learner": learners.resolve(learner)}
+            elif learner is None:
+                params = {**params, "learner": self._default_learner()}
         return super().set_params(**params)
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner, with the regularisation parameter of the estimator's own parameters."""
-        learner = learners.resolve(self.learner)
+        learner = self._named_learner()
         for name, value in (("C", self.C), ("alpha", self.alpha)):
             if value is None:
                 continue
@@ -80,6 +84,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                     f"{learner.regularization_parameter}=, or another learner, such as "
                     f"learner={'simple' if name == 'C' else 'rls2'!r}."
                 )
+            if (name, value) == ("C", "auto"):
+                continue  # it is chosen later
             learner = clone(learner).set_params(**{name: value})
             learner.check()
         return learner
@@ -139,7 +145,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 "n_kernels) does not have. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
             )
         folds = self._make_folds(labels, params)
-        normalizer = normalizers.resolve(self.normalize)
+        normalizer = normalizers.resolve(self._default_normalizer())
         n_rows = len(labels)
         kept = np.arange(n_rows) if sample_weight is None else np.flatnonzero(sample_weight > 0)
         weights = None if sample_weight is None else sample_weight[kept]
@@ -160,10 +166,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             flat=flat,
             class_weight=class_weight,
             multilabel=multilabel,
+            screen=self._is_plain,
         )
         setups = set_up(task)
         if isinstance(source, TableSource) and (residuals := residuals_of(source)):
             self.missing_["residuals"] = residuals
+        self._tell_defaults(setups, source)
         report = self._reporter(self._n_steps(learner, len(targets), folds), X, y)
         alpha, solved = self._solve(task, setups, learner, labels, kept, folds, report)
         learner = clone(learner)
@@ -178,6 +186,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         return []
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Fold]) -> int | None:
+        if self._chooses_cost(learner):
+            return n_problems * len(recipe.COSTS) * (N_FOLDS + 1)
         if learner.requested() is None:
             given = learner.given_alphas()
             n_alphas = learner.n_alphas if given is None else len(given)
@@ -196,6 +206,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         report: Report,
     ) -> tuple[float, list[Solved]]:
         """Choose the regularisation parameter and solve; `folds` are those of `_make_folds`."""
+        if self._chooses_cost(learner):
+            return self._solve_with_cost(task, setups, learner, labels[kept], report)
         requested = learner.requested()
         if requested is not None:
             solved = solve_task(task, setups, learner, requested, report)
@@ -242,19 +254,20 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         name: str,
         n_jobs: int | None = None,
         narrow: bool = False,
+        part: Task | None = None,
     ) -> tuple[float, list[Solved]]:
-        """Score the path on folds of the task's rows, choose, and solve on all of them.
+        """Score the path on folds of the rows of the task, or of a part of it, choose, and solve on all of them.
 
         With `narrow`, candidates that are far from the best one are not scored.
         """
-        searched = None
+        searched, part = None, task if part is None else part
         self._candidates = alphas
-        if narrow and can_search(task, learner, alphas):
-            searched = search_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+        if narrow and can_search(part, learner, alphas):
+            searched = search_folds(part, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
             alphas = alphas[searched.positions]
             scores, interrupted = searched.scores, searched.interrupted
         else:
-            scored = score_folds(task, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+            scored = score_folds(part, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
             scores, interrupted = scored.scores, scored.interrupted
         if interrupted:
             self._say_interrupted(f"alpha was chosen on {len(scores)} of {len(folds)} folds")
@@ -292,6 +305,15 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.best_score_ = float(mean[best])
         if relax is not None:
             learner = clone(learner).set_params(relax=float(relax[best]))
+        self._tell_choice(
+            said_choice(
+                self.cv_results_,
+                best,
+                part.source.n_samples,
+                task.source.n_samples,
+                learner.regularization_parameter,
+            )
+        )
         if searched is not None:
             starts = searched.mean_weights(best)
             return self._finish_path(task, setups, learner, alphas[best : best + 1], 0, report, starts)

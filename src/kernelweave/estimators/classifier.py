@@ -39,16 +39,17 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     ----------
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
         See `MKLRegressor`.
-    learner : str or Learner, default="rls2"
-        How the weights are found; its parameters can be set as ``learner__C``.
-    C : float, optional
+    learner : str, Learner or None, default=None
+        How the weights are found; its parameters can be set as ``learner__C``. None is "lp" with p = 2, whose `C` five
+        folds choose, if kernels were left out too; for kernels of your own, or with an `alpha`, it is "rls2".
+    C : float or "auto", optional
         Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
         data more.
     alpha : float or "auto", optional
         Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
     gamma : float, "median", "scale" or pair, optional
         Width of the Gaussian and Laplacian kernels, see `MKLRegressor`.
-    normalize : str, Normalizer or None, default="mean-diagonal"
+    normalize : str, Normalizer or None, default="auto"
         "within-class" (P1, rule 17) has its own factors for every class.
     standardize : bool or "auto", default="auto"
     fit_intercept : bool, default=True
@@ -99,12 +100,12 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     def __init__(
         self,
         kernels: Any = None,
-        learner: Any = "rls2",
+        learner: Any = None,
         *,
-        C: Annotated[float | None, Number(above=0) | None] = None,
+        C: Annotated[float | str | None, OneOf("auto") | Number(above=0) | None] = None,
         alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
         gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "mean-diagonal",
+        normalize: Any = "auto",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
         class_weight: Any = None,
@@ -350,7 +351,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         """The learner of the fit, or before it that of the parameters."""
         if hasattr(self, "model_"):
             return self.model_.learner
-        return learners.resolve(self.learner)
+        return self._named_learner()
 
     @available_if(_knows_probabilities)
     def predict_proba(self, X: Any) -> Array:

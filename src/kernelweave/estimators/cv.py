@@ -55,7 +55,7 @@ class _CVMixin(BaseMKL, ABC):
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
-        check_path_arguments(learners.resolve(self.learner), self.alphas, self.Cs, stacklevel=9)
+        check_path_arguments(self._named_learner(), self.alphas, self.Cs, stacklevel=9)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
@@ -205,7 +205,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     def __init__(
         self,
         kernels: Any = None,
-        learner: Any = "rls2",
+        learner: Any = None,
         *,
         alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
         Cs: Annotated[ArrayLike | None, Costs() | None] = None,
@@ -215,7 +215,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         rule: Annotated[str, OneOf(*RULES)] = "min",
         n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
         gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "mean-diagonal",
+        normalize: Any = "auto",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
@@ -331,7 +331,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     def __init__(
         self,
         kernels: Any = None,
-        learner: Any = "rls2",
+        learner: Any = None,
         *,
         alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
         Cs: Annotated[ArrayLike | None, Costs() | None] = None,
@@ -341,7 +341,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         rule: Annotated[str, OneOf(*RULES)] = "min",
         n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
         gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "mean-diagonal",
+        normalize: Any = "auto",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
         class_weight: Any = None,
@@ -397,7 +397,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         classes = self.classes_
         codes = task.codes
-        learner = learners.resolve(self.learner)
+        learner = self._named_learner()
         scorer = check_scoring(KnownClasses(classes=classes, learner=learner), self.scoring)
         named = scored_classes(classes, self.scoring)
 

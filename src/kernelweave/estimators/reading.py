@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kernelweave import banks, normalizers
+from kernelweave import banks, normalizers, recipe
 from kernelweave._checks import (
     InputError,
     as_floats,
@@ -45,6 +45,11 @@ from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, View
 from kernelweave.views.annotated import is_annotated, matrix_of
 
 Array = NDArray[np.float64]
+
+
+def is_plain(kernels: Any) -> bool:
+    """Whether kernels are those of a plain fit."""
+    return kernels is None or isinstance(kernels, banks.DefaultViews)
 
 
 class ReadingMixin(BaseEstimator):
@@ -131,9 +136,10 @@ class ReadingMixin(BaseEstimator):
         """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
         if table.cells is None:
             return table
-        read = long_texts(table, self.kernels)
+        plain = is_plain(self.kernels)
+        read = long_texts(table, None if plain else self.kernels)
         kernels: list[Kernel] = []
-        if self.kernels is not None:
+        if not plain:
             kernels = self._kernel_list(table.declared(read, forget=False))
             read |= columns_read(kernels, table)
         check_objects(table, read, kernels)
@@ -185,15 +191,16 @@ class ReadingMixin(BaseEstimator):
         self._look_at(X, reset=False)
         return self.model_.encode(X)
 
-    def _kernel_list(self, table: Any) -> list[Kernel]:
+    def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""
-        kernels, asked = self._kernels_as_given(table), self.kernels
+        plain, asked = is_plain(self.kernels), self.kernels
+        kernels = self._recipe_list(table, sample_weight) if plain else self._kernels_as_given(table)
         if self.gamma is None:
             return kernels
         check_gamma(kernels)
         found: list[Kernel] = []
         for kernel in kernels:
-            default = asked is None or (isinstance(asked, Mapping) and asked.get(kernel.view) is None)
+            default = plain or (isinstance(asked, Mapping) and asked.get(kernel.view) is None)
             found += with_gamma([kernel], self.gamma, spread=default and has_gamma(kernel))
         return list(dict.fromkeys(found))
 
@@ -205,7 +212,22 @@ class ReadingMixin(BaseEstimator):
             raise InputError(
                 "`kernels` by view need views: pass X as a dict of tables, or views={'rna': 'g_*', ...}."
             )
-        return banks.default(table) if self.kernels is None else check_kernels(self.kernels)
+        return check_kernels(self.kernels)
+
+    def _recipe_list(self, table: Any, sample_weight: Array | None) -> list[Kernel]:
+        """Kernels of a plain fit, by what the rows hold."""
+        groups = self.kernels.columns if isinstance(self.kernels, banks.DefaultViews) else self.views
+        if groups is not self.views and self.views is not None:
+            raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
+        places = places_of(table, groups)
+        chosen = recipe.choose(
+            table,
+            regression=isinstance(self, RegressorMixin),
+            sample_weight=sample_weight,
+            views=None if places is None else {view: (p.table, p.place) for view, p in places.items()},
+        )
+        self._recipe_found = chosen.found
+        return chosen.kernels
 
     def _make_source(self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None) -> Source:
         if self._is_precomputed():
@@ -213,7 +235,6 @@ class ReadingMixin(BaseEstimator):
         if isinstance(self.kernels, KernelBank):
             return BankSource(self.kernels, rows[kept])
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
-        dense = not isinstance(table, SparseTable)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():
                 if isinstance(block, SparseTable):
@@ -221,9 +242,9 @@ class ReadingMixin(BaseEstimator):
                         f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
                         "dense views with prepared('standardize')."
                     )
-        standardize = self.kernels is None and dense if self.standardize == "auto" else bool(self.standardize)
+        standardize = bool(self.standardize) and self.standardize != "auto"
         imputer = imputer_of(self.missing)
-        kernels = self._kernel_list(looked_at(table))
+        kernels = self._kernel_list(looked_at(table), sample_weight)
         if isinstance(self.missing, str) and self.missing == "skip":
             kernels = [skipping(kernel) for kernel in kernels]
         options: dict[str, Any] = {

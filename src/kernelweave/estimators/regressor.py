@@ -36,12 +36,14 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     Parameters
     ----------
     kernels : list of kernels, KernelBank, "precomputed" or None, default=None
-        None builds a default bank, on standardised columns unless X is sparse (see `kernelweave.banks.default`).
+        None takes kernels by what the training rows hold, and leaves out those that are noise, see
+        `kernelweave.banks.default` and `explain_defaults`; `kernelweave.banks.views` does so for groups of columns.
         With a `KernelBank` X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train,
         n_kernels). With several views a list is used for each of them, and a dict gives the kernels of each.
-    learner : str or Learner, default="rls2"
-        How the weights are found; its parameters can be set as ``learner__alpha``.
-    C : float, optional
+    learner : str, Learner or None, default=None
+        How the weights are found; its parameters can be set as ``learner__alpha``. None is "rls2", with
+        ``relax="auto"`` if kernels were left out too, and "lp" if there is a `C`.
+    C : float or "auto", optional
         Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
         data more.
     alpha : float or "auto", optional
@@ -50,12 +52,13 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Width of the Gaussian and Laplacian kernels, as that of `kernelweave.kernels.RBF`. In a list of kernels all of
         them have it in place of their own, and kernels that become equal are one; the default bank has each of its
         kernels at a quarter of it, at it and at four times it.
-    normalize : str, Normalizer or None, default="mean-diagonal"
-        "mean-diagonal", "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or
-        None. Statistics are weighted, computed in `fit` and stored.
+    normalize : str, Normalizer or None, default="auto"
+        "auto" is "center" for kernels that were left out, "mean-diagonal" for others. The rest: "mean-diagonal",
+        "trace", "norm", "cosine", "center", "within-class" (classification only), an object, or None. Statistics are
+        weighted, computed in `fit` and stored.
     standardize : bool or "auto", default="auto"
-        Shift and scale numeric columns to weighted mean 0 and variance 1 first. "auto": only for the default bank of
-        dense rows; sparse ones cannot be standardised.
+        Shift and scale numeric columns to weighted mean 0 and variance 1 before all kernels. "auto" leaves columns as
+        they are: the kernels of a plain fit bring their own preparation. Sparse rows cannot be standardised.
     fit_intercept : bool, default=True
         Use the weighted mean of y as intercept b (it is fixed beforehand, as in the paper); otherwise 0.
     max_memory : float, str or "auto", default="auto"
@@ -164,12 +167,12 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     def __init__(
         self,
         kernels: Any = None,
-        learner: Any = "rls2",
+        learner: Any = None,
         *,
-        C: Annotated[float | None, Number(above=0) | None] = None,
+        C: Annotated[float | str | None, OneOf("auto") | Number(above=0) | None] = None,
         alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
         gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "mean-diagonal",
+        normalize: Any = "auto",
         standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",

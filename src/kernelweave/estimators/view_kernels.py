@@ -13,7 +13,7 @@ from kernelweave._parameters import listed, shown
 from kernelweave.estimators.texts import need_text_view, reads_text
 from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.restriction import on_views, put
-from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
+from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.messages import listing
 
@@ -154,8 +154,6 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     """
     if isinstance(asked, Mapping):
         return _by_view(asked, places)
-    if asked is None:
-        return [kernel for view in places for kernel in _on(view, places, banks.default(places[view].table))]
     kernels = check_kernels(asked)
     bound = [kernel for kernel in kernels if on_views(kernel)]
     free = [kernel for kernel in kernels if not on_views(kernel)]
@@ -214,12 +212,8 @@ def _by_view(asked: Mapping[str, Any], places: Mapping[str, ViewPlace]) -> list[
     found: list[Kernel] = []
     for view, place in places.items():
         wanted = asked.get(view)
-        if wanted is None:
-            kernels = banks.default(place.table)
-            if not isinstance(place.table, (SparseTable, GramTable)):
-                kernels = [kernel.prepared("standardize") for kernel in kernels]
-        else:
-            kernels = check_kernels(wanted, f"kernels[{view!r}]")
+        named = f"kernels[{view!r}]"
+        kernels = banks.default(place.table) if wanted is None else check_kernels(wanted, named)
         found += _on(view, places, kernels)
     return found
 

@@ -7,7 +7,7 @@ classification, one per class for one-vs-rest. All of them share the regularisat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,7 +18,8 @@ from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import kernel_actions
-from kernelweave.gram import Gram, identities_and_constants
+from kernelweave.gram import Gram, identities_and_constants, spread_and_alignment
+from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
 from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
@@ -91,6 +92,9 @@ class Task:
         Factors of the classes that are included in `sample_weight`.
     multilabel : bool
         For classification: every problem is a label, and rows may have several.
+    screen : bool
+        Set kernels to zero in which rows hardly resemble each other, or of a view in which none aligns with the
+        targets beyond chance; see `kernelweave.gram.looks.spread_and_alignment`. At least one stays.
     """
 
     source: Source[Any]
@@ -103,6 +107,7 @@ class Task:
     flat: bool = True
     class_weight: Array | None = None
     multilabel: bool = False
+    screen: bool = False
 
     def take(self, rows: Rows) -> Task:
         """The task on some of its rows."""
@@ -144,6 +149,8 @@ class Setup:
     y, intercept : arrays
     identities, constants : arrays of int
         Uninformative kernels, before normalisation: see `identities_and_constants`.
+    spread, chance : arrays of int
+        Kernels that were left out as noise: rows hardly resemble each other, or no alignment beyond chance.
     """
 
     gram: Gram
@@ -152,6 +159,8 @@ class Setup:
     intercept: Array
     identities: Rows
     constants: Rows
+    spread: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    chance: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
 
 @dataclass(frozen=True)
@@ -177,6 +186,7 @@ def set_up(task: Task) -> list[Setup]:
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
     setups: list[Setup] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
+    left_out = _screened(task, raw) if task.screen else ()
     for target in task.targets:
         if shared is None or task.normalizer.per_target:
             label = target[:, 0] if target.shape[1] == 1 else None
@@ -187,14 +197,35 @@ def set_up(task: Task) -> list[Setup]:
                     f"Kernel {task.source.names[m]!r} overflows on these rows. Rescale the columns, for example with "
                     "standardize=True."
                 )
+            for some in left_out:
+                fitted = fitted.without(np.isin(np.arange(raw.n_kernels), some))
             # if each problem has its own normaliser, the raw kernels are needed again
             shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
         if task.fit_intercept:
             intercept = np.average(target, axis=0, weights=task.sample_weight)
         else:
             intercept = np.zeros(target.shape[1])
-        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, *looks))
+        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, *looks, *left_out))
     return setups
+
+
+def _screened(task: Task, raw: Gram) -> tuple[Rows, Rows]:
+    """Kernels in which rows hardly resemble each other, and others of views without alignment beyond chance; never all.
+
+    A view is judged by its best kernel: others may say in more detail what that one says.
+    """
+    targets = np.concatenate(task.targets, axis=1)
+    spread, beyond = spread_and_alignment(raw, targets, task.sample_weight)
+    even = spread >= SPREAD
+    views = np.array([kernel.view for kernel in getattr(task.source, "kernels", ())] or task.source.names)
+    judged = np.where(even | (spread == 0.0), -np.inf, beyond)
+    kept = np.unique(views[judged >= BEYOND_CHANCE])
+    if not len(kept):
+        # the best is better than none, and an identity than nothing at all
+        even &= bool(np.isfinite(judged).any())
+        kept = views[[np.argmax(judged)]]
+    chance = ~np.isin(views, kept) & ~even & (spread > 0.0)
+    return np.flatnonzero(even), np.flatnonzero(chance)
 
 
 def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:

@@ -17,7 +17,7 @@ from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
-from kernelweave.gram.looks import identities_and_constants
+from kernelweave.gram.looks import identities_and_constants, spread_and_alignment
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
@@ -37,4 +37,5 @@ __all__ = [
     "gram_from_stack",
     "identities_and_constants",
     "repair_gram",
+    "spread_and_alignment",
 ]

@@ -68,3 +68,80 @@ def _is_diagonal(gram: Gram, m: int, diagonal: Array) -> bool:
         if total > ALONE * n:
             return False
     return True
+
+
+#: Share of the largest number of directions, rows less one, over which a kernel spreads, at least, to count as one
+#: in which rows hardly resemble each other.
+SPREAD = 0.95
+
+#: Standard deviations by which the alignment with the targets exceeds what turned targets give, at least.
+BEYOND_CHANCE = 2.0
+
+
+def spread_and_alignment(
+    gram: Gram, targets: Array, sample_weight: Array | None = None
+) -> tuple[Array, Array]:
+    """How evenly centred kernels spread over all directions, and how far they align with targets beyond chance.
+
+    Parameters
+    ----------
+    gram : Gram
+        Centred here, whether it has been or not.
+    targets : array of shape (n_samples, n_outputs)
+    sample_weight : array of shape (n_samples,), optional
+        A weight equals a repetition of the row.
+
+    Returns
+    -------
+    spread : array of shape (n_kernels,)
+        ``tr(K)^2 / (N |K|_F^2)`` of the centred kernel, N the number of rows less one: 1 for the identity, 1 / N for a
+        kernel of one direction. 0 for kernels that are constant.
+    beyond : array of shape (n_kernels,)
+        ``(tr(K Y) - mean) / deviation`` for ``Y`` the inner products of the centred targets; mean and deviation are
+        those over all rotations of the targets about the constant vector, in closed form:
+        ``tr(K) tr(Y) / N`` and the root of ``2 (|K|_F^2 - tr(K)^2 / N) (|Y|_F^2 - tr(Y)^2 / N) / ((N - 1) (N + 2))``.
+
+    Notes
+    -----
+    The mean over rotations equals that over permutations. One pass over each kernel, O(n_samples^2).
+    """
+    n = gram.n_samples
+    weights = np.ones(n) if sample_weight is None else sample_weight
+    total = float(weights.sum())
+    size = total - 1.0
+    Y = targets - weights @ targets / total
+    inner = Y.T @ (weights[:, None] * Y)
+    trace_y, square_y = float(np.trace(inner)), float(np.square(inner).sum())
+    means = gram.matvecs(weights[None])[:, 0]  # K w
+    sums = means @ weights
+    trace = np.maximum(gram.trace(weights) - sums / total, 0.0)
+    raw = np.array([_weighted_square(gram, m, sample_weight) for m in range(gram.n_kernels)])
+    square = raw - 2.0 * (np.square(means) @ weights) / total + np.square(sums / total)
+    # what rounding leaves of a constant kernel
+    flat = (square <= 1e-10 * raw) | (size < 2.0)
+    square = np.where(flat, 1.0, square)
+    spread = np.where(flat, 0.0, np.square(trace) / (max(size, 1.0) * square))
+    aligned = gram.quadratic_forms(np.ascontiguousarray((weights[:, None] * Y).T))
+    room = np.maximum(square - np.square(trace) / max(size, 1.0), 0.0)
+    room_y = max(square_y - trace_y * trace_y / max(size, 1.0), 0.0)
+    deviation = np.sqrt(2.0 * room * room_y / max((size - 1.0) * (size + 2.0), 1.0))
+    excess = aligned - trace * trace_y / max(size, 1.0)
+    beyond = np.divide(excess, deviation, out=np.zeros_like(excess), where=(deviation > 0) & ~flat)
+    return spread, beyond
+
+
+def _weighted_square(gram: Gram, m: int, weights: Array | None) -> float:
+    """``sum_ij w_i w_j K_ij^2`` of one kernel."""
+    if weights is None:
+        known = gram.square_norm(m)
+        if known is not None:
+            return known
+        weights = np.ones(gram.n_samples)
+    n, total = gram.n_samples, 0.0
+    step = max(1, PIECE // n)
+    for first in range(0, n, step):
+        panel = np.square(gram.panel(slice(first, min(first + step, n)), np.array([m]))[0])
+        width = len(panel)
+        rows, beyond = weights[first : first + width], weights[first + width :]
+        total += float(rows @ panel[:, :width] @ rows) + 2.0 * float(rows @ panel[:, width:] @ beyond)
+    return total

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
+from kernelweave.banks import DefaultViews
 from kernelweave.estimators.base import BaseMKL, attributes_of, keep_model
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
@@ -86,6 +87,7 @@ _DATACLASSES: tuple[type, ...] = (
     functions.Power,
     layers.TrainedLayers,
     Calibration,
+    DefaultViews,
     ColumnMask,
     ColumnSlice,
     FittedNormalizer,

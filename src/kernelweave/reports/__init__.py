@@ -320,11 +320,10 @@ def make_report(
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
     from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative, view_weights
-    from kernelweave.learners import resolve
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
-    learner = resolve(model.learner)
+    learner = model.model_.learner
     given = learner.get_params(deep=False)
     layers = layer_weights(model)
     upper = [
@@ -363,6 +362,7 @@ def make_report(
         upper=upper,
         uninformative=uninformative(model, most=20),
         missing=missing(model, most=20),
+        defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         views=views if 1 < len(views) < 60 else {},

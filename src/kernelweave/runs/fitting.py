@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelweave import banks, kernels, normalizers
+from kernelweave import banks, kernels, normalizers, recipe
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
-from kernelweave.estimators.texts import reads_text
+from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
+from kernelweave.views import as_table
 from kernelweave.views.groups import names_in
 
 if TYPE_CHECKING:
-    from kernelweave._types import BaseCrossValidator, Labels
+    from kernelweave._types import BaseCrossValidator, DataFrame, Labels
     from kernelweave.estimators.base import BaseMKL
     from kernelweave.kernels import Kernel
     from kernelweave.learners import Learner
     from kernelweave.normalizers import Normalizer
     from kernelweave.runs.preparing import Array, Rows
 
-BANKS = ("default", "linear_features", "mlmkl", "rkl", "rls2", "simplemkl")
+BANKS = ("default", "linear_features", "mlmkl", "per_column", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 #: Regularisation parameters on a path.
@@ -50,18 +51,20 @@ def parse_kernels(text: str) -> list[Kernel]:
 
 
 def make_kernels(spec: FitSpec, prepared: Prepared) -> Any:
-    """The kernels of a spec, by view where there are sparse ones; None stands for the default bank."""
+    """The kernels of a spec, by view where there are sparse ones; None or mere views stand for those of a plain fit."""
     if isinstance(prepared.X, Tables):
         return _kernels_of_tables(spec, prepared.X)
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
+        if all(text.strip().lower() == "default" for text in asked.values()):
+            return banks.DefaultViews(dict(prepared.views))
         bank: list[Any] = []
         for view, columns in prepared.views.items():
             name = asked[view].strip().lower()
             if name == "default":
-                bank += default_views({view: columns})
+                bank += default_view(prepared, view)
             else:
-                bank += banks.views({view: columns}, kernels=parse_kernels(asked[view]))
+                bank += listed_views({view: columns}, parse_kernels(asked[view]))
         return bank
     if not isinstance(spec.kernels, str):
         raise InputError("`kernels` for each view needs views.")
@@ -119,6 +122,42 @@ def _parse_plain(text: str) -> list[Kernel]:
     return parse_kernels(text)
 
 
+def listed_views(views: dict[str, list[str]], bank: list[Any]) -> list[Any]:
+    """Every kernel on every view."""
+    return [kernel.on(columns, name=name) for name, columns in views.items() for kernel in bank]
+
+
+def default_view(prepared: Prepared, view: str) -> list[Any]:
+    """The kernels of a plain fit for one view, where others have kernels of their own."""
+    columns = prepared.views[view]
+    found = banks.default(prepared.X[columns], regression=False)
+    return [kernel.on(columns, name=view) if kernel.columns is None else kernel for kernel in found]
+
+
+def is_plain(bank: object) -> bool:
+    """Whether kernels are those of a plain fit, which bring their own preparation of columns."""
+    return bank is None or isinstance(bank, banks.DefaultViews)
+
+
+def standardize_of(spec: FitSpec, prepared: Prepared, bank: object) -> bool | str:
+    """Whether the estimator standardises columns: kernels of a plain fit do so themselves, and so do sparse views."""
+    return "auto" if isinstance(prepared.X, Tables) or is_plain(bank) else spec.standardize
+
+
+def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
+    """Kernels before a fit, those of a plain fit as the rows of a table ask for."""
+    if bank is not None and not isinstance(bank, banks.DefaultViews):
+        return bank
+    from kernelweave.estimators.missing import looked_at
+    from kernelweave.estimators.view_kernels import places_of
+
+    table = looked_at(as_table(X))
+    table = table.declared(long_texts(table, None))
+    places = places_of(table, None if bank is None else bank.columns)
+    views = None if places is None else {view: (at.table, at.place) for view, at in places.items()}
+    return recipe.choose(table, regression=task == "regression", views=views).kernels
+
+
 def kernels_by_view(spec: FitSpec, views: dict[str, list[str]]) -> dict[str, str]:
     """The kernels of each view as text; views without one have the default."""
     if isinstance(spec.kernels, str):
@@ -134,16 +173,6 @@ def _is_kernel(name: str) -> bool:
     except InputError:
         return False
     return True
-
-
-def default_views(views: dict[str, list[str]]) -> list[Kernel]:
-    """For each view a linear kernel, a quadratic one, and Gaussians whose width suits its number of columns."""
-    bank: list[Any] = []
-    for name, columns in views.items():
-        shapes = [kernels.Linear(), kernels.Polynomial(degree=2)]
-        shapes += [kernels.RBF(gamma=float(f"{g / len(columns):.3g}")) for g in (0.03, 0.1, 0.3, 1.0, 3.0)]
-        bank += [shape.on(columns, name=name) for shape in shapes]
-    return bank
 
 
 def path_setting(method: str) -> str:
@@ -258,9 +287,19 @@ def make_cv(spec: FitSpec, task: str) -> BaseCrossValidator:
     return getattr(model_selection, name)(**arguments)
 
 
+def normalizer_name(spec: FitSpec) -> str | None:
+    """The normaliser of a spec by name; that of a plain fit where nothing else was asked for."""
+    name = spec.normalize.lower()
+    if name == "auto":
+        asked = [spec.kernels] if isinstance(spec.kernels, str) else list(spec.kernels.values())
+        plain = all(text.strip().lower() == "default" for text in asked)
+        return recipe.NORMALIZER if plain else "mean-diagonal"
+    return None if name == "none" else spec.normalize
+
+
 def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
     """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows."""
-    name = None if spec.normalize.lower() == "none" else spec.normalize
+    name = normalizer_name(spec)
     if not spec.transductive:
         return name
     rule = normalizers.resolve(name)
@@ -291,6 +330,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         raise InputError(
             "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
         )
+    bank = make_kernels(spec, prepared)
     options: dict[str, Any] = {
         **path,
         "n_alphas": n_alphas,
@@ -300,14 +340,13 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         "rule": spec.rule,
         "n_jobs": spec.jobs,
         "normalize": make_normalizer(spec, prepared, held),
-        # of sparse views only dense ones are standardised
-        "standardize": "auto" if isinstance(prepared.X, Tables) else spec.standardize,
+        "standardize": standardize_of(spec, prepared, bank),
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
         **missing_options(spec),
     }
-    bank, learner = make_kernels(spec, prepared), make_learner(spec)
+    learner = make_learner(spec)
     if prepared.task == "classification":
         return MKLClassifierCV(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):
@@ -440,6 +479,9 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     finally:
         # the display is not part of the model
         model.set_callbacks()
-        if normalizers.resolve(model.normalize).transductive is not None:
+        if (
+            not isinstance(model.normalize, str)
+            and normalizers.resolve(model.normalize).transductive is not None
+        ):
             # nor is the table of further rows, which a model file cannot contain and which the fit has already used
             model.set_params(normalize=model.normalize.name)

@@ -9,16 +9,18 @@ from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
     BANKS,
     class_weight,
-    default_views,
+    default_view,
     describe_calibration_cv,
     describe_cv,
     kernels_by_view,
     make_kernels,
     make_learner,
     missing_options,
+    normalizer_name,
     parse_gamma,
     parse_kernels,
     parse_path,
+    standardize_of,
 )
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
@@ -134,7 +136,7 @@ def script(
         **(choice if alpha is None else {}),
         "gamma": repr(parse_gamma(spec.gamma)),
         "normalize": _normalize(spec),
-        "standardize": repr("auto" if isinstance(prepared.X, Tables) else spec.standardize),
+        "standardize": repr(standardize_of(spec, prepared, make_kernels(spec, prepared))),
         "fit_intercept": repr(spec.intercept),
         "max_memory": repr(spec.max_memory),
         "rank_tol": repr(spec.rank_tol),
@@ -234,8 +236,8 @@ def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list
 
 def _normalize(spec: FitSpec) -> str:
     if spec.transductive:
-        return f"kw.normalizers.{type(resolve(spec.normalize)).__name__}(extra=X.iloc[test])"
-    return repr(None if spec.normalize.lower() == "none" else spec.normalize)
+        return f"kw.normalizers.{type(resolve(normalizer_name(spec))).__name__}(extra=X.iloc[test])"
+    return repr(normalizer_name(spec))
 
 
 def _learner(spec: FitSpec, alpha: float | None) -> str:
@@ -273,12 +275,14 @@ def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
         texts = list(dict.fromkeys(text.strip() for text in asked.values()))
-        if len(texts) == 1 and texts[0].lower() != "default":
+        if [text.lower() for text in texts] == ["default"]:
+            return [f"kernels = kw.banks.views({prepared.views!r})"]
+        if len(texts) == 1:
             return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{_parsed(texts[0])}])"]
         lines = ["kernels = ["]
         for view, columns in prepared.views.items():
             if asked[view].strip().lower() == "default":
-                lines += [f"    kw.kernels.parse({repr(k)!r})," for k in default_views({view: columns})]
+                lines += [f"    kw.kernels.parse({repr(k)!r})," for k in default_view(prepared, view)]
             else:
                 lines.append(
                     f"    *kw.banks.views({ ({view: columns})!r}, kernels=[{_parsed(asked[view])}]),"
@@ -287,7 +291,7 @@ def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
     text = str(spec.kernels)
     name = text.strip().lower().replace("-", "_")
     if name == "default":
-        return ["kernels = None  # the default bank"]
+        return ["kernels = None  # those of a plain fit"]
     if name in BANKS:
         return [f"kernels = kw.banks.get({name!r}, list(X.columns))"]
     return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(text)), "]"]

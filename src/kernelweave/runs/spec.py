@@ -89,7 +89,7 @@ class FitSpec(BaseModel):
         "default",
         "Kernels",
         "Kernels",
-        "A bank (default, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by "
+        "A bank (default, per_column, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by "
         '";", such as "linear; rbf(gamma=0.1); poly(degree=2)", or, with numbers from the training rows, '
         "\"rbf(gamma='median'); linear.prepared('standardize')\". With views also a table of view names and their "
         "kernels.",
@@ -214,14 +214,15 @@ class FitSpec(BaseModel):
         "Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy or R^2 by default.",
     )
     normalize: Text = setting(
-        "mean-diagonal",
+        "auto",
         "Bring kernels to one scale by",
         "Kernels",
-        "mean-diagonal, trace or norm: divide every kernel by the mean or the sum of its diagonal "
+        "auto: center for the default kernels, mean-diagonal for others; mean-diagonal, trace or norm: "
+        "divide every kernel by the mean or the sum of its diagonal "
         "on the training rows (norm is the sum, the squared length of a single column); cosine: "
         "make every diagonal 1; center: subtract the mean in feature space, then mean-diagonal; "
         "within-class: divide by the spread within the classes; or none.",
-        choices=("mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"),
+        choices=("auto", "mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"),
     )
     transductive: bool = setting(
         False,

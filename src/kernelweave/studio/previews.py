@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave import banks
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave.estimators.texts import columns_read, long_texts
+from kernelweave.estimators.texts import columns_read
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
-from kernelweave.runs.fitting import make_kernels
+from kernelweave.runs.fitting import is_plain, known_kernels, make_kernels
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
@@ -56,13 +55,11 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     frame = prepared.X.iloc[rows]
     table = _encoded(frame)
     bank = make_kernels(spec, prepared)
-    if bank is None:
-        # categories that the sample lacks count too
-        whole = as_table(prepared.X.iloc[train]) if any(table.levels) else table
-        texts = long_texts(whole, None)
-        bank = banks.default(whole.declared(texts))
+    plain = is_plain(bank)
+    # categories that the sample lacks count too
+    bank = known_kernels(bank, prepared.X.iloc[train], prepared.task)
     table = table.declared(columns_read(bank, table))
-    if spec.standardize:
+    if spec.standardize and not plain:
         table = _standardized(table)
     target, order = _target(prepared.y[rows], prepared.task)
     found: list[tuple[float, int | None, Any]] = []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave import learners
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
 from kernelweave.reports import Held
 from kernelweave.runs.preparing import Prepared, Rows
@@ -91,6 +90,7 @@ def describe_model(
             for name, history in zip(_problem_names(model), model.history_, strict=True)
         ],
         remarks=remarks,
+        defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
 
 
@@ -114,7 +114,7 @@ def _problem_names(model: BaseMKL) -> list[str]:
 
 def is_deep(model: BaseMKL) -> bool:
     """Whether the learner stacks layers of kernels."""
-    return hasattr(learners.resolve(model.learner), "n_layers")
+    return hasattr(model.model_.learner, "n_layers")
 
 
 def describe_weights(model: BaseMKL) -> Weights:
@@ -288,5 +288,5 @@ def describe_certificate(model: BaseMKL) -> Certificate:
         stationarity=_floats(np.atleast_1d(getattr(model, "stationarity_", []))),
         held_as=str(model.gram_),
         regularization=f"{named} = {getattr(model, f'{named}_'):.4g}",
-        citation=learners.resolve(model.learner).reference(),
+        citation=model.model_.learner.reference(),
     )

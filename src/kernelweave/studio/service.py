@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import check_scoring, describe_cv, make_cv, make_model, path_setting
+from kernelweave.runs.fitting import check_scoring, describe_cv, is_plain, make_cv, make_model, path_setting
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.spec import FitSpec
@@ -259,7 +259,7 @@ class Studio:
         check_scoring(model, prepared, train)
         resolve(model.normalize)
         few = as_table(prepared.X.iloc[train[:TRIED]])
-        for kernel in model.kernels or ():
+        for kernel in () if is_plain(model.kernels) else model.kernels:
             with np.errstate(all="ignore"):
                 fine = np.isfinite(kernel(few)).all()
             if not fine:

@@ -175,9 +175,11 @@ class _Run:
             self._tell(text)
 
     def _note_kernels(self, model: BaseMKL, X: DataFrame) -> None:
-        from kernelweave import banks
+        from sklearn.base import is_regressor
 
-        bank = banks.default(X) if model.kernels is None else model.kernels
+        from kernelweave.runs.fitting import known_kernels
+
+        bank = known_kernels(model.kernels, X, "regression" if is_regressor(model) else "classification")
         text = json.dumps([kernel.label for kernel in bank])
         (self.folder / KERNELS).write_text(text, encoding="utf8")
         self._tell(f"{len(bank)} kernels.")

@@ -72,6 +72,10 @@ class _UnderstandPage:
             self.summary(run, results)
             for remark in results.remarks:
                 note(remark, "warn")
+            if results.defaults:
+                with card("What was left to defaults"), stack():
+                    for line in results.defaults:
+                        text(line.strip(), "p")
             if results.paths:
                 PathCard(results).build()
             if results.curve is not None:

@@ -138,6 +138,7 @@ class Results(Record):
     certificate: Certificate
     convergence: list[Convergence]
     remarks: list[str]
+    defaults: list[str] = []
 
 
 class Difference(Record):

@@ -1,0 +1,223 @@
+"""What estimators take where nothing was said: kernels, their scale, the learner and C; and how that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave import learners, recipe
+from kernelweave.banks import DefaultViews
+from kernelweave.fitting.base import Source
+from kernelweave.fitting.folds import content_folds, negative_squared_error
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.task import Setup, Task
+from kernelweave.learners.folds import deal
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Kernels with weights that are told, at most.
+TOLD = 12
+#: Folds that choose C.
+N_FOLDS = 5
+
+NORMALIZERS_SAID = {
+    "center": "'center', each kernel less its mean in feature space, then divided by the mean of its diagonal.",
+    "mean-diagonal": "'mean-diagonal', each kernel divided by the mean of its diagonal.",
+}
+LEARNERS_SAID = {
+    "LpMKL": "'lp' with p = 2, a support vector machine whose kernel weights have a 2-norm of at most 1: all kernels "
+    "take part, good ones more.",
+    "RLS2": "'rls2', least squares with kernel weights on the simplex: few kernels take part.",
+}
+
+NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner were all stated."
+OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= or alpha=."
+
+
+class DefaultsMixin(BaseEstimator):
+    """What is taken where `kernels`, `normalize`, `learner` or `C` were left out."""
+
+    kernels: Any
+    learner: Any
+    normalize: Any
+    C: float | str | None
+    alpha: float | str | None
+    model_: Model
+    defaults_: dict[str, Any]
+    _recipe_found: dict[str, list[str]]
+    #: What `BaseMKL` does with a path.
+    _search: Any
+    _finish_path: Any
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether kernels were left to the recipe."""
+        return self.kernels is None or isinstance(self.kernels, DefaultViews)
+
+    def _default_learner(self) -> learners.Learner:
+        """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha."""
+        has_alpha = self.alpha is not None or getattr(self, "alphas", None) is not None
+        if has_alpha or not self._is_plain:
+            return learners.resolve("rls2")
+        has_cost = self.C is not None or getattr(self, "Cs", None) is not None
+        classes = isinstance(self, ClassifierMixin) or has_cost
+        name, params = recipe.CLASSIFICATION if classes else recipe.REGRESSION
+        return learners.LEARNERS[name](**params)
+
+    def _named_learner(self) -> learners.Learner:
+        """The learner by its name or as it was given, before `C` and `alpha`."""
+        return self._default_learner() if self.learner is None else learners.resolve(self.learner)
+
+    def _default_normalizer(self) -> Any:
+        """The normaliser that was asked for; "auto" is that of the recipe, or "mean-diagonal" for other kernels."""
+        if not (isinstance(self.normalize, str) and self.normalize == "auto"):
+            return self.normalize
+        return recipe.NORMALIZER if self._is_plain else "mean-diagonal"
+
+    def _chooses_cost(self, learner: learners.Learner) -> bool:
+        """Whether C is chosen by folds."""
+        if self.C is not None:
+            return isinstance(self.C, str)
+        plain = self.learner is None and self._is_plain and not hasattr(self, "Cs")
+        return plain and learner.regularization_parameter == "C"
+
+    def _tell_defaults(self, setups: list[Setup], source: Source[Any]) -> None:
+        """Keep in plain values what was taken where nothing was stated."""
+        told: dict[str, Any] = {}
+        if self._is_plain:
+            told["views"] = self._recipe_found
+            told["left_out"] = left_out(setups[0], source.names)
+            del self._recipe_found
+        if isinstance(self.normalize, str) and self.normalize == "auto":
+            told["normalize"] = NORMALIZERS_SAID[str(self._default_normalizer())]
+        if self.learner is None:
+            told["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
+        self.defaults_ = told
+
+    def _tell_choice(self, said: str) -> None:
+        if self.C == "auto" or self.learner is None:
+            self.defaults_ = {**self.defaults_, "choice": said}
+
+    def _solve_with_cost(
+        self, task: Task, setups: list[Setup], learner: learners.Learner, labels: Array, report: Any
+    ) -> Any:
+        """Choose C on folds of some of the rows, and solve on all of them."""
+        alphas = 1.0 / np.array(recipe.COSTS)
+        rows = cost_rows(task, labels, recipe.COST_ROWS)
+        part = task if len(rows) == task.source.n_samples else task.take(rows)
+        folds = cost_folds(part, labels[rows])
+        self.Cs_ = 1.0 / alphas
+        if len(folds) < 2:
+            return self._finish_path(task, setups, learner, alphas, 0, report)
+        name, score = cost_score(part)
+        return self._search(task, setups, learner, folds, alphas, score, "min", report, name=name, part=part)
+
+    def explain_defaults(self) -> str:
+        """Say in words what was taken where nothing was stated, and why.
+
+        Returns
+        -------
+        str
+            Several lines: what every table or view holds and which kernels follow, their widths, kernels left out as
+            noise, how kernels are brought to one scale, the learner, and how C or alpha was chosen.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> model = kw.MKLClassifier().fit(X, X[:, 0] > 0)
+        >>> print(model.explain_defaults().splitlines()[0])
+        Kernels, chosen by what the 40 training rows hold:
+        """
+        check_is_fitted(self)
+        told = getattr(self, "defaults_", None) or {}
+        lines = _kernel_lines(told, self.model_) if "views" in told else []
+        if "normalize" in told:
+            lines.append(f"Scale of kernels: {told['normalize']}")
+        if "learner" in told:
+            lines.append(f"Learner: {told['learner']}")
+        lines += [f"Regularisation: {text}" for text in [told.get("choice")] if text]
+        return "\n".join([*lines, OTHERWISE]) if lines else NO_DEFAULTS
+
+
+def _kernel_lines(told: Mapping[str, Any], model: Model) -> list[str]:
+    n = model.source.n_samples
+    lines = [f"Kernels, chosen by what the {n} training rows hold:"]
+    for view, found in told["views"].items():
+        lines += [f"  {f'{view}: ' if view else ''}{sentence}" for sentence in found]
+    lines.append("  With their numbers:")
+    names = list(model.source.names)
+    lines += [f"    {name}" for name in names[:TOLD]]
+    if len(names) > TOLD:
+        lines.append(f"    and {len(names) - TOLD} more")
+    for reason, left in told.get("left_out", {}).items():
+        lines.append(f"  Left out before learning, because {reason}: {', '.join(left)}.")
+    if not told.get("left_out"):
+        lines.append("  None of them was left out as noise.")
+    return lines
+
+
+SPREAD_REASON = "rows hardly resemble each other in them"
+CHANCE_REASON = "they agree with the target no more than chance"
+
+
+def left_out(setup: Setup, names: Sequence[str]) -> dict[str, list[str]]:
+    """Names of kernels that were left out, by the reason."""
+    found = {SPREAD_REASON: setup.spread, CHANCE_REASON: setup.chance}
+    return {reason: [str(names[m]) for m in some] for reason, some in found.items() if len(some)}
+
+
+def cost_rows(task: Task, labels: Array, most: int) -> Rows:
+    """Rows on which C is chosen: all, or some by what rows hold, with the shares of the classes."""
+    distinct = int(task.content.max()) + 1
+    if distinct <= most:
+        return np.arange(task.source.n_samples)
+    return deal(task.content, labels, -(-distinct // most), stratify=task.classification)[0]
+
+
+def cost_score(task: Task) -> tuple[str, Callable[[Array, Rows], float]]:
+    """What C is chosen by on folds: the share of rows in their class, or minus the squared error."""
+    if not task.classification:
+        return "- squared error", negative_squared_error(task.targets, task.sample_weight)
+    weights = task.sample_weight
+    if task.multilabel:
+        labels = np.concatenate(task.targets, axis=1) > 0
+
+        def share(values: Array, rows: Rows) -> float:
+            right = ((values > 0) == labels[rows]).mean(axis=1)
+            return float(np.average(right, weights=None if weights is None else weights[rows]))
+
+        return "share of right labels", share
+    codes = task.codes
+
+    def score(values: Array, rows: Rows) -> float:
+        found = values[:, 0] > 0 if values.shape[1] == 1 else np.argmax(values, axis=1)
+        right = found.astype(np.intp) == codes[rows]
+        return float(np.average(right, weights=None if weights is None else weights[rows]))
+
+    return "accuracy", score
+
+
+def cost_folds(task: Task, labels: Array) -> list[tuple[Rows, Rows]]:
+    """Folds by what rows hold."""
+    return content_folds(task.source, labels, N_FOLDS, stratify=task.classification)
+
+
+def said_choice(results: Mapping[str, Any], best: int, n_rows: int, n_all: int, parameter: str) -> str:
+    """How the regularisation parameter was chosen, in words."""
+    values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
+    scores = results["mean_test_score"]
+    n_folds = sum(name.startswith("split") for name in results)
+    where = f"{n_folds} folds of {n_rows} rows" + (f" of {n_all}" if n_rows < n_all else "")
+    which = [best] if len(values) > 8 else range(len(values))
+    listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
+    among = f"{len(values)} values" if len(values) > 8 else "the values"
+    return (
+        f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {results['score_name']} {listed}."
+    )

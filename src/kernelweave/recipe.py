@@ -1,0 +1,248 @@
+"""What a plain fit takes: kernels of a table or of several views, by what the training rows hold, and the learner.
+
+Everything here is decided by kinds of columns, shares of zeros and sizes, never by targets or by the order of rows. The
+measurements behind it are in the design notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._sparse import entries
+from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
+from kernelweave.kernels.restriction import put
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
+from kernelweave.views.table import TEXT
+
+__all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose"]
+
+#: The learners of a plain fit, by short name, with parameters.
+CLASSIFICATION: tuple[str, dict[str, Any]] = ("lp", {"p": 2.0, "tol": 1e-10})
+REGRESSION: tuple[str, dict[str, Any]] = ("rls2", {"alpha": "auto", "relax": "auto"})
+#: How kernels are brought to one scale.
+NORMALIZER = "center"
+#: Values of C that 5 folds choose from.
+COSTS = (0.1, 1.0, 10.0, 100.0)
+#: Rows on which C is chosen, at most.
+COST_ROWS = 1000
+
+#: Widths, as multiples of 1 / median distance.
+WIDTHS = (0.25, 1.0, 4.0)
+#: Views that get all kernels; more of them get a linear one and a Gaussian.
+FEW_VIEWS = 8
+#: Columns that get a Gaussian of their own each, in regression.
+SINGLE_COLUMNS = 40
+#: Rows that get every width; more of them get the middle one.
+FEW_ROWS = 3000
+#: Differences that sums of absolute differences may take, rows * rows * columns; Laplacian kernels are left out above.
+MOST_DIFFERENCES = 4e9
+#: Columns hold counts where so many of the cells are zero and none is below.
+ZEROS = 0.5
+
+
+@dataclass(frozen=True)
+class ViewRecipe:
+    """Kernels of one table or view, and why.
+
+    Attributes
+    ----------
+    kernels : list of Kernel
+    found : list of str
+        What it holds, and what follows, in sentences.
+    """
+
+    kernels: list[Kernel]
+    found: list[str]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Kernels of a plain fit, and why.
+
+    Attributes
+    ----------
+    kernels : list of Kernel
+    found : dict of str to list of str
+        By view, "" for one table: what was found, and what follows.
+    """
+
+    kernels: list[Kernel] = field(default_factory=list)
+    found: dict[str, list[str]] = field(default_factory=dict)
+
+
+def choose(
+    table: Table,
+    *,
+    regression: bool = False,
+    sample_weight: NDArray[np.float64] | None = None,
+    views: Mapping[str, tuple[Table, Callable[[Kernel, Any, str | None], Kernel]]] | None = None,
+) -> Recipe:
+    """Kernels of a table, or of every view.
+
+    Parameters
+    ----------
+    table : Table
+        Training rows.
+    regression : bool, default=False
+        Whether numbers are to be predicted.
+    sample_weight : array of shape (n_rows,), optional
+        A weight equals a repetition of the row.
+    views : dict of str to (table, place), optional
+        Groups of columns, each with what puts kernels there; default: the blocks of the table, if it has some.
+
+    Returns
+    -------
+    Recipe
+        Its kernels take their numbers when they are fitted.
+    """
+    if views is None and isinstance(table, BlockTable):
+        views = {view: (block, _on_view(view)) for view, block in table.blocks.items()}
+    if views is None:
+        one = of_view(table, regression=regression, sample_weight=sample_weight)
+        return Recipe(one.kernels, {"": one.found})
+    kernels: list[Kernel] = []
+    found: dict[str, list[str]] = {}
+    for view, (block, place) in views.items():
+        one = of_view(block, regression=regression, sample_weight=sample_weight, n_views=max(2, len(views)))
+        kernels += [put(kernel, place) for kernel in one.kernels]
+        found[view] = one.found
+    return Recipe(kernels, found)
+
+
+def _on_view(view: str) -> Callable[[Kernel, Any, str | None], Kernel]:
+    return lambda base, columns, name: On(base, ViewColumns(view, columns), name)
+
+
+def of_view(
+    table: Table,
+    *,
+    regression: bool = False,
+    sample_weight: NDArray[np.float64] | None = None,
+    n_views: int = 1,
+) -> ViewRecipe:
+    """Kernels of one table or view, of which there are so many."""
+    if isinstance(table, GramTable):
+        return ViewRecipe([Precomputed()], ["Kernel values, taken as they are."])
+    few_views = n_views <= FEW_VIEWS
+    few_rows = table.n_rows <= FEW_ROWS
+    widths = WIDTHS if few_views and few_rows else (1.0,)
+    found = _said_of_sizes(table.n_rows, n_views)
+    if isinstance(table, SparseTable):
+        return _of_sparse(table, widths, found)
+    levels = np.asarray(table.levels)
+    texts, categories = np.flatnonzero(levels == TEXT), np.flatnonzero(levels > 0)
+    numeric = np.flatnonzero(levels == 0)
+    kernels: list[Kernel] = []
+    if len(numeric) or len(categories):
+        kernels = _of_columns(table, numeric, categories, sample_weight, widths, few_views, found)
+        if regression and n_views == 1 and len(levels) > 1 and 0 < len(numeric) <= SINGLE_COLUMNS:
+            kernels += [_standard(RBF(gamma="median")).on([_called(table, j)]) for j in numeric.tolist()]
+            found.append(
+                "A Gaussian of each numeric column alone, for sums of functions of single columns (numbers to "
+                f"predict, at most {SINGLE_COLUMNS} columns)."
+            )
+    for j in texts.tolist():
+        shapes: list[Kernel] = [CharNGrams(), Tokens()]
+        kernels += shapes if len(levels) == 1 else [kernel.on([_called(table, j)]) for kernel in shapes]
+    if len(texts):
+        found.append(f"{_number(len(texts), 'column')} of texts: character n-grams, and words.")
+    return ViewRecipe(kernels, found)
+
+
+def _said_of_sizes(n_rows: int, n_views: int) -> list[str]:
+    if n_views > FEW_VIEWS:
+        return [f"One of {n_views} views, more than {FEW_VIEWS}: a linear kernel and a Gaussian of each."]
+    if n_rows > FEW_ROWS:
+        return [f"{n_rows} rows, more than {FEW_ROWS}: one width of each kind of kernel."]
+    return []
+
+
+def _of_sparse(table: SparseTable, widths: tuple[float, ...], found: list[str]) -> ViewRecipe:
+    cells = max(table.n_rows * table.n_columns, 1)
+    stored = np.count_nonzero(entries(table.values))
+    shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
+    first = (
+        f"{_number(table.n_columns, 'sparse column')}, {_share(1.0 - stored / cells)} of the cells zero: rows of "
+        f"length 1, never standardised; Linear, and RBF at {_multiples(widths)} over the median squared distance."
+    )
+    return ViewRecipe([kernel.prepared("normalize-rows") for kernel in shapes], [first, *found])
+
+
+def _of_columns(
+    table: Table,
+    numeric: NDArray[np.intp],
+    categories: NDArray[np.intp],
+    sample_weight: NDArray[np.float64] | None,
+    widths: tuple[float, ...],
+    few_views: bool,
+    found: list[str],
+) -> list[Kernel]:
+    """Kernels of numeric and categorical columns."""
+    values = table.values[:, numeric]
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    zeros = float(weights @ (values == 0.0).sum(axis=1)) / max(float(weights.sum()) * len(numeric), 1.0)
+    constant = int((values == values[:1]).all(axis=0).sum())
+    n_columns = table.n_expanded_columns
+    first = _number(table.n_columns, "column")
+    if len(categories):
+        first += f", {len(categories)} of them categories, as {n_columns - len(numeric)} indicator columns"
+    if len(numeric):
+        first += f", {_share(zeros)} of the numeric cells zero"
+    if constant:
+        first += f", {constant} constant"
+    kernels = [_standard(Linear()), *(_standard(RBF(gamma=("median", width))) for width in widths)]
+    said = f"standardised; Linear, and RBF at {_multiples(widths)} over the median squared distance"
+    laplacian = few_views and float(table.n_rows) ** 2 * n_columns <= MOST_DIFFERENCES
+    if laplacian:
+        kernels += [_standard(Laplacian(gamma=("median", width))) for width in widths]
+        said += ", Laplacian at the same over the median sum of absolute differences"
+    if n_columns > 1:
+        kernels.append(Linear().prepared("normalize-rows"))
+        said += "; and the cosine of the rows as they are"
+    remarks = [f"{first}: {said}."]
+    if few_views and not laplacian:
+        remarks.append(
+            f"No Laplacian: {table.n_rows} rows squared times {n_columns} columns is more than {MOST_DIFFERENCES:.0e}."
+        )
+    if zeros >= ZEROS and len(numeric) and float(values.min()) >= 0.0 and not _is_binary(values):
+        logged: list[Kernel] = [Linear(), RBF(gamma="median")]
+        logged += [Laplacian(gamma="median")] if laplacian else []
+        kernels += [kernel.prepared("log1p", "standardize") for kernel in logged]
+        remarks.append(
+            f"At least {_share(ZEROS)} of the cells are zero and none is negative, as with counts: kernels of "
+            "log(1 + x) as well."
+        )
+    found[:0] = remarks
+    return kernels
+
+
+def _standard(kernel: Kernel) -> Kernel:
+    return kernel.prepared("standardize")
+
+
+def _is_binary(values: NDArray[np.float64]) -> bool:
+    """Whether every column holds zero and one other value at most, so that a logarithm changes no more than units."""
+    largest = values.max(axis=0, initial=0.0)
+    return bool(((values == 0.0) | (values == largest)).all())
+
+
+def _called(table: Table, j: int) -> int | str:
+    return j if table.names is None else table.names[j]
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.01 or value == 0 else f"{value:.1%}"
+
+
+def _multiples(widths: tuple[float, ...]) -> str:
+    texts = ["1/4" if width == 0.25 else f"{width:g}" for width in widths]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

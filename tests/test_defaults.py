@@ -1,0 +1,292 @@
+"""What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import kernelweave as kw
+from kernelweave import InputError, banks, recipe
+from kernelweave.fitting.stacks import gram_from_stack
+from kernelweave.gram import spread_and_alignment
+from kernelweave.kernels import RBF, Laplacian, Linear
+from kernelweave.views import as_table
+
+RNG = np.random.default_rng(5)
+N = 60
+X = RNG.normal(size=(N, 4))
+Y = np.where(X[:, 0] + 0.5 * X[:, 1] > 0, "a", "b")
+
+WIDTHS = [("median", 0.25), ("median", 1.0), ("median", 4.0)]
+DENSE = [
+    Linear().prepared("standardize"),
+    *(RBF(gamma=width).prepared("standardize") for width in WIDTHS),
+    *(Laplacian(gamma=width).prepared("standardize") for width in WIDTHS),
+    Linear().prepared("normalize-rows"),
+]
+
+
+def kernels_of(table, **options):
+    return recipe.choose(as_table(table), **options).kernels
+
+
+def said(table, **options):
+    return " ".join(s for some in recipe.choose(as_table(table), **options).found.values() for s in some)
+
+
+# ---- the rule -----------------------------------------------------------------------------------------
+
+
+def test_dense_columns():
+    assert kernels_of(X) == DENSE == banks.default(X)
+    assert said(X).startswith(
+        "4 columns, 0% of the numeric cells zero: standardised; Linear, and RBF at 1/4, 1 and 4"
+    )
+
+
+def test_one_column_has_no_cosine():
+    assert kernels_of(X[:, :1]) == DENSE[:-1]
+
+
+def test_numbers_to_predict_get_gaussians_of_single_columns():
+    single = RBF(gamma="median").prepared("standardize")
+    assert kernels_of(X, regression=True) == [*DENSE, *(single.on([j]) for j in range(4))]
+    assert banks.default(X, regression=True) == kernels_of(X, regression=True)
+    wide = np.random.default_rng(0).normal(size=(5, 41))
+    assert kernels_of(wide, regression=True) == DENSE
+
+
+def test_counts_get_logarithms_as_well():
+    counts = RNG.poisson(0.4, size=(N, 6)).astype(float)
+    counts[0] = 3.0
+    logged = [k for k in kernels_of(counts) if [s.name for s in k.preparation][:1] == ["log1p"]]
+    assert [type(getattr(k, "kernel", k)) for k in logged] == [Linear, RBF, Laplacian]
+    assert "as with counts" in said(counts)
+    # neither signs nor columns of zeros and ones are counts
+    assert kernels_of(np.where(counts > 1, -counts, counts)) == DENSE
+    assert kernels_of((counts > 0).astype(float)) == DENSE
+
+
+def test_zeros_count_as_often_as_their_rows_weigh():
+    table = np.array([[0.0, 0.0], [2.0, 1.0], [3.0, 4.0]])
+    assert kernels_of(table) == DENSE
+    assert len(kernels_of(table, sample_weight=np.array([3.0, 1.0, 1.0]))) == len(DENSE) + 3
+    assert len(kernels_of(table[[0, 0, 0, 1, 2]])) == len(DENSE) + 3
+
+
+def test_sparse_rows_are_never_standardised():
+    counts = sparse.random_array((N, 500), density=0.02, rng=1, format="csr")
+    cosine = [Linear(), *(RBF(gamma=width) for width in WIDTHS)]
+    assert kernels_of(counts) == [k.prepared("normalize-rows") for k in cosine]
+    assert said(counts).startswith("500 sparse columns, 98% of the cells zero: rows of length 1")
+
+
+def test_categories_and_constant_columns():
+    frame = pd.DataFrame({"site": list("ABC") * 20, "age": X[:, 0], "same": 1.0})
+    model = kw.MKLClassifier().fit(frame, Y)
+    assert (
+        "3 columns, 1 of them categories, as 3 indicator columns, 0% of the numeric cells zero, 1 constant"
+        in (model.explain_defaults())
+    )
+    assert len(model.kernels_) == len(DENSE)
+
+
+def test_wide_tables_and_many_rows_cost_no_more(monkeypatch):
+    assert kernels_of(np.ones((3001, 2)) * np.arange(2)) == [DENSE[0], DENSE[2], DENSE[5], DENSE[7]]
+    assert "3001 rows, more than 3000" in said(np.ones((3001, 2)) * np.arange(2))
+    monkeypatch.setattr(recipe, "MOST_DIFFERENCES", 100.0)
+    assert kernels_of(X) == [*DENSE[:4], DENSE[-1]]
+    assert "No Laplacian: 60 rows squared times 4 columns" in said(X)
+
+
+def test_many_views_get_two_kernels_each():
+    views = {f"v{k}": X[:, :2] for k in range(9)}
+    model = kw.MKLClassifier(C=1.0).fit(views, Y)
+    assert len(model.kernels_) == 3 * 9
+    assert "One of 9 views, more than 8" in model.explain_defaults()
+
+
+def test_views_by_every_way_in():
+    groups = {"one": [0, 1], "two": [2, 3]}
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    plain = kw.MKLClassifier().fit({"one": X[:, :2], "two": X[:, 2:]}, Y)
+    by_groups = kw.MKLClassifier(views=groups).fit(X, Y)
+    by_bank = kw.MKLClassifier(kw.banks.views(groups)).fit(X, Y)
+    by_names = kw.MKLClassifier(banks.views({"one": ["a", "b"], "two": ["c", "d"]})).fit(frame, Y)
+    values = plain.decision_function({"one": X[:, :2], "two": X[:, 2:]})
+    for other, Z in ((by_groups, X), (by_bank, X), (by_names, frame)):
+        np.testing.assert_allclose(other.decision_function(Z), values, rtol=1e-9, atol=1e-12)
+        assert other.kernel_names_.tolist() == plain.kernel_names_.tolist()
+        assert other.explain_defaults() == plain.explain_defaults()
+    assert clone(kw.MKLClassifier(kw.banks.views(groups))).kernels == banks.views(groups)
+    with pytest.raises(InputError, match=r"`views` and banks\.views\(\.\.\.\) both group columns"):
+        kw.MKLClassifier(banks.views(groups), views=groups).fit(X, Y)
+
+
+# ---- noise ----------------------------------------------------------------------------------------------
+
+
+def test_spread_and_alignment_are_those_of_turned_targets():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(40, 3))
+    y = np.sign(Z[:, :1] + rng.normal(size=(40, 1)))
+    stack = np.stack([RBF(0.3)(Z), Linear()(Z), np.eye(40), np.ones((40, 40))], axis=-1)
+    gram = gram_from_stack(stack)
+    spread, beyond = spread_and_alignment(gram, y)
+    H = np.eye(40) - 1 / 40
+    for m in range(2):
+        K = H @ stack[:, :, m] @ H
+        assert spread[m] == pytest.approx(np.trace(K) ** 2 / (39 * (K**2).sum()), rel=1e-10)
+        v = rng.normal(size=(40000, 40)) @ H
+        v *= np.linalg.norm(H @ y) / np.linalg.norm(v, axis=1, keepdims=True)
+        turned = np.einsum("ij,ij->i", v @ K, v)
+        # 40,000 draws: the mean within 0.02 deviations, the deviation within 2 %
+        assert beyond[m] == pytest.approx(((y.T @ K @ y).item() - turned.mean()) / turned.std(), rel=0.04)
+    assert spread[2] == pytest.approx(1.0)
+    assert (spread[3], beyond[3]) == (0.0, 0.0)
+    # a weight equals a repetition
+    weight = rng.integers(1, 4, 40).astype(float)
+    rows = np.repeat(np.arange(40), weight.astype(int))
+    again = spread_and_alignment(gram_from_stack(stack[np.ix_(rows, rows)]), y[rows])
+    np.testing.assert_allclose(spread_and_alignment(gram, y, weight), again, rtol=1e-9, atol=1e-9)
+
+
+def test_a_view_of_noise_is_left_out():
+    rng = np.random.default_rng(1)
+    views = {"rows": X, "noise": rng.normal(size=(N, 300))}
+    model = kw.MKLClassifier().fit(views, Y)
+    of_noise = np.array([name.startswith("noise") for name in model.kernel_names_])
+    assert (model.weights_[of_noise] == 0).all()
+    assert model.weights_[~of_noise].max() > 0
+    assert "agree with the target no more than chance: noise: " in model.explain_defaults()
+    contributions = model.kernel_contributions(views)
+    assert (contributions[:, of_noise] == 0).all()
+    alone = kw.MKLClassifier().fit({"rows": X}, Y)
+    # measured: 4e-7
+    np.testing.assert_allclose(
+        model.decision_function(views), alone.decision_function({"rows": X}), rtol=0, atol=2e-6
+    )
+
+
+def test_something_stays_where_all_is_noise():
+    rng = np.random.default_rng(3)
+    y = rng.permutation(np.repeat([0, 1], N // 2))
+    for Z in (rng.normal(size=(N, 5)), rng.normal(size=(N, 2000)), np.eye(N), np.ones((N, 2))):
+        model = kw.MKLClassifier().fit(Z, y)
+        assert np.isfinite(model.decision_function(Z)).all()
+    assert kw.MKLClassifier().fit(rng.normal(size=(N, 2000)), y).weights_.max() > 0
+
+
+# ---- C, learners and scales -----------------------------------------------------------------------------
+
+
+def test_C_is_chosen_on_folds_by_what_rows_hold():
+    model = kw.MKLClassifier().fit(X, Y)
+    assert model.C_ in recipe.COSTS
+    assert list(model.Cs_) == list(recipe.COSTS)
+    assert model.best_score_ == model.cv_results_["mean_test_score"].max()
+    stated = kw.MKLClassifier(C=model.C_).fit(X, Y)
+    np.testing.assert_allclose(stated.decision_function(X), model.decision_function(X), rtol=1e-5, atol=1e-6)
+    assert not hasattr(stated, "Cs_")
+
+
+def test_C_auto_of_other_learners_and_of_regression():
+    bank = [Linear(), RBF(gamma="median")]
+    model = kw.MKLClassifier(bank, "simple", C="auto").fit(X, Y)
+    assert model.C_ in recipe.COSTS
+    assert "Regularisation: C = " in model.explain_defaults()
+    numbers = kw.MKLRegressor(bank, "simple", C="auto").fit(X, X[:, 0])
+    assert numbers.C_ in recipe.COSTS
+    with pytest.raises(InputError, match="`C` is for learners that have it, and RLS2 has alpha"):
+        kw.MKLClassifier(bank, C="auto").fit(X, Y)
+
+
+def test_C_of_many_rows_is_chosen_on_some(monkeypatch):
+    monkeypatch.setattr(recipe, "COST_ROWS", 30)
+    model = kw.MKLClassifier().fit(X, Y)
+    assert "5 folds of 30 rows of 60" in model.explain_defaults()
+    assert len(model.support_) > 0
+
+
+@pytest.mark.parametrize(
+    ("params", "learner", "normalizer"),
+    [
+        ({}, "LpMKL", True),
+        ({"alpha": 0.1}, "RLS2", True),
+        ({"C": 2.0}, "LpMKL", True),
+        ({"learner": "simple"}, "SimpleMKL", True),
+        ({"normalize": "mean-diagonal"}, "LpMKL", False),
+        ({"kernels": [Linear()]}, "RLS2", False),
+    ],
+)
+def test_what_is_stated_is_taken(params, learner, normalizer):
+    model = kw.MKLClassifier(**params).fit(X, Y)
+    assert type(model.model_.learner).__name__ == learner
+    assert (model.normalizers_[0].probability is not None) == normalizer
+    told = model.explain_defaults()
+    assert ("Learner:" in told) == ("learner" not in params)
+    assert ("Scale of kernels:" in told) == ("normalize" not in params)
+    assert ("Kernels, chosen" in told) == ("kernels" not in params)
+
+
+def test_nothing_to_explain():
+    model = kw.MKLClassifier([Linear()], "simple", normalize="trace").fit(X, Y)
+    assert (
+        model.explain_defaults()
+        == "Nothing was left to a default: kernels, normalize and learner were all stated."
+    )
+
+
+def test_regression_and_grids():
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = kw.MKLRegressor().fit(X, y)
+    assert type(model.model_.learner).__name__ == "RLS2"
+    assert "Learner: 'rls2'" in model.explain_defaults()
+    assert "alpha = " in model.explain_defaults()
+    grid = kw.MKLClassifierCV(n_alphas=3, cv=3).fit(X, Y)
+    assert type(grid.model_.learner).__name__ == "LpMKL"
+    assert "the best of the values by 3 folds" in grid.explain_defaults()
+    path = kw.MKLClassifierCV(alphas=[0.1, 1.0], cv=3).fit(X, Y)
+    assert type(path.model_.learner).__name__ == "RLS2"
+    assert kw.MKLClassifier().set_params(learner__C=3.0).learner.C == 3.0
+
+
+# ---- what every fit keeps to ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLRegressor])
+def test_the_order_of_rows_does_not_matter(make):
+    y = Y if make is kw.MKLClassifier else np.sin(X[:, 0])
+    order = np.random.default_rng(0).permutation(N)
+    one, other = make().fit(X, y), make().fit(X[order], y[order])
+    assert one.explain_defaults() == other.explain_defaults()
+    how = "decision_function" if make is kw.MKLClassifier else "predict"
+    np.testing.assert_allclose(getattr(other, how)(X), getattr(one, how)(X), rtol=1e-6, atol=1e-7)
+
+
+def test_folds_take_numbers_of_their_own_rows():
+    rows = np.arange(30)
+    part = kw.MKLClassifier().fit(X[rows], Y[rows])
+    more = kw.MKLClassifier().fit(X, Y)
+    inner = more.model_.task.take(rows)
+    assert inner.screen
+    assert [str(k) for k in inner.source.kernels] == [str(k) for k in part.kernels_]
+
+
+def test_files_keep_what_was_chosen(tmp_path):
+    model = kw.MKLClassifier().fit({"rows": X, "noise": np.random.default_rng(1).normal(size=(N, 40))}, Y)
+    kw.save(model, tmp_path / "m.kw")
+    again = kw.load(tmp_path / "m.kw")
+    assert again.explain_defaults() == model.explain_defaults()
+    Z = {"rows": X, "noise": np.zeros((N, 40))}
+    np.testing.assert_array_equal(again.decision_function(Z), model.decision_function(Z))
+
+
+def test_per_column_is_the_bank_of_before():
+    bank = banks.per_column(np.zeros((5, 3)))
+    assert len(bank) == 28
+    with pytest.raises(InputError, match="one dense table"):
+        banks.per_column({"a": X, "b": X})
