@@ -3,7 +3,6 @@
     python -m benchmarks.defaults                    # everything that is missing in the results, then the tables
     python -m benchmarks.defaults --only heart wine --methods plain forest
     python -m benchmarks.defaults --tables           # tables of what is there
-    python -m benchmarks.defaults --seconds          # plain fit against a tuned machine on 20 columns, digits, yeast
 
 Results are lines of JSON, one for each set, half and method; a run that was stopped goes on where it was.
 Seconds are processor time of one thread.
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.stats import rankdata
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -239,6 +239,42 @@ def read(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
 
+def table(results: Path) -> str:
+    """The table of mean scores in Markdown, of the halves that every method finished, with ranks, wins and seconds."""
+    found: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    for r in read(results):
+        if r["score"] is not None:
+            found.setdefault(r["set"], {}).setdefault(r["method"], {})[r["seed"]] = r
+    methods = [m for m in METHODS if any(m in own for own in found.values()) and m != "former"]
+    lines = ["| set | halves | " + " | ".join(methods) + " |", "|---|" + "---|" * (1 + len(methods))]
+    ranks: dict[str, list[np.ndarray]] = {"chosen on": [], "kept aside": [], "all": []}
+    for name in sets.NAMES:
+        own = found.get(name, {})
+        if not all(m in own for m in methods if m != "boosting"):
+            continue
+        seeds = set.intersection(*(set(own[m]) for m in methods if m in own))
+        means = [np.mean([own[m][k]["score"] for k in seeds]) if m in own else np.nan for m in methods]
+        aside = "" if name in sets.SEARCHED else " *"
+        cells = ["" if np.isnan(v) else f"{100 * v:.1f}" for v in means]
+        lines.append(f"| {name}{aside} | {len(seeds)} | " + " | ".join(cells) + " |")
+        if not np.isnan(means).any():
+            rank = rankdata(-np.round(means, 6))
+            ranks["all"].append(rank)
+            ranks["kept aside" if aside else "chosen on"].append(rank)
+    for label, rows in ranks.items():
+        mean = np.mean(rows, axis=0)
+        lines.append(
+            f"| mean rank, {label} | {len(rows)} sets | " + " | ".join(f"{v:.2f}" for v in mean) + " |"
+        )
+    wins = (np.array(ranks["all"]) == np.min(ranks["all"], axis=1, keepdims=True)).sum(axis=0)
+    lines.append("| first or equal | | " + " | ".join(map(str, wins)) + " |")
+    times = [
+        np.median([r["seconds"] for own in found.values() for r in own.get(m, {}).values()]) for m in methods
+    ]
+    lines.append("| median seconds | | " + " | ".join(f"{v:.2f}" for v in times) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -252,6 +288,7 @@ def main() -> None:
     if not given.tables:
         here = [name for name in given.only if sets.is_here(name)]
         run(here, given.methods, range(*given.seeds), given.results)
+    print(table(given.results))
 
 
 if __name__ == "__main__":
