@@ -250,14 +250,14 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [13, 100, 3000])
-def test_what_the_default_bank_is_said_to_hold(number):
+def test_what_the_bank_by_column_is_said_to_hold(number):
     pytest.importorskip("nicegui")
     from kernelweave.studio.pages.bank_choices import banks_for
 
-    bank = kw.banks.default(np.zeros((3, number)))
+    bank = kw.banks.per_column(np.zeros((3, number)))
     shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}
-    said = banks_for(number)["default"]
-    assert said.startswith("Default: linear, quadratic, cubic and Gaussian, on all columns")
+    said = banks_for(number)["per_column"]
+    assert said.startswith("By column: linear, quadratic, cubic and Gaussian, on all columns")
     assert said.endswith("and on each") == (shapes == {"Linear", "Polynomial", "RBF"})
     assert said.endswith("and linear on each") == (shapes == {"Linear"})
     assert said.endswith("none on each") == (not shapes)

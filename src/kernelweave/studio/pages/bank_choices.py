@@ -8,7 +8,8 @@ from collections import Counter
 from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
 
 BANKS = {
-    "default": "Default: linear, quadratic, cubic and Gaussian, on all columns",
+    "default": "Default: linear, Gaussian, Laplacian and cosine, by what the rows hold",
+    "per_column": "By column: linear, quadratic, cubic and Gaussian, on all columns",
     "rls2": "RLS2 paper: polynomial 1 to 3 and 10 Gaussian, on all and on each",
     "simplemkl": "SimpleMKL paper: Gaussian and polynomial, on all and on each",
     "rkl": "RKL paper: 10 Gaussian widths, polynomial 1 to 10, on all columns",
@@ -17,7 +18,7 @@ BANKS = {
 }
 
 SHAPES = {
-    "default": "Default: linear, quadratic, 5 Gaussian widths",
+    "default": "Default: linear, Gaussian, Laplacian and cosine, by what the rows hold",
     "linear": "Linear",
     "rbf(gamma=0.01); rbf(gamma=0.1); rbf(gamma=1)": "Gaussian, 3 widths",
     "rbf(gamma=('median', 0.25)); rbf(gamma='median'); rbf(gamma=('median', 4))": "Gaussian, 3 widths from the data",
@@ -28,7 +29,7 @@ SHAPES = {
 
 
 def banks_for(n_columns: int) -> dict[str, str]:
-    """Banks and their contents; the default bank has fewer kernels on single columns if there are many columns.
+    """Banks and their contents; the bank by column has fewer kernels on single columns if there are many columns.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def banks_for(n_columns: int) -> dict[str, str]:
         singles = ", and linear on each"
     else:
         singles = f" together; with more than {MANY_COLUMNS} columns none on each"
-    return {**BANKS, "default": BANKS["default"] + singles}
+    return {**BANKS, "per_column": BANKS["per_column"] + singles}
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:
