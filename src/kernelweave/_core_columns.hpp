@@ -1,6 +1,5 @@
 // Products of many columns with a few vectors, and sums of columns: each column is read once for all vectors, in single or
-// double precision, with sums in double precision. Matrix products of BLAS copy the columns first, which costs up to ten
-// times the time for two to sixteen vectors.
+// double precision, with sums in double precision. Matrix products of BLAS copy the columns first.
 
 #pragma once
 
