@@ -335,7 +335,7 @@ def test_a_run_leaves_scores_and_a_path(served, done):
     assert done["summary"]["n_held"] == 36
     assert done["done"] == done["total"]
     points = get(served, f"/api/runs/{done['id']}/path")
-    assert len(points["kernels"]) == 9
+    assert len(points["kernels"]) == 10
     stages = {p["stage"] for p in points["points"]}
     assert {"fold 1 of 3", "all rows", "path"} <= stages
     last = points["points"][-1]
