@@ -1,5 +1,6 @@
 """Pages of the documentation: their examples run, and the names on them exist."""
 
+import doctest
 import inspect
 import re
 from pathlib import Path
@@ -30,6 +31,14 @@ def test_examples_of_pages_run(page, capsys):
     for block in blocks:
         exec(compile(block, page, "exec"), scope)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("page", ["user_guide/defaults.md", "user_guide/many_features.md"])
+def test_results_on_pages_are_those_of_the_code(page):
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, attempted = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=options)
+    assert attempted
+    assert not failed
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("**/*.md")), ids=lambda page: page.stem)
