@@ -30,6 +30,8 @@ NORMALIZER = "center"
 COSTS = (0.1, 1.0, 10.0, 100.0)
 #: Rows on which C is chosen, at most.
 COST_ROWS = 1000
+#: Relative gap on folds: the share of right labels depends no more on smaller ones.
+COST_TOL = 1e-4
 
 #: Widths, as multiples of 1 / median distance.
 WIDTHS = (0.25, 1.0, 4.0)

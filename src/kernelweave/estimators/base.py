@@ -255,10 +255,11 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         n_jobs: int | None = None,
         narrow: bool = False,
         part: Task | None = None,
+        searcher: learners.Learner | None = None,
     ) -> tuple[float, list[Solved]]:
         """Score the path on folds of the rows of the task, or of a part of it, choose, and solve on all of them.
 
-        With `narrow`, candidates that are far from the best one are not scored.
+        With `narrow`, far candidates are not scored. With a `searcher` for folds, only the best is solved on all rows.
         """
         searched, part = None, task if part is None else part
         self._candidates = alphas
@@ -267,7 +268,9 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             alphas = alphas[searched.positions]
             scores, interrupted = searched.scores, searched.interrupted
         else:
-            scored = score_folds(part, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+            scored = score_folds(
+                part, searcher or learner, folds, alphas, score, n_jobs=n_jobs, report=report
+            )
             scores, interrupted = scored.scores, scored.interrupted
         if interrupted:
             self._say_interrupted(f"alpha was chosen on {len(scores)} of {len(folds)} folds")
@@ -314,8 +317,8 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 learner.regularization_parameter,
             )
         )
-        if searched is not None:
-            starts = searched.mean_weights(best)
+        if searched or searcher:
+            starts = searched.mean_weights(best) if searched else None
             return self._finish_path(task, setups, learner, alphas[best : best + 1], 0, report, starts)
         return self._finish_path(task, setups, learner, alphas, best, report)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
@@ -116,7 +116,22 @@ class DefaultsMixin(BaseEstimator):
         if len(folds) < 2:
             return self._finish_path(task, setups, learner, alphas, 0, report)
         name, score = cost_score(part)
-        return self._search(task, setups, learner, folds, alphas, score, "min", report, name=name, part=part)
+        searcher = clone(learner)
+        if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
+            searcher.set_params(tol=recipe.COST_TOL)
+        return self._search(
+            task,
+            setups,
+            learner,
+            folds,
+            alphas,
+            score,
+            "min",
+            report,
+            name=name,
+            part=part,
+            searcher=searcher,
+        )
 
     def explain_defaults(self) -> str:
         """Say in words what was taken where nothing was stated, and why.
