@@ -25,7 +25,9 @@ import kernelweave as kw
 from kernelweave.cli import main
 from kernelweave.experiments import EXPERIMENTS
 from kernelweave.runs import folders
+from kernelweave.runs.fitting import chosen, fits_plainly, plain_learner
 from kernelweave.runs.joining import Layout, join_new, match_tables
+from kernelweave.runs.spec import FitSpec, read_spec
 from kernelweave.runs.tables import find_separator, read_table
 
 FAST = ["--alphas", "6", "--cv", "3"]
@@ -642,7 +644,10 @@ BAD = {
         (["--method", "simple", "--alphas", "0.1"], "Write --cs 10.0."),
         (["--method", "simple", "--alphas", "0.01:10:7"], "Write --cs 0.1:100:7."),
         (["--method", "simple", "--alphas", "12"], "Write --cs 12."),
-        (["--cs", "1,10"], "rls2 has an alpha. Write --alphas, such as --alphas 0.1,1,10."),
+        (
+            ["--kernels", "linear", "--cs", "1,10"],
+            "rls2 has an alpha. Write --alphas, such as --alphas 0.1,1,10.",
+        ),
         (["--method", "simple", "--cs", "1,0"], "`Cs` must be"),
         (["--method", "simple", "--cs", "1,ten"], "`Cs` must be"),
     ],
@@ -650,6 +655,73 @@ BAD = {
 def test_values_of_another_regularisation_parameter_are_refused(given, said, wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--target", "target", *given, "--out", str(tmp_path / "run")]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
+    """The same kernels, learner, regularisation and predictions, also from the script and from saved settings."""
+    path = wine if kind == "classes" else diabetes
+    table = read_table(str(path))
+    X, y = table.drop(columns="target"), table["target"].to_numpy()
+    out = tmp_path / "run"
+    fit = ["fit", str(path), "--target", "target", "--test-size", "0"]
+    assert main([*fit, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    model = kw.load(out / "model.skops")
+    plain = (kw.MKLClassifier() if kind == "classes" else kw.MKLRegressor()).fit(X, y)
+    assert type(model) is type(plain)
+    assert list(model.kernel_names_) == list(plain.kernel_names_)
+    now, wanted = model.model_.learner, plain.model_.learner
+    assert type(now) is type(wanted)
+    assert now.get_params() == wanted.get_params()
+    assert model.alpha_ == plain.alpha_
+    decide = "decision_function" if kind == "classes" else "predict"
+    values = getattr(plain, decide)(X)
+    np.testing.assert_array_equal(getattr(model, decide)(X), values)
+    assert f"Learner: {'lp' if kind == 'classes' else 'rls2'}, as a plain fit chooses." in said
+    text = (out / "script.py").read_text()
+    assert "learner = None" in text
+    assert "CV(" not in text
+    space: dict = {}
+    exec(compile(text, "script.py", "exec"), space)
+    np.testing.assert_array_equal(getattr(space["model"], decide)(X), values)
+    saved = read_spec(out / "spec.toml")
+    assert saved["method"] == "default"
+    assert fits_plainly(FitSpec(**saved))
+
+
+def test_what_is_stated_changes_the_default_learner():
+    def named(task, **given):
+        return chosen(FitSpec(**given), task).method
+
+    assert named("classification") == "lp"
+    assert named("regression") == "rls2"
+    assert chosen(FitSpec(), "classification").learner_params["p"] == 2.0
+    assert chosen(FitSpec(), "regression").learner_params == {"relax": "auto"}
+    for given in ({"kernels": "linear"}, {"kernels": "rls2"}, {"alphas": "0.1,1"}):
+        assert chosen(FitSpec(**given), "classification").learner_params == {}
+        assert named("classification", **given) == named("regression", **given) == "rls2"
+        assert not fits_plainly(FitSpec(**given))
+    assert named("regression", Cs="1,10") == named("classification", Cs="1,10") == "lp"
+    assert named("classification", method="rls2") == "rls2"
+    assert fits_plainly(FitSpec(target="y", test_size=0.0, balanced=True, method="default"))
+    for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"group": "g"}, {"method": "rls2"}):
+        assert not fits_plainly(FitSpec(**given))
+    # parameters of one's own change the learner, not the choice of C
+    learner, cost = plain_learner(FitSpec(learner_params={"p": 3.0}), "classification")
+    assert (learner.p, learner.tol, cost) == (3.0, 1e-10, {"C": "auto"})
+    learner, cost = plain_learner(FitSpec(jobs=2), "regression")
+    assert (learner.alpha, learner.relax, learner.n_jobs, cost) == ("auto", "auto", 2, {})
+    assert plain_learner(FitSpec(jobs=2), "classification") == (None, {})
+
+
+def test_folds_of_ones_own_make_a_path_of_the_default_learner(wine, tmp_path):
+    given = ["fit", str(wine), "--target", "target", "--cv", "3", "--cs", "1,10", "--p", "1.5"]
+    assert main([*given, "--out", str(tmp_path / "run")]) == 0
+    model = kw.load(tmp_path / "run" / "model.skops")
+    assert type(model) is kw.MKLClassifierCV
+    assert list(model.Cs_) == [1.0, 10.0]
+    assert model.model_.learner.p == 1.5
 
 
 def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
@@ -666,7 +738,6 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
 def test_settings_of_older_runs_mean_what_they_meant(tmp_path):
     from kernelweave.cli.options import final_spec
     from kernelweave.runs.fitting import parse_path, unused_settings
-    from kernelweave.runs.spec import FitSpec
 
     for text, values, number in (
         ("1,0.1,4", [0.25, 1.0, 10.0], 3),
@@ -688,7 +759,7 @@ def test_settings_of_older_runs_mean_what_they_meant(tmp_path):
     both = FitSpec(method="simple", alphas="1,2", Cs="5")
     assert (both.alphas, both.Cs) == ("1,2", "5")
     assert unused_settings(both) == ["alphas"]
-    assert unused_settings(FitSpec(Cs="1,2")) == ["Cs"]
+    assert unused_settings(FitSpec(method="rls2", Cs="1,2")) == ["Cs"]
 
 
 def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
@@ -755,12 +826,13 @@ def test_parameters_of_learners_can_be_set():
     """Of every learner all but the regularisation parameter and what the path and its folds replace."""
     from kernelweave.learners import LEARNERS
     from kernelweave.runs.fitting import make_learner
-    from kernelweave.runs.spec import FitSpec
 
     elsewhere = {"alpha", "C", "n_alphas", "shared_weights", "literal"}
     for name, learner in LEARNERS.items():
         fields = {one.name for one in learner.settings().values()}
-        assert set(learner().get_params()) - fields - elsewhere <= ({"n_folds"} if name == "rls2" else set())
+        assert set(learner().get_params()) - fields - elsewhere <= (
+            {"n_folds", "n_jobs"} if name == "rls2" else set()
+        )
         assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
 
 
@@ -778,7 +850,6 @@ def test_settings_of_version_01_are_understood():
     """Beside the others instead of in a table of their own, and all of them, whichever learner it was."""
     from kernelweave.learners import LEARNERS
     from kernelweave.runs.fitting import make_learner, unused_settings
-    from kernelweave.runs.spec import FitSpec
 
     for name, learner in LEARNERS.items():
         spec = FitSpec(target="y", method=name, **FLAT)
@@ -977,7 +1048,6 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     from kernelweave.runs.fitting import make_model
     from kernelweave.runs.joining import read_tables
     from kernelweave.runs.preparing import prepare
-    from kernelweave.runs.spec import FitSpec
 
     spec = FitSpec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
@@ -1195,7 +1265,6 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
     from kernelweave.runs import nested
     from kernelweave.runs.joining import Joined
     from kernelweave.runs.preparing import prepare
-    from kernelweave.runs.spec import FitSpec
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])

@@ -568,6 +568,24 @@ def test_rows_with_missing_cells_have_no_prediction(served, missing):
     assert 0.9 < found["scores"]["accuracy"] <= 1.0
 
 
+def test_a_run_takes_the_learner_of_a_plain_fit(served):
+    settings = {s["name"]: s for s in get(served, "/api/settings")}
+    assert settings["method"]["default"] == "default"
+    assert settings["method"]["choices"] == ["default", *kw.learners.LEARNERS]
+    spec = {"target": "target", "test_size": 0.3}
+    found = post(served, "/api/check", {"data": WINE, "spec": spec})
+    assert found["splitter"] == "lp, as a plain fit chooses, with C by 5 folds"
+    run = served.wait(served.run(data=WINE, spec=spec))
+    assert run["state"] == "done", run["reason"]
+    assert run["name"].startswith("wine: target by lp")
+    assert run["summary"]["method"] == "lp"
+    assert run["request"]["spec"]["method"] == "default"
+    assert get(served, f"/api/runs/{run['id']}/path")["parameter"] == "C"
+    results = get(served, f"/api/runs/{run['id']}/results")
+    assert (results["method"], results["estimator"]) == ("lp", "MKLClassifier")
+    assert any(line.startswith("Learner: 'lp' with p = 2") for line in results["defaults"])
+
+
 def test_runs_get_names_of_their_own(served):
     spec = {**SPEC, "alphas": "1.0", "cv": 2, "kernels": "linear", "test_size": 0.3}
     started = [post(served, "/api/runs", {"data": WINE, "spec": spec}, 201) for _ in range(3)]

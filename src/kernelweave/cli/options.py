@@ -12,7 +12,15 @@ from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
 from kernelweave.cli.learner_options import learner_options
-from kernelweave.runs.spec import FitSpec, check_spec, inverted, parameter_of, read_spec
+from kernelweave.runs.spec import (
+    DEFAULT,
+    FitSpec,
+    check_spec,
+    inverted,
+    parameter_of,
+    plain_kernels,
+    read_spec,
+)
 
 KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")
@@ -26,7 +34,7 @@ def fit_options() -> type[BaseModel]:
         kind, about = field.rebuild_annotation(), field.description
         if name == "method":
             kind = Annotated[kind, Parameter(alias="--learner")]
-            about = f"{about} One of {', '.join(known.learners)}."
+            about = f"{about} One of {', '.join([DEFAULT, *known.learners])}."
         if name != "learner_params":
             options[name] = (kind, Field(default=field.default, description=about))
     for name, (form, help_text) in known.options.items():
@@ -55,7 +63,15 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
 
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
     values = {} if file is None else read_spec(file)
-    _check_path(given, str(given.get("method", values.get("method", FitSpec.model_fields["method"].default))))
+    method = str(given.get("method", values.get("method", DEFAULT)))
+    if method == DEFAULT and (
+        "alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels")))
+    ):
+        # as estimators choose
+        method = "rls2"
+        if "alphas" in given:
+            given["method"] = method
+    _check_path(given, method)
     own = {name: given.pop(name) for name in learner_settings() if name in given}
     return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
 

@@ -12,6 +12,7 @@ from kernelweave._types import Console, DataFrame, Series
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.fitting import (
     calibrate_model,
+    chosen,
     class_weight,
     fit_model,
     make_kernels,
@@ -30,7 +31,7 @@ from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import columns_of, features_of, predictions, scores, sparse_views_of
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
 from kernelweave.runs.sparse_views import read_labelled, read_views, with_views
-from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.spec import DEFAULT, FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.views.groups import names_in
 
@@ -56,8 +57,11 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
         console.print(f"View {view}: {len(columns)} columns.")
     for view, rows in data.sparse.items():
         console.print(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
-    if unused := unused_settings(spec):
-        console.print(f"Not used by {spec.method}: {', '.join(unused)}.")
+    now = chosen(spec, prepared.task)
+    if now.method != spec.method:
+        console.print(f"Learner: {now.method}, as a plain fit chooses.")
+    if unused := unused_settings(now):
+        console.print(f"Not used by {now.method}: {', '.join(unused)}.")
 
 
 def summarize(console: Console, model: BaseMKL) -> None:
@@ -168,6 +172,11 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     from kernelweave.reports import close, svg
 
     bank = make_kernels(spec, prepared)
+    if spec.method == DEFAULT:
+        # a ridge of its own is chosen by folds, which a path has not
+        given = {"relax": "none", **spec.learner_params}
+        spec = chosen(spec, prepared.task)
+        spec = spec.with_params(**given) if spec.method == "rls2" else spec
     options: dict[str, Any] = {
         "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, np.arange(0)),

@@ -40,6 +40,32 @@ NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner wer
 OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= or alpha=."
 
 
+def default_learner(
+    *, plain: bool, classes: bool, has_alpha: bool = False, has_cost: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha.
+
+    Parameters
+    ----------
+    plain : bool
+        Whether kernels were left to the recipe.
+    classes : bool
+        Whether classes are to be predicted.
+    has_alpha, has_cost : bool
+        Whether values of alpha, or of C, were given.
+
+    Returns
+    -------
+    name : str
+    params : dict
+        Parameters other than the learner's own defaults.
+    """
+    if has_alpha or not plain:
+        return "rls2", {}
+    name, params = recipe.CLASSIFICATION if classes or has_cost else recipe.REGRESSION
+    return name, dict(params)
+
+
 class DefaultsMixin(BaseEstimator):
     """What is taken where `kernels`, `normalize`, `learner` or `C` were left out."""
 
@@ -62,12 +88,12 @@ class DefaultsMixin(BaseEstimator):
 
     def _default_learner(self) -> learners.Learner:
         """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha."""
-        has_alpha = self.alpha is not None or getattr(self, "alphas", None) is not None
-        if has_alpha or not self._is_plain:
-            return learners.resolve("rls2")
-        has_cost = self.C is not None or getattr(self, "Cs", None) is not None
-        classes = isinstance(self, ClassifierMixin) or has_cost
-        name, params = recipe.CLASSIFICATION if classes else recipe.REGRESSION
+        name, params = default_learner(
+            plain=self._is_plain,
+            classes=isinstance(self, ClassifierMixin),
+            has_alpha=self.alpha is not None or getattr(self, "alphas", None) is not None,
+            has_cost=self.C is not None or getattr(self, "Cs", None) is not None,
+        )
         return learners.LEARNERS[name](**params)
 
     def _named_learner(self) -> learners.Learner:

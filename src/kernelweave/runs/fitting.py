@@ -15,13 +15,14 @@ from kernelweave import banks, kernels, normalizers, recipe
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
+from kernelweave.estimators.defaults import N_FOLDS, default_learner
 from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.settings import learner_of, learner_settings, settled
 from kernelweave.runs.sparse_views import Tables
-from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.spec import DEFAULT, FitSpec, plain_kernels
 from kernelweave.views import as_table
 from kernelweave.views.groups import names_in
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 BANKS = ("default", "linear_features", "mlmkl", "per_column", "rkl", "rls2", "simplemkl")
 #: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
+#: Settings whose other values ask for a path, or for folds other than those of a plain fit.
+OF_PATHS = ("alphas", "Cs", "cv", "splits", "repeats", "stratify", "rule", "scoring", "group")
 #: Regularisation parameters on a path.
 MOST_ALPHAS = 1000
 #: Folds on which a score is tried.
@@ -239,8 +242,76 @@ def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
         ) from None
 
 
+def _differs(spec: FitSpec, name: str) -> bool:
+    return bool(getattr(spec, name) != FitSpec.model_fields[name].default)
+
+
+def chosen(spec: FitSpec, task: str) -> FitSpec:
+    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    task : {"classification", "regression"}
+    """
+    if spec.method != DEFAULT:
+        return spec
+    name, params = default_learner(
+        plain=plain_kernels(spec.kernels),
+        classes=task == "classification",
+        has_alpha=_differs(spec, "alphas"),
+        has_cost=_differs(spec, "Cs"),
+    )
+    known = learner_of(name).settings()
+    params = {key: value for key, value in params.items() if key in known}
+    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
+
+
+def fits_plainly(spec: FitSpec) -> bool:
+    """Whether the learner and its regularisation parameter are left to a plain fit, without a path of one's own."""
+    return (
+        spec.method == DEFAULT
+        and plain_kernels(spec.kernels)
+        and not any(_differs(spec, name) for name in OF_PATHS)
+    )
+
+
+def plain_learner(spec: FitSpec, task: str) -> tuple[Learner | None, dict[str, str]]:
+    """The learner of a plain fit, None for that of the estimator, and what chooses C with parameters of one's own."""
+    now = chosen(spec, task)
+    cost = learner_of(now.method).regularization_parameter == "C"
+    parallel = not cost and spec.jobs != 1
+    if not settled(now.method, spec.learner_params) and not parallel:
+        return None, {}
+    learner = make_learner(now)
+    if parallel:
+        learner.set_params(n_jobs=spec.jobs)
+    return learner, {"C": "auto"} if cost else {}
+
+
+def describe_choice(spec: FitSpec, task: str) -> str:
+    """How the regularisation parameter is chosen, in the words of a splitter or those of a plain fit."""
+    if fits_plainly(spec):
+        now = chosen(spec, task)
+        what = "C" if path_setting(now.method) == "Cs" else "alpha"
+        return f"{now.method}, as a plain fit chooses, with {what} by {N_FOLDS} folds"
+    kind, arguments = describe_cv(spec, task)
+    return f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+
+
+def count_alphas(spec: FitSpec, task: str) -> tuple[int, int]:
+    """Number of regularisation parameters of a fit, and of the folds that choose among them."""
+    now = chosen(spec, task)
+    if not fits_plainly(spec):
+        return parse_path(now)[1], spec.cv * spec.repeats
+    learner = make_learner(now)
+    if learner.regularization_parameter == "C":
+        return len(recipe.COSTS), N_FOLDS
+    return learner.n_alphas, learner.n_folds
+
+
 def make_learner(spec: FitSpec) -> Learner:
-    """The learner of a spec."""
+    """The learner of a spec that names one, see `chosen`."""
     learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
     learner.check()
     learner.check_here()
@@ -248,7 +319,7 @@ def make_learner(spec: FitSpec) -> Learner:
 
 
 def unused_settings(spec: FitSpec) -> list[str]:
-    """Settings given for other learners than the chosen one."""
+    """Settings given for other learners than that of a spec, which names one, see `chosen`."""
     known = learner_of(spec.method).settings()
     other = "alphas" if path_setting(spec.method) == "Cs" else "Cs"
     unused = [other] if getattr(spec, other) != FitSpec.model_fields[other].default else []
@@ -291,9 +362,7 @@ def normalizer_name(spec: FitSpec) -> str | None:
     """The normaliser of a spec by name; that of a plain fit where nothing else was asked for."""
     name = spec.normalize.lower()
     if name == "auto":
-        asked = [spec.kernels] if isinstance(spec.kernels, str) else list(spec.kernels.values())
-        plain = all(text.strip().lower() == "default" for text in asked)
-        return recipe.NORMALIZER if plain else "mean-diagonal"
+        return recipe.NORMALIZER if plain_kernels(spec.kernels) else "mean-diagonal"
     return None if name == "none" else spec.normalize
 
 
@@ -323,22 +392,33 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
     held : array of int
         Held-out rows; `transductive` uses their inputs.
     """
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
-    path, n_alphas = parse_path(spec)
+    now = chosen(spec, prepared.task)
+    plain = fits_plainly(spec)
+    path, n_alphas = parse_path(now)
     if spec.jobs == 0:
         raise InputError(
             "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
         )
     bank = make_kernels(spec, prepared)
-    options: dict[str, Any] = {
+    choice: dict[str, Any] = {
         **path,
         "n_alphas": n_alphas,
         "cv": make_cv(spec, prepared.task),
-        "gamma": parse_gamma(spec.gamma),
         "scoring": spec.scoring or None,
         "rule": spec.rule,
         "n_jobs": spec.jobs,
+    }
+    learner: Learner | None = None
+    if plain:
+        learner, choice = plain_learner(spec, prepared.task)
+    else:
+        learner = make_learner(now)
+    options: dict[str, Any] = {
+        **choice,
+        "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, held),
         "standardize": standardize_of(spec, prepared, bank),
         "fit_intercept": spec.intercept,
@@ -346,13 +426,13 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         "rank_tol": spec.rank_tol,
         **missing_options(spec),
     }
-    learner = make_learner(spec)
     if prepared.task == "classification":
-        return MKLClassifierCV(bank, learner, class_weight=class_weight(spec, prepared), **options)
+        classifier = MKLClassifier if plain else MKLClassifierCV
+        return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):
         if getattr(spec, name) != FitSpec.model_fields[name].default:
             raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
-    return MKLRegressorCV(bank, learner, **options)
+    return (MKLRegressor if plain else MKLRegressorCV)(bank, learner, **options)
 
 
 def missing_options(spec: FitSpec) -> dict[str, str]:
@@ -395,7 +475,11 @@ def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
     if results is None:
         return None
     n_done = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
-    if n_done == spec.cv * spec.repeats and model.alpha_ == model.alphas_[model.best_index_]:
+    n_folds = spec.cv * spec.repeats
+    if fits_plainly(spec):
+        # equal rows share a fold
+        n_folds = min(N_FOLDS, len(np.unique(model.model_.task.content)))
+    if n_done == n_folds and model.alpha_ == model.alphas_[model.best_index_]:
         return None
     return float(model.alpha_)
 
@@ -419,7 +503,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
     from kernelweave.estimators.scoring import try_score
 
-    if not model.scoring:
+    if not getattr(model, "scoring", None):
         return
     attempt = partial(try_score, learner=model.learner)
     check_known(model.scoring, get_scorer_names(), "scoring")

@@ -8,10 +8,12 @@ from kernelweave.kernels import Kernel
 from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
     BANKS,
+    chosen,
     class_weight,
     default_view,
     describe_calibration_cv,
     describe_cv,
+    fits_plainly,
     kernels_by_view,
     make_kernels,
     make_learner,
@@ -20,6 +22,7 @@ from kernelweave.runs.fitting import (
     parse_gamma,
     parse_kernels,
     parse_path,
+    plain_learner,
     standardize_of,
 )
 from kernelweave.runs.joining import Joined
@@ -60,7 +63,8 @@ def script(
     classification = prepared.task == "classification"
     estimator = "MKLClassifier" if classification else "MKLRegressor"
     splitter, arguments = describe_cv(spec, prepared.task)
-    imports = set() if alpha is not None else {splitter}
+    plain = fits_plainly(spec)
+    imports = set() if alpha is not None or plain else {splitter}
     lines = [
         f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
         "import numpy as np",
@@ -118,8 +122,13 @@ def script(
         body.append("train, test = np.sort(train), np.sort(test)")
     body.append("")
     body += _kernel_lines(spec, prepared)
-    path, n_alphas = parse_path(spec)
-    body.append(f"learner = kw.learners.{_learner(spec, alpha)}")
+    now = chosen(spec, prepared.task)
+    path, n_alphas = parse_path(now)
+    own = plain_learner(spec, prepared.task) if plain and alpha is None else None
+    if own is None or own[0] is not None:
+        body.append(f"learner = kw.learners.{_learner(now, alpha)}")
+    else:
+        body.append(f"learner = None  # as a plain fit chooses: {now.method}")
     cv = f"{splitter}({_arguments(arguments)})"
     choice = {
         **{
@@ -132,6 +141,8 @@ def script(
         "rule": repr(spec.rule),
         "n_jobs": repr(spec.jobs),
     }
+    if own is not None:
+        choice = {name: repr(value) for name, value in own[1].items()}
     settings = {
         **(choice if alpha is None else {}),
         "gamma": repr(parse_gamma(spec.gamma)),
@@ -144,7 +155,7 @@ def script(
     }
     if classification:
         settings["class_weight"] = repr(class_weight(spec, prepared))
-    body.append(f"model = kw.{estimator}{'CV' if alpha is None else ''}(")
+    body.append(f"model = kw.{estimator}{'CV' if alpha is None and not plain else ''}(")
     body.append("    kernels,")
     body.append("    learner,")
     body += [f"    {name}={value}," for name, value in settings.items()]

@@ -58,6 +58,10 @@ class _OfLearners:
         return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+#: The learner that a plain fit chooses.
+DEFAULT = "default"
+
+
 class FitSpec(BaseModel):
     """Settings of a fit.
 
@@ -80,10 +84,14 @@ class FitSpec(BaseModel):
         'Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes.',
     )
     method: Text = setting(
-        "rls2",
+        DEFAULT,
         "Learner",
         "Model",
-        "Learner: how the weights of kernels are found.",
+        "Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the default "
+        "kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers rls2 with "
+        "relax=auto; other values of alphas, cs, cv, splits, repeats, stratify, rule or scoring, or groups, ask for "
+        "a path by those folds, with the same learner, or rls2 for alphas and lp for cs. With other kernels it is "
+        "rls2.",
     )
     kernels: Text | dict[str, Text] = setting(
         "default",
@@ -387,6 +395,12 @@ class FitSpec(BaseModel):
     def with_params(self, **values: Any) -> FitSpec:
         """These settings with some parameters of the learner changed, without a check."""
         return self.model_copy(update={"learner_params": {**self.learner_params, **values}})
+
+
+def plain_kernels(asked: object) -> bool:
+    """Whether the setting `kernels` leaves all of them to a plain fit; None is that too."""
+    texts = asked.values() if isinstance(asked, Mapping) else [asked or DEFAULT]
+    return all(str(text).strip().lower() == DEFAULT for text in texts)
 
 
 def parameter_of(method: object) -> str:

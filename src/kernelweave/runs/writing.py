@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelweave._types import Tree
-from kernelweave.runs.fitting import stopped_at
+from kernelweave.runs.fitting import chosen, stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.preparing import Prepared
@@ -129,7 +129,11 @@ def write_report(
             model,
             title=title or f"{_first(paths)}: {spec.target}",
             data=about,
-            settings={k: v for k, v in _settings(spec, paths).items() if k != "learner_params"},
+            settings={
+                k: v
+                for k, v in _settings(chosen(spec, prepared.task), paths).items()
+                if k != "learner_params"
+            },
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,

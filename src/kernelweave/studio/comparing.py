@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelweave.runs.fitting import chosen
 from kernelweave.runs.settings import effective
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Comparison, Curve, Difference, Results, Run
@@ -57,6 +58,8 @@ def _differences(runs: list[Run], names: Mapping[str, str]) -> list[Difference]:
     for run in runs:
         tables = ", ".join(names.get(table, table) for table in run.request.data.tables)
         spec = run.request.spec
+        if run.summary is not None:
+            spec = chosen(spec, run.summary.task)
         own = effective(spec.method, spec.learner_params)
         settings.append({"tables": tables, **spec.model_dump(exclude={"learner_params"}), **own})
         asked |= dict.fromkeys((*FitSpec.model_fields, *spec.learner_params))

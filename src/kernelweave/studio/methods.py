@@ -11,9 +11,9 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import Form, said
 from kernelweave._types import Tree
 from kernelweave.learners import LEARNERS, Learner
-from kernelweave.runs.fitting import make_learner
+from kernelweave.runs.fitting import chosen, make_learner
 from kernelweave.runs.settings import learner_settings
-from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.spec import DEFAULT, FitSpec
 from kernelweave.studio.schema import Method, Parameter, Setting
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def scorers(task: str, n_classes: int, *, probabilities: bool = False) -> list[s
 def has_probabilities(spec: FitSpec) -> bool:
     """Whether the learner of a spec gives probabilities by its loss."""
     try:
-        return bool(make_learner(spec).has_probabilities)
+        return bool(make_learner(chosen(spec, "classification")).has_probabilities)
     except InputError:
         return False
 
@@ -126,7 +126,7 @@ def _setting(name: str, schema: Tree) -> Setting:
     }
     kind: SettingKind = "choice" if choices else kinds.get(schema.get("type", ""), "table")
     if name == "method":
-        kind, choices = "choice", list(LEARNERS)
+        kind, choices = "choice", [DEFAULT, *LEARNERS]
     return Setting(
         name=name,
         label=schema["title"],

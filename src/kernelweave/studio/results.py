@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
 from kernelweave.reports import Held
+from kernelweave.runs.fitting import chosen
 from kernelweave.runs.preparing import Prepared, Rows
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import (
@@ -74,7 +75,7 @@ def describe_model(
     return Results(
         task=prepared.task,
         target=spec.target,
-        method=spec.method,
+        method=chosen(spec, prepared.task).method,
         estimator=type(model).__name__,
         weights=describe_weights(model),
         curve=describe_curve(model, spec.rule),

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import check_scoring, describe_cv, is_plain, make_cv, make_model, path_setting
+from kernelweave.runs.fitting import (
+    check_scoring,
+    chosen,
+    describe_choice,
+    is_plain,
+    make_cv,
+    make_learner,
+    make_model,
+    path_setting,
+)
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.spec import FitSpec
@@ -64,6 +73,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DRAFT = "current"
+#: What records of runs hold beside the request.
+OF_RECORDS = ("paths", "method")
 #: Number of rows on which kernels are tried before a run.
 TRIED = 20
 
@@ -243,7 +254,6 @@ class Studio:
         """Check that a run would work; raises `InputError` if not."""
         import numpy as np
 
-        from kernelweave import learners
         from kernelweave.fitting.memory import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table
@@ -251,7 +261,7 @@ class Studio:
         spec, _, prepared = self.prepared(data, spec)
         train, test = split(prepared, spec)
         model = make_model(spec, prepared, test)
-        learner = learners.resolve(model.learner)
+        learner = make_learner(chosen(spec, prepared.task))
         if not np.isfinite(memory_budget(spec.max_memory)):
             raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
         _try_splits(spec, prepared, train)
@@ -266,7 +276,6 @@ class Studio:
                 raise InputError(
                     f"Kernel {kernel.label!r} overflows on these rows. Choose smaller parameters."
                 )
-        kind, arguments = describe_cv(spec, prepared.task)
         n_classes = len(set(prepared.y.tolist())) if prepared.task == "classification" else 1
         return Checked(
             task=prepared.task,
@@ -275,19 +284,20 @@ class Studio:
             n_held=len(test),
             n_dropped=prepared.n_dropped,
             n_columns=prepared.X.shape[1],
-            n_steps=count_steps(spec, n_classes if n_classes > 2 else 1),
-            splitter=f"{kind}({', '.join(f'{k}={v}' for k, v in arguments.items())})",
+            n_steps=count_steps(spec, n_classes if n_classes > 2 else 1, prepared.task),
+            splitter=describe_choice(spec, prepared.task),
         )
 
     # ---- runs -------------------------------------------------------------------------------------
 
     def add_run(self, request: RunRequest) -> Run:
         """Check a run and put it into the queue."""
-        self.check(request.data, request.spec)
+        task = self.check(request.data, request.spec).task
         paths = self.catalogue.paths(request.data)
         spec = self.confined(request.data, request.spec)
-        name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {spec.method}"
-        record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths}
+        method = chosen(spec, task).method
+        name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
+        record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths, "method": method}
         return self.run(self.queue.add(self._free_name(name), record))
 
     def _free_name(self, name: str) -> str:
@@ -308,7 +318,8 @@ class Studio:
 
     def _describe(self, row: sqlite3.Row) -> Run:
         request = json.loads(row["request"])
-        request.pop("paths", None)
+        for name in OF_RECORDS:
+            request.pop(name, None)
         left = None
         if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
             left = (time.time() - row["started"]) / row["done"] * max(0, row["total"] - row["done"])
@@ -332,7 +343,8 @@ class Studio:
 
     def points(self, run_id: str, after: int) -> PathPoints:
         """Points of the path after a given number."""
-        method = self.run(run_id).request.spec.method
+        record = json.loads(self.store.run(run_id)["request"])
+        method = record.get("method") or record["spec"]["method"]
         names = self.places.run(run_id) / KERNELS
         return PathPoints(
             kernels=json.loads(names.read_text("utf8")) if names.exists() else [],

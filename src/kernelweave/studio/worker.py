@@ -109,7 +109,7 @@ class _Run:
         self._tell(f"{len(train)} rows to learn from, {len(test)} held out.")
         self._note_kernels(model, prepared.X.iloc[train])
         n_outputs = self._count_outputs(prepared)
-        steps = count_steps(spec, n_outputs)
+        steps = count_steps(spec, n_outputs, prepared.task)
         progress = Progress(self.store, self.run_id, steps)
         progress.flush("reading is done")
         with warnings.catch_warnings(record=True) as caught:
@@ -146,7 +146,7 @@ class _Run:
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
-            "method": spec.method,
+            "method": results.method,
             "n_kernels": int(model.n_kernels_),
             "n_active": len(results.weights.names),
             "regularization": results.certificate.regularization,
@@ -278,12 +278,12 @@ class _Run:
             self.store.add_artifact(self.run_id, f"figures/{path.name}", "figure", path.stat().st_size)
 
 
-def count_steps(spec: FitSpec, n_outputs: int) -> int:
+def count_steps(spec: FitSpec, n_outputs: int, task: str) -> int:
     """Steps of a whole run: each regularisation parameter on each fold, on all rows, again for the path, and nested."""
-    from kernelweave.runs.fitting import parse_path
+    from kernelweave.runs.fitting import count_alphas
 
-    n_alphas = parse_path(spec)[1]
-    one = n_outputs * n_alphas * (spec.cv * spec.repeats + 1)
+    n_alphas, n_folds = count_alphas(spec, task)
+    one = n_outputs * n_alphas * (n_folds + 1)
     return one * (1 + spec.nested) + n_alphas * min(n_outputs, MOST_PATHS)
 
 

@@ -9,7 +9,7 @@ from kernelweave._errors import InputError
 from kernelweave.runs.fitting import BANKS
 from kernelweave.runs.joining import rename_shared
 from kernelweave.runs.settings import settled
-from kernelweave.runs.spec import FitSpec, check_spec
+from kernelweave.runs.spec import DEFAULT, FitSpec, check_spec
 from kernelweave.studio.schema import Data, Draft, Joining
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
@@ -84,7 +84,8 @@ class Desk:
         """Change a parameter of the learner; None restores the default. Invalid values change nothing."""
         params = {key: given for key, given in self.spec.learner_params.items() if key != name}
         if value is not None:
-            settled(self.spec.method, {name: value})
+            if self.spec.method != DEFAULT:
+                settled(self.spec.method, {name: value})
             params[name] = value
         self.set(learner_params=params)
 

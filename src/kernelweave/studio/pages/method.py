@@ -11,8 +11,9 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
-from kernelweave.runs.fitting import MOST_ALPHAS, parse_values, path_setting
+from kernelweave.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_setting
 from kernelweave.runs.settings import kept, learner_settings
+from kernelweave.runs.spec import DEFAULT
 from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import (
@@ -38,6 +39,15 @@ if TYPE_CHECKING:
 ABOUT_NUMBER = (
     "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
     "regularisation. More of them find the best one more closely, and take longer."
+)
+PLAIN = "As a plain fit chooses"
+ABOUT_PLAIN = (
+    "With the default kernels a support vector machine for classes, least squares for numbers; with other kernels "
+    "least squares."
+)
+ABOUT_CHOICE = (
+    "With the default kernels, C is the best of four, or alpha the best of a path, by five folds. Other values below "
+    "ask for a path by those folds."
 )
 ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
@@ -136,36 +146,54 @@ class _MethodPage:
             self.wrong.pop(name, None)
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
+                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, self.choose_default)
                 for method in known.values():
                     self.learner_option(method, method.name == spec.method)
             if spec.method in known:
                 self.explain(known[spec.method])
+            elif spec.method == DEFAULT:
+                now = known[chosen(spec, self.target()[0]).method]
+                with stack():
+                    text(PLAIN, "h3").style("font-size: 1.1rem")
+                    text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
+                    text(ABOUT_CHOICE).classes("kw-hint")
         # on narrow screens the list scrolls
         ui.run_javascript(
             "const chosen = document.querySelector('.kw-pick [aria-checked=true]');"
             "if (chosen) chosen.parentElement.scrollTop = chosen.offsetTop - chosen.parentElement.offsetTop - 48;"
         )
 
-    def learner_option(self, method: Method, chosen: bool) -> None:
-        option = ui.element("button").classes("kw-option").props("type=button role=radio")
-        option.props["aria-checked"] = "true" if chosen else "false"
-        with option:
-            text(method.title, "b")
-            head, _, rest = method.summary.partition(": ")
-            about = rest if head == method.title else head
-            text(about[:1].upper() + about[1:], "span")
+    def learner_option(self, method: Method, picked: bool) -> None:
+        head, _, rest = method.summary.partition(": ")
+        about = rest if head == method.title else head
 
         def choose() -> None:
             spec = self.desk.spec
-            if self.set(
-                method=method.name, learner_params=kept(spec.learner_params, spec.method, method.name)
-            ):
-                self.learners.refresh()
-                self.path.refresh()
-                if has_probabilities(self.desk.spec) != has_probabilities(spec):
-                    self.validation.refresh()
+            self.choose(method.name, kept(spec.learner_params, spec.method, method.name))
 
+        self.option(method.title, about[:1].upper() + about[1:], picked, choose)
+
+    def option(self, title: str, about: str, picked: bool, choose: Callable[[], None]) -> None:
+        """An entry of the list of learners."""
+        option = ui.element("button").classes("kw-option").props("type=button role=radio")
+        option.props["aria-checked"] = "true" if picked else "false"
+        with option:
+            text(title, "b")
+            text(about, "span")
         option.on("click", choose)
+
+    def choose_default(self) -> None:
+        """Leave the learner to a plain fit."""
+        self.choose(DEFAULT, {})
+
+    def choose(self, name: str, params: dict[str, object]) -> None:
+        """Store a learner and its parameters."""
+        before = has_probabilities(self.desk.spec)
+        if self.set(method=name, learner_params=params):
+            self.learners.refresh()
+            self.path.refresh()
+            if has_probabilities(self.desk.spec) != before:
+                self.validation.refresh()
 
     def explain(self, method: Method) -> None:
         """Description of a learner, its parameters, and the fields for them."""
@@ -256,7 +284,8 @@ class _MethodPage:
     @ui.refreshable_method
     def path(self) -> None:
         spec = self.desk.spec
-        name = path_setting(spec.method) if spec.method in LEARNERS else "alphas"
+        method = chosen(spec, self.target()[0]).method
+        name = path_setting(method) if method in LEARNERS else "alphas"
         given = getattr(spec, name)
         automatic = given.strip().isdigit()
         for setting in ("alphas", "Cs"):
