@@ -827,7 +827,7 @@ def test_parameters_of_learners_can_be_set():
     from kernelweave.learners import LEARNERS
     from kernelweave.runs.fitting import make_learner
 
-    elsewhere = {"alpha", "C", "n_alphas", "shared_weights", "literal"}
+    elsewhere = {"alpha", "C", "n_alphas", "n_jobs", "shared_weights", "literal"}
     for name, learner in LEARNERS.items():
         fields = {one.name for one in learner.settings().values()}
         assert set(learner().get_params()) - fields - elsewhere <= (

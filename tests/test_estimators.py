@@ -2,11 +2,12 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF as SkRBF
@@ -37,7 +38,11 @@ FIXED = RLS2(alpha=0.1, tol=1e-10)
 @pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_contract(estimator, check):
-    check(estimator)
+    with warnings.catch_warnings():
+        if getattr(check, "func", check).__name__ == "check_class_weight_classifiers":
+            # weights of 1000 and 0.0001: rounding ends at a gap of 4e-10, above the 1e-10 of a plain fit
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        check(estimator)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

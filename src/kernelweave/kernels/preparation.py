@@ -192,8 +192,9 @@ class NormalizeRows(Step):
     word: ClassVar[str] = "row-normalised"
 
     def apply(self, table: Table) -> Table:
-        names = None if any(table.levels) else table.names
         values = table.take()
+        # categories, and cells that were filled beside a column that says so, are more columns than there are names
+        names = table.names if values.shape[1] == table.n_columns else None
         known, there = _known(values)
         # the largest entry first, so that no square overflows
         largest = np.asarray(to_dense(abs(known).max(axis=1))).reshape(-1)
