@@ -216,8 +216,45 @@ def integers(*values):
 
 LAYER = {"kinds": integers(0, 2, 1), "params": floats(k, 2), "weights": floats(k), "roots": floats(k, n)}
 
+#: Seven columns in three blocks.
+BLOCKS = {"offsets": integers(0, 2, 3, 7), "chosen": integers(0, 2), "h": floats(7)}
+BLOCK_WEIGHTS = {"W": floats(T, 7), "norms": floats(3)}
+LIMITS = {"alpha": 1.0, "aim": 1e-6, "most": 5}
+
 #: every function of the core, with arguments that fit
 LOOPS = {
+    "column_products": {"Zt": floats(7, n), "R": floats(T, n), "out": floats(T, 7)},
+    "column_sums": {
+        "Zt": floats(7, n),
+        "index": integers(0, 4, 2),
+        "coef": floats(T, k),
+        "out": floats(T, n),
+    },
+    "blocks_on_rows": {
+        "Zt": floats(7, n),
+        **BLOCKS,
+        "Y": floats(T, n),
+        **BLOCK_WEIGHTS,
+        "R": floats(T, n),
+        **LIMITS,
+    },
+    "blocks_on_products": {
+        "C": floats(7, 7),
+        **BLOCKS,
+        "Q": floats(T, 7),
+        "total": 1.0,
+        **BLOCK_WEIGHTS,
+        "G": floats(T, 7),
+        **LIMITS,
+    },
+    "blocks_residual": {
+        "Zt": floats(7, n),
+        "offsets": BLOCKS["offsets"],
+        "chosen": BLOCKS["chosen"],
+        "Y": floats(T, n),
+        "W": floats(T, 7),
+        "R": floats(T, n),
+    },
     "quadratic_forms": {
         "packed": floats(5, L),
         "idx": integers(0, 4, 2),
@@ -299,6 +336,14 @@ FREE = {
     ("pivoted_decay", "Z", "axis 0 longer"),
     ("pivoted_decay", "Z", "axis 0 shorter"),
     ("factor_matvecs", "offsets", "axis 0 longer"),
+    ("column_sums", "Zt", "axis 0 longer"),
+    ("column_sums", "Zt", "axis 0 shorter"),
+    ("blocks_residual", "offsets", "axis 0 longer"),
+    *[
+        (function, "chosen", f"axis 0 {change}")
+        for function in ("blocks_on_rows", "blocks_on_products", "blocks_residual")
+        for change in ("shorter", "longer")
+    ],
 }
 
 
@@ -367,6 +412,12 @@ def test_the_list_of_loops_is_complete():
     )
     named = set(vars(numpy_core)) | compiled - {"version"} | {"layer_forward", "layer_backward"}
     assert named == set(LOOPS) | {"inside"}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_start_without_a_positive_entry_is_refused(core):
+    with pytest.raises(ValueError, match="`x` must hold a positive entry"):
+        core.simplex_qp(np.eye(3), np.ones(3), np.array([-1.0, -2.0, 0.0]), 1e-9, 5)
 
 
 def test_no_call_ends_the_process():

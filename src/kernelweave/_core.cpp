@@ -387,6 +387,8 @@ int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
     sizes::expect_rows("g", g);
     expect("H", H, {k, k});
     expect("x", x, {k});
+    if (!std::any_of(x.data(), x.data() + k, [](double value) { return value > 0.0; }))
+        sizes::refuse("`x` must hold a positive entry");
     nb::gil_scoped_release free;
     double largest = 0.0, scale = 0.0;
     for (size_t i = 0; i < k; ++i) {
@@ -401,6 +403,7 @@ int64_t simplex_qp(In2 H, In1 g, Out1 x, double tol, int64_t max_iter) {
     std::vector<double> a, b, grad(k);
     for (int64_t iter = 0; iter < max_iter; ++iter) {
         const size_t f = factor.members.size();
+        if (f == 0) break;  // NaN in x, which no comparison sees
         a.assign(f, 1.0);
         b.resize(f);
         // the sum of x is fixed, so a shift of g does not change the solution; it saves digits where H is small beside g

@@ -76,6 +76,25 @@ def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[...
     return wrap
 
 
+def _of_blocks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Check on entry that `offsets` rise within the columns, and that `chosen` and `norms` belong to their blocks."""
+    names = function.__wrapped__.__code__.co_varnames  # type: ignore[attr-defined]
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        offsets, length = np.asarray(given["offsets"]), np.shape(given["W"])[-1]
+        rising = offsets.ndim == 1 and len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
+        if not rising or offsets[0] < 0 or offsets[-1] > length:
+            raise ValueError(f"`offsets` must rise from 0 or more to at most {length}, in at least one entry")
+        _check_inside("chosen", given["chosen"], len(offsets) - 1)
+        if "norms" in given and np.shape(given["norms"]) != (len(offsets) - 1,):
+            raise ValueError(f"`norms` must have shape {(len(offsets) - 1,)}, got {np.shape(given['norms'])}")
+        return function(*args, **kwargs)
+
+    return checked
+
+
 def _check_inside(name: str, index: NDArray[np.int64], length: int) -> None:
     wrong = index[(index < 0) | (index >= length)]
     if len(wrong):
@@ -268,6 +287,8 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     scale = float(np.abs(g).max())
     ridge = 1e-14 * float(np.diag(H).max()) + 1e-300
     inside = x > 0
+    if not inside.any():
+        raise ValueError("`x` must hold a positive entry")
     for n_iter in range(max_iter):
         free = np.flatnonzero(inside)
         block = H[np.ix_(free, free)]
@@ -439,15 +460,15 @@ numpy_core = SimpleNamespace(
     add_rows=_add_rows,
     long_product=_long_product,
     box_smo=_box_smo,
-    blocks_on_rows=_sized(("chosen", "m"), W="op", norms="m", Zt="pn", h="p", chosen="k", Y="on", R="on")(
-        _block_loops.blocks_on_rows
+    blocks_on_rows=_of_blocks(
+        _sized(W="op", Zt="pn", h="p", chosen="k", Y="on", R="on")(_block_loops.blocks_on_rows)
     ),
-    blocks_on_products=_sized(("chosen", "m"), W="op", norms="m", C="pp", h="p", chosen="k", Q="op", G="op")(
-        _block_loops.blocks_on_products
+    blocks_on_products=_of_blocks(
+        _sized(W="op", C="pp", h="p", chosen="k", Q="op", G="op")(_block_loops.blocks_on_products)
     ),
     column_products=_sized(Zt="pn", R="vn", out="vp")(_block_loops.column_products),
     column_sums=_sized(("index", "p"), Zt="pn", index="k", coef="vk", out="vn")(_block_loops.column_sums),
-    blocks_residual=_sized(Zt="pn", Y="on", W="op", R="on")(_block_loops.blocks_residual),
+    blocks_residual=_of_blocks(_sized(Zt="pn", Y="on", W="op", R="on")(_block_loops.blocks_residual)),
 )
 
 

@@ -15,18 +15,17 @@ from kernelweave.runs.fitting import (
     chosen,
     class_weight,
     fit_model,
-    make_kernels,
     make_learner,
     make_model,
     make_normalizer,
     missing_options,
     parse_gamma,
     parse_path,
-    standardize_of,
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
+from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import columns_of, features_of, predictions, scores, sparse_views_of
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse

@@ -7,25 +7,27 @@ from collections.abc import Mapping
 from kernelweave.kernels import Kernel
 from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
-    BANKS,
     chosen,
     class_weight,
-    default_view,
     describe_calibration_cv,
     describe_cv,
     fits_plainly,
-    kernels_by_view,
-    make_kernels,
     make_learner,
     missing_options,
     normalizer_name,
     parse_gamma,
-    parse_kernels,
     parse_path,
     plain_learner,
-    standardize_of,
 )
 from kernelweave.runs.joining import Joined
+from kernelweave.runs.kernels_of import (
+    BANKS,
+    default_view,
+    kernels_by_view,
+    make_kernels,
+    parse_kernels,
+    standardize_of,
+)
 from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
 from kernelweave.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave.runs.spec import FitSpec

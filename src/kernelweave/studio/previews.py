@@ -15,7 +15,7 @@ from kernelweave.estimators.texts import columns_read
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
-from kernelweave.runs.fitting import is_plain, known_kernels, make_kernels
+from kernelweave.runs.kernels_of import is_plain, known_kernels, make_kernels
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews

@@ -18,13 +18,13 @@ from kernelweave.runs.fitting import (
     check_scoring,
     chosen,
     describe_choice,
-    is_plain,
     make_cv,
     make_learner,
     make_model,
     path_setting,
 )
 from kernelweave.runs.joining import Joined
+from kernelweave.runs.kernels_of import is_plain
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import read_table

@@ -177,7 +177,7 @@ class _Run:
     def _note_kernels(self, model: BaseMKL, X: DataFrame) -> None:
         from sklearn.base import is_regressor
 
-        from kernelweave.runs.fitting import known_kernels
+        from kernelweave.runs.kernels_of import known_kernels
 
         bank = known_kernels(model.kernels, X, "regression" if is_regressor(model) else "classification")
         text = json.dumps([kernel.label for kernel in bank])

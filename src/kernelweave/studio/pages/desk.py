@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import BANKS
 from kernelweave.runs.joining import rename_shared
+from kernelweave.runs.kernels_of import BANKS
 from kernelweave.runs.settings import settled
 from kernelweave.runs.spec import DEFAULT, FitSpec, check_spec
 from kernelweave.studio.schema import Data, Draft, Joining

@@ -339,7 +339,7 @@ class _KernelsPage:
         own.set_visibility(shown == OWN)
 
         def typed() -> None:
-            from kernelweave.runs.fitting import parse_kernels
+            from kernelweave.runs.kernels_of import parse_kernels
 
             try:
                 parse_kernels(own.value or "")
