@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,6 +37,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+# Looking a class up reads its former names, too.
+warnings.filterwarnings("ignore", "`strength`", FutureWarning)
 autodoc_typehints = "none"  # types are in the docstrings
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": False}

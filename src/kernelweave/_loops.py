@@ -37,13 +37,17 @@ def packed_rows(n_samples: int) -> NDArray[np.int64]:
     return i * n_samples - i * (i - 1) // 2
 
 
-def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[..., Any]:
+def _sized(
+    inside: tuple[str, str] | None = None, blocks: str | None = None, **shapes: str
+) -> Callable[..., Any]:
     """Check sizes on entry, as the compiled functions do, and with the same kind of error.
 
     Parameters
     ----------
     inside : (name, letter), optional
         An index, and the length that bounds it.
+    blocks : letter, optional
+        The length that bounds `offsets`, the ends of m blocks.
     **shapes : str
         For each array one letter for each axis. The first array with a letter defines its value; t is the length
         of a packed triangle of n rows.
@@ -56,6 +60,8 @@ def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[...
         def checked(*args: Any, **kwargs: Any) -> Any:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             lengths: dict[str, int] = {}
+            if blocks is not None:
+                lengths["m"] = max(np.size(given["offsets"]) - 1, 0)
             for name, letters in shapes.items():
                 shape = np.shape(given[name])
                 if len(shape) == len(letters):
@@ -67,6 +73,8 @@ def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[...
                 expected = tuple(lengths.get(letter, letter) for letter in letters)
                 if shape != expected:
                     raise ValueError(f"`{name}` must have shape {expected}, got {shape}")
+            if blocks is not None:
+                _check_offsets(given["offsets"], lengths[blocks])
             if inside is not None:
                 _check_inside(inside[0], given[inside[0]], lengths[inside[1]])
             return function(*args, **kwargs)
@@ -76,23 +84,10 @@ def _sized(inside: tuple[str, str] | None = None, **shapes: str) -> Callable[...
     return wrap
 
 
-def _of_blocks(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Check on entry that `offsets` rise within the columns, and that `chosen` and `norms` belong to their blocks."""
-    names = function.__wrapped__.__code__.co_varnames  # type: ignore[attr-defined]
-
-    @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        offsets, length = np.asarray(given["offsets"]), np.shape(given["W"])[-1]
-        rising = offsets.ndim == 1 and len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
-        if not rising or offsets[0] < 0 or offsets[-1] > length:
-            raise ValueError(f"`offsets` must rise from 0 or more to at most {length}, in at least one entry")
-        _check_inside("chosen", given["chosen"], len(offsets) - 1)
-        if "norms" in given and np.shape(given["norms"]) != (len(offsets) - 1,):
-            raise ValueError(f"`norms` must have shape {(len(offsets) - 1,)}, got {np.shape(given['norms'])}")
-        return function(*args, **kwargs)
-
-    return checked
+def _check_offsets(offsets: NDArray[np.int64], length: int) -> None:
+    rising = offsets.ndim == 1 and len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
+    if not rising or offsets[0] < 0 or offsets[-1] > length:
+        raise ValueError(f"`offsets` must rise from 0 or more to at most {length}, in at least one entry")
 
 
 def _check_inside(name: str, index: NDArray[np.int64], length: int) -> None:
@@ -460,15 +455,17 @@ numpy_core = SimpleNamespace(
     add_rows=_add_rows,
     long_product=_long_product,
     box_smo=_box_smo,
-    blocks_on_rows=_of_blocks(
-        _sized(W="op", Zt="pn", h="p", chosen="k", Y="on", R="on")(_block_loops.blocks_on_rows)
-    ),
-    blocks_on_products=_of_blocks(
-        _sized(W="op", C="pp", h="p", chosen="k", Q="op", G="op")(_block_loops.blocks_on_products)
-    ),
+    blocks_on_rows=_sized(
+        ("chosen", "m"), "p", W="op", norms="m", Zt="pn", h="p", chosen="k", Y="on", R="on"
+    )(_block_loops.blocks_on_rows),
+    blocks_on_products=_sized(
+        ("chosen", "m"), "p", W="op", norms="m", C="pp", h="p", chosen="k", Q="op", G="op"
+    )(_block_loops.blocks_on_products),
     column_products=_sized(Zt="pn", R="vn", out="vp")(_block_loops.column_products),
     column_sums=_sized(("index", "p"), Zt="pn", index="k", coef="vk", out="vn")(_block_loops.column_sums),
-    blocks_residual=_of_blocks(_sized(Zt="pn", Y="on", W="op", R="on")(_block_loops.blocks_residual)),
+    blocks_residual=_sized(("chosen", "m"), "p", Zt="pn", Y="on", W="op", R="on")(
+        _block_loops.blocks_residual
+    ),
 )
 
 

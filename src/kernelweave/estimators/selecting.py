@@ -18,7 +18,7 @@ from kernelweave.estimators.texts import parts_of
 from kernelweave.estimators.view_kernels import places_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Constant, Kernel
-from kernelweave.views import BlockTable, ViewColumns, Views, holds_views
+from kernelweave.views import BlockTable, Table, ViewColumns, Views, holds_views
 from kernelweave.views.messages import listing
 
 __all__ = ["SelectViews", "view_shares"]
@@ -151,9 +151,15 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         self.views_ = tuple(view for view in views if view in kept)
         return self
 
-    def _known_views(self) -> list[str]:
+    @property
+    def _table(self) -> Table | None:
+        """The training rows, unless kernels were precomputed."""
         source = self.estimator_.model_.source
-        places = places_of(source.raw, self.estimator_.views) if isinstance(source, TableSource) else None
+        return source.raw if isinstance(source, TableSource) else None
+
+    def _known_views(self) -> list[str]:
+        table = self._table
+        places = None if table is None else places_of(table, self.estimator_.views)
         if places is None:
             raise InputError(
                 "SelectViews chooses among views, and X is one table. Pass a dict of tables, or an estimator with "
@@ -174,8 +180,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Views
         """
         check_is_fitted(self, "views_")
-        source = self.estimator_.model_.source
-        if not isinstance(source.raw, BlockTable):  # type: ignore[attr-defined]
+        if not isinstance(self._table, BlockTable):
             return self._of_groups(X)
         if not holds_views(X):
             raise InputError(
@@ -193,9 +198,11 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     def _of_groups(self, X: Any) -> Views:
         """The selected groups of columns of one table."""
         self.estimator_.model_.encode(X)
-        places = places_of(self.estimator_.model_.source.raw, self.estimator_.views)  # type: ignore[attr-defined]
+        table = self._table
+        places = None if table is None else places_of(table, self.estimator_.views)
+        assert table is not None
         assert places is not None
-        names = self.estimator_.model_.source.raw.names  # type: ignore[attr-defined]
+        names = table.names
         found = {}
         for view in self.views_:
             own = places[view].columns

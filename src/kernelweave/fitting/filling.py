@@ -30,13 +30,13 @@ def blocks_of(table: Table) -> dict[str, Table]:
 
 def fit_fillers(rule: Impute, table: Table, sample_weight: Array | None) -> dict[str, Impute]:
     """The imputation of every view."""
-    found = {}
+    found: dict[str, Impute] = {}
     for view, block in blocks_of(table).items():
         try:
             found[view] = rule.fitted(block, sample_weight)
         except InputError as error:
             raise InputError(f"View {view!r}: {error}" if view else str(error)) from None
-    return found  # type: ignore[return-value]
+    return found
 
 
 def fill(fillers: Fillers, table: Table) -> Table:

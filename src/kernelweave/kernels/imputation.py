@@ -139,7 +139,7 @@ class Impute(_WithArrays):
         """Whether the values for missing cells are known."""
         return self.fill is not None
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Impute:
         """See :meth:`Step.fitted`."""
         if self.is_fitted:
             return self

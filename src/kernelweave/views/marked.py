@@ -34,6 +34,7 @@ class MarkedTable(Table):
     """
 
     marks: NDArray[np.bool_]
+    _marked: NDArray[np.bool_]
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class MarkedTable(Table):
     @property
     def marked(self) -> NDArray[np.bool_]:
         """See `Table.marked`."""
-        return self._marked  # type: ignore[attr-defined]
+        return self._marked
 
     @property
     def n_expanded_columns(self) -> int:
