@@ -69,7 +69,7 @@ class TableEncoder:
     sparse_: bool = False
     #: Positions of columns of texts and other objects, which are no categories.
     texts_: tuple[int, ...] = ()
-    #: Whether it has been said which these are; until then tables keep all cells that may be read.
+    #: Whether `texts_` is final; until then tables keep the cells of every column that kernels of texts may read.
     declared_: bool = False
 
     #: Here, too, for encoders that were pickled before it was a parameter.

@@ -31,7 +31,8 @@ def parse_views(text: str, name: str, *, gmt: bool) -> dict[str, list[str]]:
         if short or not rows:
             where = f"line {short[0]} of {name}" if short else name
             raise InputError(
-                f"A GMT file has a name, a description and columns between tabs; {where} has not."
+                "Each line of a GMT file must have a name, a description and columns, separated by tabs; "
+                f"{where} has fewer fields."
             )
         return check_views({row[0]: [c for c in row[2:] if c] for row in rows}, name)
     try:
