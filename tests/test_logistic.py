@@ -177,5 +177,6 @@ def test_a_start_from_which_every_loss_is_linear_keeps_its_steps_finite():
     found = kw.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6, warm_start=start)
     cold = kw.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6)
     assert cold.status.ok
+    assert found.status.ok
     assert found.dual <= cold.primal
-    assert cold.dual <= found.primal <= 1.1 * cold.primal  # measured 1.04
+    assert cold.dual <= found.primal

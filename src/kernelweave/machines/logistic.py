@@ -152,12 +152,13 @@ def solve_logistic(
     form = float(b @ product)
     level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
     constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
-    if not level <= (least := float(costs @ np.logaddexp(0.0, -y * constant))):
-        # a start that is worse than zero
-        b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
+    least = float(costs @ np.logaddexp(0.0, -y * constant))
     limit = MOST_STEPS if most is None else most
     n = idle = 0
     while True:
+        if not level <= least and b.any():
+            # a start that is worse than zero, also by the rounding errors of a step
+            b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
         before = at.gap
         p = expit(-y * f)
         inside = (y * b > 0.0) & (y * b < costs)
