@@ -30,13 +30,18 @@ Interface for the assembly of Gram matrices
 
 from kernelweave.kernels import (
     algebra,
+    approximation,
     base,
+    bases,
     dot,
     imputation,
+    maps,
+    nystroem,
     other,
     parsing,
     preparation,
     prepared,
+    random_features,
     restriction,
     rows,
     stationary,
@@ -44,13 +49,18 @@ from kernelweave.kernels import (
     text,
 )
 from kernelweave.kernels.algebra import *
+from kernelweave.kernels.approximation import *
 from kernelweave.kernels.base import *
+from kernelweave.kernels.bases import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.imputation import *
+from kernelweave.kernels.maps import *
+from kernelweave.kernels.nystroem import *
 from kernelweave.kernels.other import *
 from kernelweave.kernels.parsing import *
 from kernelweave.kernels.preparation import *
 from kernelweave.kernels.prepared import *
+from kernelweave.kernels.random_features import *
 from kernelweave.kernels.restriction import *
 from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
@@ -60,13 +70,18 @@ from kernelweave.kernels.text import *
 # public names are listed only in the `__all__` of their modules
 _MODULES = (
     algebra,
+    approximation,
     base,
+    bases,
     dot,
     imputation,
+    maps,
+    nystroem,
     other,
     parsing,
     preparation,
     prepared,
+    random_features,
     restriction,
     rows,
     stationary,

@@ -76,6 +76,11 @@ class Terms(Kernel):
         return any(term.is_corrected for term in self.terms)
 
     @property
+    def is_approximate(self) -> bool:
+        """Whether any term is that of features close to another kernel."""
+        return any(term.is_approximate for term in self.terms)
+
+    @property
     def is_fitted(self) -> bool:
         """Whether all terms are fitted."""
         return all(term.is_fitted for term in self.terms)
@@ -264,6 +269,11 @@ class Around(Kernel):
     def is_corrected(self) -> bool:
         """Whether the wrapped kernel skips missing cells."""
         return self.kernel.is_corrected
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the wrapped kernel is that of features close to another kernel."""
+        return self.kernel.is_approximate
 
     @property
     def is_linear(self) -> bool:

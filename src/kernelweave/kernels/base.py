@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._parameters import Number, Text, shown
-from kernelweave._sparse import sq_norms
+from kernelweave._sparse import sq_norms, to_dense
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.preparation import Step, apply_steps, as_steps
 from kernelweave.kernels.rows import TrainingRows
@@ -88,6 +88,7 @@ class Kernel(ABC):
     takes_missing: ClassVar[Any] = False  # whether its steps define the treatment of missing cells
     #: Whether negative eigenvalues are set to zero; for other kernels they are an error.
     is_corrected: ClassVar[Any] = False
+    is_approximate: ClassVar[Any] = False  # whether its values are those of features close to another kernel
     __array_ufunc__ = None  # so that multiplication with NumPy scalars on the left uses `__rmul__`
 
     @property
@@ -180,6 +181,39 @@ class Kernel(ABC):
         """
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the feature map of the rows of `X` as a dense array.
+
+        Parameters
+        ----------
+        X : array, data frame or Table of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        array of shape (n_rows, width)
+            ``transform(X) @ transform(Z).T == k(X, Z)`` up to rounding.
+
+        Raises
+        ------
+        InputError
+            If the kernel has no small feature map, or is not fitted.
+
+        Examples
+        --------
+        >>> from kernelweave.kernels import Linear
+        >>> Linear().transform([[1.0, 2.0]])
+        array([[1., 2.]])
+        """
+        if not self.is_fitted:
+            raise InputError(f"{self!r} takes numbers from training rows. Call fitted(X) first.")
+        found = self.features(X)
+        if found is None:
+            raise InputError(
+                f"{self!r} has no small feature map. Use kernels.approximate(kernel, kernels.Nystroem(200)), and "
+                "fitted(X)."
+            )
+        return to_dense(found)
 
     def on(self, columns: Any, name: str | None = None) -> Kernel:
         """Restrict the kernel to some columns.

@@ -55,6 +55,8 @@ class TrainingRows:
             table, content, sample_weight = table.rows(kept), content.rows(kept), sample_weight[kept]
         self.table, self.content, self.weight = table, content, sample_weight
         self._known: dict[Hashable, Any] = {}
+        #: The rows before a preparation, which are distinct where these came from distinct ones.
+        self._before: TrainingRows | None = None
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         if key not in self._known:
@@ -85,6 +87,7 @@ class TrainingRows:
         rows = TrainingRows(fitted.apply(table), self.weight, self.content)
         # the sample of rows does not depend on preparations
         rows._known["sample"] = self.sample()
+        rows._before = self
         return fitted, rows
 
     def sample(self) -> tuple[Rows, FloatArray | None]:
@@ -99,13 +102,19 @@ class TrainingRows:
         n = self.table.n_rows
         if n <= MEDIAN_ROWS:
             return np.arange(n), self.weight
-        rows, weights = distinct_rows(self.content, self.weight)
+        rows, weights = self.distinct()
         if len(rows) <= MEDIAN_ROWS:
             return rows, weights
         reached = np.cumsum(weights)
         at = (np.arange(MEDIAN_ROWS) + 0.5) / MEDIAN_ROWS * reached[-1]
         taken, counts = np.unique(np.searchsorted(reached, at), return_counts=True)
         return rows[taken], counts.astype(np.float64)
+
+    def distinct(self) -> tuple[Rows, FloatArray]:
+        """Distinct rows, sorted by their values, and the sums of their weights."""
+        if self._before is not None:
+            return self._before.distinct()
+        return self._once("distinct", lambda: distinct_rows(self.content, self.weight))
 
     def median(self, statistic: str) -> float:
         """Median of a distance over pairs of rows that differ, a pair counted with the product of its weights.
