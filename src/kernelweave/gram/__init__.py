@@ -10,7 +10,8 @@ form               what is kept                                    when it is ch
 `CompositeGram`    several of these, side by side                  mixed banks
 =================  ==============================================  ========================================
 
-A `FeatureStack` holds features instead; solvers that know features take it, and others its factors.
+A `FeatureStack` holds features instead; solvers that know features take it, and others its factors. `BlockStatistics`
+hold sums over rows of features and targets, for solvers of the squared loss.
 """
 
 from kernelweave.gram.base import Gram
@@ -21,9 +22,11 @@ from kernelweave.gram.looks import identities_and_constants, spread_and_alignmen
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
+from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.tiles import TileGram
 
 __all__ = [
+    "BlockStatistics",
     "CompositeGram",
     "FactorGram",
     "FeatureStack",

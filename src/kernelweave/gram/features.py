@@ -64,7 +64,7 @@ class FeatureStack:
     def __init__(self, Z: Any, groups: ArrayLike | None = None) -> None:
         self.Z = _as_features(Z)
         self.n_samples, self.n_features = map(int, self.Z.shape)
-        self.groups = _as_groups(groups, self.n_features)
+        self.groups = as_groups(groups, self.n_features)
         self.n_kernels = len(self.groups) - 1
         largest = float(self.square_sums.max())
         if not np.isfinite(largest):
@@ -244,7 +244,8 @@ def _as_features(Z: Any) -> Any:
     return array
 
 
-def _as_groups(groups: ArrayLike | None, n_features: int) -> Index:
+def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
+    """The starts of blocks and the end, checked; every column is a block for None."""
     if groups is None:
         return np.arange(n_features + 1, dtype=np.int64)
     values = as_floats(groups, "groups")

@@ -15,6 +15,7 @@ from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.packed import PackedGram
+from kernelweave.gram.statistics import BlockStatistics
 
 #: Kernels of a stack that are packed at a time.
 TOGETHER = 32
@@ -153,4 +154,9 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
     """Return a representation; arrays (n, n, n_kernels) are checked and copied, features become factors."""
     if isinstance(gram, FeatureStack):
         return gram.gram()
+    if isinstance(gram, BlockStatistics):
+        raise InputError(
+            "`gram` must be kernels or features here, got statistics, which are enough for the squared loss only. Use "
+            "solve_rls2 or rls2_path, or pass the rows as a FeatureStack."
+        )
     return gram if isinstance(gram, Gram) else gram_from_stack(gram)

@@ -22,20 +22,21 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import FeatureStack, Gram
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram
 from kernelweave.machines.ridge import Workspace
-from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.solve import (
     FeaturePath,
     alpha_range_of_features,
     relaxed_path_on_features,
     with_features_of_path,
 )
+from kernelweave.mkl.features.statistics import on_all_rows, path_on_all_rows
 from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_path
-from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, make_problem
-from kernelweave.mkl.rls2 import SOLVERS, check_simplex
+from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel
+from kernelweave.mkl.rls2 import SOLVERS, check_simplex, make_any_problem
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
 from kernelweave.mkl.steps.alternating import solve_alternating
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
@@ -129,8 +130,8 @@ def check_alphas(alphas: ArrayLike) -> Array:
 
 @checked
 def rls2_path(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Annotated[ArrayLike, Floats((1, 2))],
+    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
     *,
     n_alphas: Annotated[int, Whole(1)] = 30,
@@ -143,16 +144,18 @@ def rls2_path(
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
     weights0: Start = None,
+    fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
     """Solve RLS2 for a descending sequence of regularisation parameters, each warm-started from the previous one.
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
-        Symmetric PSD matrices, kernels last, or explicit features in blocks. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
+        Symmetric PSD matrices, kernels last, or explicit features in blocks, or sums over any number of rows of
+        features and targets. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
-        Targets, without intercept.
+        Targets, without intercept. None for statistics, which include them.
     alphas : array of shape (n_alphas,), optional
         Regularisation parameters > 0, in any order; ``inf`` allowed. Default: `n_alphas` log-spaced values from the
         point where one kernel is left down to 1e-6 times the largest trace.
@@ -177,6 +180,8 @@ def rls2_path(
         with ``K(d)`` at these, one for all points of the path, several, or several for each.
     weights0 : array of shape (n_kernels,), optional
         Weights on the simplex with which the first regularisation parameter begins. Default: Lemma 5.
+    fit_intercept : bool, default=False
+        Statistics only: with an intercept, which is not penalised.
     callback : callable, optional
         ``callback(index, result)`` after every regularisation parameter, before the ridge; a true value ends the path
         there.
@@ -186,7 +191,7 @@ def rls2_path(
     Path
         Arrays over the path, and certificates; `df` and `criteria` are computed on first access. After Ctrl-C, or
         a true callback, the finished part is returned and the last status is ``INTERRUPTED``. With `relax` its
-        solutions are `RelaxedSolution`.
+        solutions are `RelaxedSolution`. From statistics ``dual_coef`` is empty, and ``criteria`` count all rows.
 
     Raises
     ------
@@ -211,11 +216,8 @@ def rls2_path(
     >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
     (30, 1, True)
     """
-    problem: RidgeProblem | FeatureProblem
-    if isinstance(gram, FeatureStack):
-        problem, single = make_feature_problem(gram, y, sample_weight, scale)
-    else:
-        problem, single = make_problem(gram, y, sample_weight, scale)
+    problem, single = make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
+    call = None if callback is None else _on_all_rows(problem, callback)
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
@@ -225,9 +227,10 @@ def rls2_path(
         if isinstance(problem, FeatureProblem) and solver == "newton":
             features = problem.parts() if apart else [problem]
             on_features = FeaturePath(features, tol=tol, max_iter=max_iter, start=start)
-            on_features.run(values, callback)
+            on_features.run(values, call)
             found = on_features.result(_measure, single=single)
-            return found if relax is None else relaxed_path_on_features(features, found, relax)
+            done = found if relax is None else relaxed_path_on_features(features, found, relax)
+            return path_on_all_rows(problem, done)
         given = problem
         problem = problem.on_kernels() if isinstance(problem, FeatureProblem) else problem
         groups = problem.parts() if apart else [problem]
@@ -235,7 +238,7 @@ def rls2_path(
         try:
             for index, alpha in enumerate(values):
                 result = path.step(float(alpha))
-                if callback is not None and callback(index, result) and index + 1 < len(values):
+                if call is not None and call(index, result) and index + 1 < len(values):
                     path.interrupted = True
                     break
         except KeyboardInterrupt:
@@ -244,8 +247,15 @@ def rls2_path(
             path.interrupted = True
         found = path.result(single=single)
         if isinstance(given, FeatureProblem):
-            return with_features_of_path(given.parts() if apart else [given], found, relax)
+            return path_on_all_rows(
+                given, with_features_of_path(given.parts() if apart else [given], found, relax)
+            )
         return found if relax is None else relax_path(groups, found, relax)
+
+
+def _on_all_rows(problem: RidgeProblem | FeatureProblem, callback: PathCallback) -> PathCallback:
+    """The callback with solutions as they are returned."""
+    return lambda index, result: callback(index, on_all_rows(problem, result))
 
 
 class _Path:
@@ -304,7 +314,7 @@ def _measure(groups: list[RidgeProblem], done: list[list[Solution]], everything:
     out = {name: values.sum(axis=0) for name, values in found.items()}
     if everything:
         per_group = [
-            mallows_cp(rss, df, float((1.0 / problem.inverse_weights).sum()))
+            mallows_cp(rss, df, problem.n_eff)
             for problem, rss, df in zip(groups, found["rss"], found["df"], strict=True)
         ]
         out["cp"] = np.sum(per_group, axis=0)

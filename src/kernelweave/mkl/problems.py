@@ -18,17 +18,18 @@ from kernelweave._checks import (
     check_row_weights,
     check_scale,
 )
-from kernelweave._parameters import Cost, Nonnegative, OneOf, Whole, checked
-from kernelweave.gram import FeatureStack, Gram, as_gram
+from kernelweave._parameters import Cost, Flag, Nonnegative, OneOf, Whole, checked
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
-from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.rls2 import make_any_problem
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
 from kernelweave.mkl.weight_sets import WeightSet
@@ -202,23 +203,26 @@ def cardinality_problem(
 
 @checked
 def rls2_problem(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Annotated[ArrayLike, Floats((1, 2))],
+    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
     *,
     sample_weight: RowWeights = None,
     scale: Scale = None,
+    fit_intercept: Annotated[bool, Flag()] = False,
 ) -> RidgeProblem | FeatureProblem:
     """RLS2: the problem of `solve_rls2`, for every regularisation parameter.
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
         As it was given to the solver.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
-        Targets, as given to the solver.
+        Targets, as given to the solver; None for statistics.
     sample_weight : array of shape (n_samples,), optional
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
+    fit_intercept : bool, default=False
+        Statistics only: as given to the solver.
 
     Returns
     -------
@@ -238,9 +242,7 @@ def rls2_problem(
     >>> kw.solve_rls2(gram, X[:, 0], alpha=1.0).verify(kw.problems.rls2_problem(gram, X[:, 0])).status
     Status.CONVERGED
     """
-    if isinstance(gram, FeatureStack):
-        return make_feature_problem(gram, y, sample_weight, scale)[0]
-    return make_problem(gram, y, sample_weight, scale)[0]
+    return make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)[0]
 
 
 @checked

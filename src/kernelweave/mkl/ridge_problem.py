@@ -41,6 +41,8 @@ class RidgeProblem:
         s_m, all > 0.
     rows : array of bool, shape (n_given,), or None
         The given rows that are included; None for all. Rows of weight 0 are excluded.
+    weight_sum : float or None
+        Sum of the sample weights, if the rows stand for others; None for that of these rows.
     """
 
     gram: Gram
@@ -48,6 +50,12 @@ class RidgeProblem:
     inverse_weights: Array
     scale: Array
     rows: NDArray[np.bool_] | None = None
+    weight_sum: float | None = None
+
+    @property
+    def n_eff(self) -> float:
+        """Sum of the sample weights, the number of rows for selection criteria."""
+        return float((1.0 / self.inverse_weights).sum()) if self.weight_sum is None else self.weight_sum
 
     @property
     def n_kernels(self) -> int:

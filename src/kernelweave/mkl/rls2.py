@@ -25,12 +25,14 @@ from kernelweave._checks import (
     Scale,
     Start,
     as_floats,
+    check_alpha,
 )
-from kernelweave._parameters import Alpha, Flag, Function, MaxIter, Number, OneOf, Tol, checked
+from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import FeatureStack, Gram
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
+from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_result
@@ -46,9 +48,9 @@ SOLVERS = ("newton", "alternating")
 
 @checked
 def solve_rls2(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Annotated[ArrayLike, Floats((1, 2))],
-    alpha: Alpha,
+    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
+    alpha: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
     *,
     tol: Tol = 1e-6,
     solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
@@ -60,6 +62,7 @@ def solve_rls2(
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
     relax: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
+    fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> Solution:
     """Solve RLS2, least squares with learnt kernel weights, and certify the solution.
@@ -70,12 +73,13 @@ def solve_rls2(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
-        Symmetric PSD matrices, kernels last, or explicit features in blocks. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
+        Symmetric PSD matrices, kernels last, or explicit features in blocks, or sums over any number of rows of
+        features and targets. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
-        Targets. There is no intercept: subtract it beforehand.
+        Targets. There is no intercept: subtract it beforehand. None for statistics, which include them.
     alpha : float
-        Regularisation parameter > 0, in units of the kernels; ``inf`` gives f = 0.
+        Regularisation parameter > 0, in units of the kernels; ``inf`` gives f = 0. Always needed.
     tol : float, default=1e-6
         Stop when ``gap <= tol * primal``. Dimensionless. Used by ``solver="newton"``.
     solver : {"newton", "alternating"}, default="newton"
@@ -98,6 +102,8 @@ def solve_rls2(
     relax : float, optional
         Another regularisation parameter > 0: weights are those of `alpha`, ``dual_coef`` is ridge regression with
         ``K(d)`` at `relax`. One more factorisation.
+    fit_intercept : bool, default=False
+        Statistics only: with an intercept, which is not penalised.
     callback : callable, optional
         ``callback(n_iter, objective, rel_gap)`` after every iteration; a true value stops the solver.
 
@@ -106,7 +112,8 @@ def solve_rls2(
     Solution
         Weights on the simplex, ``dual_coef`` with ``f = K(d) @ dual_coef``, ``primal``, ``dual``, ``gap`` in
         units of the objective, ``status``. Non-convergence is reported in ``status``, never raised. With `relax` a
-        `RelaxedSolution`, which adds ``ridge_primal`` and ``ridge_gap``.
+        `RelaxedSolution`, which adds ``ridge_primal`` and ``ridge_gap``. From statistics ``dual_coef`` is empty, as it
+        would have an entry for each row; ``f = Z @ feature_coef + intercept``.
 
     Raises
     ------
@@ -138,11 +145,8 @@ def solve_rls2(
     >>> result.rel_gap <= 1e-6
     True
     """
-    problem: RidgeProblem | FeatureProblem
-    if isinstance(gram, FeatureStack):
-        problem, single = make_feature_problem(gram, y, sample_weight, scale)
-    else:
-        problem, single = make_problem(gram, y, sample_weight, scale)
+    alpha = check_alpha(cast(float, alpha))
+    problem, single = make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
 
     def solve(part: RidgeProblem | FeatureProblem) -> Solution:
@@ -181,7 +185,30 @@ def solve_rls2(
         if relax is not None:
             result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
     result = problem.for_all_rows(result)
-    return squeeze(result) if single else result
+    return on_all_rows(problem, squeeze(result) if single else result)
+
+
+def make_any_problem(
+    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | None,
+    *,
+    fit_intercept: bool,
+) -> tuple[RidgeProblem | FeatureProblem, bool]:
+    """The problem on kernels, features or statistics, and whether y had one dimension."""
+    if isinstance(gram, BlockStatistics):
+        return make_statistics_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
+    if fit_intercept:
+        raise InputError(
+            "`fit_intercept` must be False for kernels and features, got True. Centre the columns of features and the "
+            "targets beforehand; statistics do it themselves."
+        )
+    if y is None:
+        raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
+    if isinstance(gram, FeatureStack):
+        return make_feature_problem(gram, y, sample_weight, scale)
+    return make_problem(gram, y, sample_weight, scale)
 
 
 def relaxed(

@@ -68,7 +68,7 @@ def compute_criteria(
     Y, N = problem.targets, problem.inverse_weights
     n_outputs, n = Y.shape
     sample_weight = 1.0 / N
-    n_eff = float(sample_weight.sum())
+    n_eff = problem.n_eff
     if math.isinf(alpha):
         rss = float(np.sum(np.square(Y) * sample_weight)) / n_outputs
         variance = rss / n_eff

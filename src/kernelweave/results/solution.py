@@ -34,7 +34,8 @@ class Solution:
     weights : array of shape (n_kernels,) or (n_outputs, n_kernels)
         Kernel weights d. Two-dimensional if every output has its own.
     dual_coef : array of shape (n_samples,) or (n_samples, n_outputs)
-        Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty if weights are found without a machine.
+        Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty if weights are found without a machine,
+        and for statistics, which do not hold the rows.
     intercept : float or array of shape (n_outputs,)
     certificate : Certificate
         Of weights and machine together if the problem is convex in the weights; otherwise of the machine at these
@@ -49,7 +50,8 @@ class Solution:
     n_machines : int
         Number of machines that were solved.
     proof : array of shape (n_bounds, n_samples)
-        Coefficients whose bound is `dual`, if they differ from `dual_coef`; else empty.
+        Coefficients whose bound is `dual`, if they differ from `dual_coef`; else empty. For statistics those of the
+        rows of the Cholesky factor, one row for each output.
     feature_coef : array of shape (n_features,) or (n_features, n_outputs)
         For kernels given as features Z: ``f = Z @ feature_coef + intercept``; else empty.
     """
@@ -270,9 +272,15 @@ class RelaxedSolution(Solution):
         """The solution at one of several regularisation parameters of the ridge."""
         names = ("dual_coef", "relax", "ridge_primal", "ridge_gap")
         relax, primal, gap = (np.asarray(getattr(self, name))[which] for name in names[1:])
+        intercept = self.intercept
+        if 1 <= np.ndim(intercept) == self.feature_coef.ndim - 1:
+            # centred statistics have one for each of them
+            intercept = np.asarray(intercept)[which]
+            intercept = float(intercept) if np.ndim(intercept) == 0 else intercept
         return replace(
             self,
-            dual_coef=self.dual_coef[which],
+            intercept=intercept,
+            dual_coef=self.dual_coef[which] if self.dual_coef.size else self.dual_coef,
             relax=float(relax),
             ridge_primal=float(primal),
             ridge_gap=float(gap),

@@ -1,0 +1,495 @@
+"""Sums over rows from which least squares follows: ``Z'Z``, ``Z'y`` and ``y'y``, however many rows there were.
+
+Kept are the weighted means of the columns of ``A = [Z, y]`` and the products of the deviations from them,
+
+    S = sum_i w_i (a_i - m) (a_i - m)' ,
+
+so that large means cost no digits. Two parts with sums of weights W and V and ``delta`` between their means join to
+
+    S + S' + (W V / (W + V)) delta delta' ,
+
+which is associative, and is undone by the same formula.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import blas
+
+from kernelweave._checks import InputError, as_floats, check_row_weights
+from kernelweave._interrupts import interrupts_deferred
+from kernelweave._parameters import shown
+from kernelweave._sparse import is_sparse
+from kernelweave.gram.chunks import check_chunk, stays_sparse
+from kernelweave.gram.features import as_groups
+from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Numbers that are converted at a time.
+PIECE = 2**21
+#: Least rows of a product.
+ROWS = 256
+#: A squared length below this share of its former one was subtracted away.
+LOST = 1e-8
+
+
+class BlockStatistics:
+    """Sums over rows of features in blocks and targets: all that RLS2 needs of them.
+
+    Rows are added in chunks and then forgotten, so there may be any number of them; memory is that of one matrix of
+    n_features x n_features. `solve_rls2` and `rls2_path` take statistics in place of features and targets.
+
+    Parameters
+    ----------
+    groups : array of int, shape (n_kernels + 1,), optional
+        The starts of the blocks and the end, as for `FeatureStack`. Default: every column is a block.
+    names : list of str, optional
+        Names of the blocks.
+    columns : list of str, optional
+        Names of the features.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of positive weight.
+    weight_sum : float
+        Sum of their weights.
+    n_features, n_outputs : int
+        0 before the first chunk.
+    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
+        Weighted means.
+    taken : dict of str to int
+        Rows that were taken from each source, for `block_statistics`, which continues there.
+
+    Raises
+    ------
+    InputError
+        Groups that do not rise from 0, names of another number.
+
+    Notes
+    -----
+    Sums are of float64, whatever the chunks hold. Deviations from means are summed, so that means a million times the
+    spread cost no digits. Statistics are added (``+``, `merge`) in any order with the same result up to rounding
+    errors, and subtracted (``-``), for example to leave out a fold.
+
+    References
+    ----------
+    T. F. Chan, G. H. Golub, R. J. LeVeque, Algorithms for computing the sample variance: analysis and recommendations,
+    The American Statistician 37 (1983), equation (2.1), here for products of columns.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(1000, 12))
+    >>> y = Z[:, 0] - Z[:, 9]
+    >>> statistics = kw.BlockStatistics([0, 4, 8, 12])
+    >>> for first in range(0, 1000, 100):
+    ...     statistics = statistics.add(Z[first : first + 100], y[first : first + 100])
+    >>> result = kw.solve_rls2(statistics, alpha=1.0)
+    >>> same = kw.solve_rls2(kw.FeatureStack(Z, [0, 4, 8, 12]), y, alpha=1.0)
+    >>> bool(abs(result.primal - same.primal) <= result.gap + same.gap)
+    True
+    """
+
+    def __init__(
+        self,
+        groups: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._given = groups
+        self.groups: Index | None = None
+        self.names = _texts(names, "names")
+        self.columns = _texts(columns, "columns")
+        self.n_features = self.n_outputs = self.n_rows = 0
+        self.single = True
+        self.weight_sum = 0.0
+        self.taken: dict[str, int] = {}
+        self._means = np.empty(0)
+        self._scatter = np.empty((0, 0), order="F")
+        self._reach = np.empty((2, 0))
+        if groups is not None:
+            ends = as_floats(groups, "groups")
+            if ends.ndim != 1 or not len(ends) or not np.isfinite(ends[-1]):
+                raise InputError(
+                    "`groups` must be a list of whole numbers, the starts of the blocks and the end, got "
+                    f"{shown(groups)}."
+                )
+            self._set_features(int(ends[-1]))
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockStatistics({self.n_rows} rows, {self.n_features} features in {self.n_kernels} blocks, "
+            f"{self.n_outputs} outputs)"
+        )
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of blocks."""
+        return 0 if self.groups is None else len(self.groups) - 1
+
+    def _set_features(self, n_features: int) -> None:
+        self.groups = as_groups(self._given, n_features)
+        self.n_features = n_features
+        for own, wanted, what in (
+            (self.names, self.n_kernels, "names"),
+            (self.columns, n_features, "columns"),
+        ):
+            if own is not None and len(own) != wanted:
+                raise InputError(f"`{what}` must hold {wanted} names, got {len(own)}.")
+
+    # ---- what is held -----------------------------------------------------------------------------
+
+    @property
+    def feature_means(self) -> Array:
+        """Weighted means of the features, shape (n_features,)."""
+        return self._means[: self.n_features].copy()
+
+    @property
+    def target_means(self) -> Array:
+        """Weighted means of the targets, shape (n_outputs,)."""
+        return self._means[self.n_features :].copy()
+
+    def products(self, *, centered: bool) -> Array:
+        """``A'A`` for the columns of features and targets side by side, about their means or about zero."""
+        lower = np.tril(self._scatter)
+        out = lower + np.tril(lower, -1).T
+        if not centered:
+            out += self.weight_sum * self._means[:, None] * self._means
+        return out
+
+    def reach(self, *, centered: bool) -> Array:
+        """Sums of squares of all that was added and subtracted, for rounding errors: (n_features + n_outputs,)."""
+        return self._reach[0 if centered else 1].copy()
+
+    @property
+    def ZtZ(self) -> Array:
+        """``sum_i w_i z_i z_i'``, shape (n_features, n_features)."""
+        return self.products(centered=False)[: self.n_features, : self.n_features]
+
+    @property
+    def Zty(self) -> Array:
+        """``sum_i w_i z_i y_i``, shape (n_features,) or (n_features, n_outputs)."""
+        found = self.products(centered=False)[: self.n_features, self.n_features :]
+        return found[:, 0] if self.single and found.size else found
+
+    @property
+    def yty(self) -> Array:
+        """``sum_i w_i y_i y_i'``, shape (n_outputs, n_outputs)."""
+        return self.products(centered=False)[self.n_features :, self.n_features :]
+
+    # ---- rows -------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        Z: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        taken: tuple[str, int] | None = None,
+    ) -> Self:
+        """Add rows.
+
+        Parameters
+        ----------
+        Z : array or sparse matrix of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), optional
+            Weights >= 0 of the squared errors; rows of weight 0 are left out.
+        taken : (str, int), optional
+            Name of the source and number of rows of it, for `taken`.
+
+        Returns
+        -------
+        BlockStatistics
+            Itself. After an error or Ctrl-C all of the rows are in, or none.
+
+        Raises
+        ------
+        InputError
+            NaN, infinity, another number of columns or outputs than before.
+        """
+        rows, targets, single = check_chunk(Z, y, self.n_features, self.n_outputs)
+        weights = None
+        if sample_weight is not None and len(targets):
+            weights = as_floats(sample_weight, "sample_weight")
+            weights = check_row_weights(weights, len(targets)) if weights.any() else np.zeros(len(targets))
+            if not weights.all():
+                kept = np.flatnonzero(weights)
+                rows, targets, weights = rows[kept], targets[kept], weights[kept]
+            if (weights == 1.0).all():
+                weights = None
+        with interrupts_deferred():
+            if not self.n_outputs and len(targets):
+                self._begin(rows.shape[1], targets.shape[1], single)
+            if is_sparse(rows) and stays_sparse(rows):
+                self._add_sparse(rows, targets, weights)
+            else:
+                step = max(ROWS, PIECE // max(1, len(self._means)))
+                for first in range(0, len(targets), step):
+                    part = slice(first, first + step)
+                    self._add_piece(rows[part], targets[part], None if weights is None else weights[part])
+            if taken is not None:
+                self.taken[taken[0]] = self.taken.get(taken[0], 0) + taken[1]
+        return self
+
+    def _begin(self, n_features: int, n_outputs: int, single: bool) -> None:
+        if self.groups is None:
+            self._set_features(n_features)
+        size = n_features + n_outputs
+        self._means = np.zeros(size)
+        self._scatter = np.zeros((size, size), order="F")
+        self._reach = np.zeros((2, size))
+        self.n_outputs, self.single = n_outputs, single
+
+    def _add_piece(self, Z: Any, Y: Array, weights: Array | None) -> None:
+        """Add some rows, with deviations from their own means."""
+        B = np.empty((len(Y), len(self._means)))
+        B[:, : self.n_features] = Z.toarray() if is_sparse(Z) else Z
+        B[:, self.n_features :] = Y
+        ones = np.ones(len(B)) if weights is None else weights
+        total = float(ones.sum())
+        means = ones @ B / total
+        B -= means
+        # of large means the first subtraction leaves a part, which is small now
+        left = ones @ B / total
+        B -= left
+        if weights is not None:
+            B *= np.sqrt(weights)[:, None]
+        blas.dsyrk(1.0, B.T, beta=1.0, c=self._scatter, lower=1, overwrite_c=1)
+        self._join(means + left, np.einsum("ij,ij->j", B, B), total, len(B))
+
+    def _add_sparse(self, Z: Any, Y: Array, weights: Array | None) -> None:
+        from scipy import sparse
+
+        if not len(Y):
+            return
+        ones = np.ones(len(Y)) if weights is None else weights
+        total = float(ones.sum())
+        Z = Z.astype(np.float64)
+        means = np.r_[np.asarray(Z.T @ ones).reshape(-1), ones @ Y] / total
+        D = (Y - means[self.n_features :]) * np.sqrt(ones)[:, None]
+        white = sparse.csr_array(Z.multiply(np.sqrt(ones)[:, None]))
+        p = self.n_features
+        own = np.empty((len(means), len(means)))
+        own[:p, :p] = (white.T @ white).toarray()
+        own[:p, :p] -= total * means[:p, None] * means[:p]
+        own[p:, :p] = (white.T @ D).T
+        own[p:, p:] = D.T @ D
+        self._scatter += np.tril(own)
+        squares = np.r_[np.asarray(white.multiply(white).sum(axis=0)).reshape(-1), np.diag(own)[p:]]
+        self._join(means, squares, total, len(Y))
+
+    def _join(self, means: Array, squares: Array, total: float, n_rows: int) -> None:
+        """Account for other rows whose products are in: their means, sums of squares, weights and number."""
+        whole = self.weight_sum + total
+        between = means - self._means
+        share = self.weight_sum * (total / whole)
+        if share:
+            blas.dsyr(share, between, a=self._scatter, lower=1, overwrite_a=1)
+        self._reach[0] += squares + share * np.square(between)
+        self._reach[1] += squares + total * np.square(means)
+        self._means += between * (total / whole)
+        self.weight_sum, self.n_rows = whole, self.n_rows + n_rows
+
+    # ---- sums of statistics -----------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """Another one with the same numbers."""
+        out = type(self).__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.taken = dict(self.taken)
+        for name in ("_means", "_scatter", "_reach"):
+            setattr(out, name, getattr(self, name).copy(order="F"))
+        return out
+
+    def merge(self, other: BlockStatistics) -> Self:
+        """Add the rows of other statistics; returns itself."""
+        self._check_same(other, "merge")
+        with interrupts_deferred():
+            if other.n_outputs and not self.n_outputs:
+                self._begin(other.n_features, other.n_outputs, other.single)
+            if other.n_rows:
+                self._scatter += other._scatter
+                reach = self._reach[1] + other._reach[1]
+                self._join(other._means, other._reach[0], other.weight_sum, other.n_rows)
+                self._reach[1] = reach
+            for key, count in other.taken.items():
+                self.taken[key] = self.taken.get(key, 0) + count
+        return self
+
+    def subtract(self, other: BlockStatistics) -> Self:
+        """Remove rows that were added before, such as those of a fold; returns itself."""
+        self._check_same(other, "subtract")
+        if not other.n_rows:
+            return self
+        left, whole = self.n_rows - other.n_rows, self.weight_sum
+        rest = whole - other.weight_sum
+        if left < 0 or (left > 0 and not rest > 0):
+            raise InputError(
+                f"Statistics of {other.n_rows} rows with weights {other.weight_sum:.6g} are not a part of "
+                f"{self.n_rows} rows with weights {whole:.6g}. Subtract only what was added."
+            )
+        with interrupts_deferred():
+            reach = self._reach + other._reach
+            if left == 0:
+                self._begin(self.n_features, self.n_outputs, self.single)
+                self.weight_sum, self.n_rows = 0.0, 0
+            else:
+                means = self._means + (self._means - other._means) * (other.weight_sum / rest)
+                between = other._means - means
+                S = self._scatter - other._scatter
+                blas.dsyr(-rest * (other.weight_sum / whole), between, a=S, lower=1, overwrite_a=1)
+                diagonal = np.diag(S)
+                if (diagonal < -LOST * reach[0]).any():
+                    raise InputError(
+                        "The statistics to subtract are not a part of these: sums of squares would be negative. "
+                        "Subtract only what was added."
+                    )
+                np.fill_diagonal(S, np.maximum(diagonal, 0.0))
+                self._scatter, self._means, self._reach = S, means, reach
+                self.weight_sum, self.n_rows = rest, left
+            for key, count in other.taken.items():
+                if key in self.taken:
+                    self.taken[key] = max(0, self.taken[key] - count)
+        return self
+
+    def __add__(self, other: object) -> Self:
+        if not isinstance(other, BlockStatistics):
+            return NotImplemented
+        return self.copy().merge(other)
+
+    def __radd__(self, other: object) -> Self:
+        # sum(parts) begins with 0
+        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __sub__(self, other: object) -> Self:
+        if not isinstance(other, BlockStatistics):
+            return NotImplemented
+        return self.copy().subtract(other)
+
+    def _check_same(self, other: BlockStatistics, verb: str) -> None:
+        if not isinstance(other, BlockStatistics):
+            raise InputError(f"`{verb}` takes BlockStatistics, got {shown(other)}.")
+        if other is self:
+            raise InputError(f"Statistics cannot {verb} themselves. Pass a copy if you mean it.")
+        pairs: list[tuple[str, Any, Any]] = [
+            ("columns", self.columns, other.columns),
+            ("names of blocks", self.names, other.names),
+        ]
+        if self.groups is not None and other.groups is not None:
+            pairs.append(("blocks", tuple(self.groups.tolist()), tuple(other.groups.tolist())))
+        if self.n_outputs and other.n_outputs:
+            pairs.append(("outputs", self.n_outputs, other.n_outputs))
+        for what, own, theirs in pairs:
+            if own is not None and theirs is not None and own != theirs:
+                raise InputError(
+                    f"Statistics must have the same {what} to {verb}, got {shown(own)} and {shown(theirs)}. They are "
+                    "of different problems."
+                )
+
+    # ---- files ------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All numbers as plain arrays; products of columns as the rows of their lower triangle."""
+        size = len(self._means)
+        packed = np.empty(size * (size + 1) // 2)
+        for i in range(size):
+            packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2] = self._scatter[i, : i + 1]
+        return {
+            "groups": np.empty(0, dtype=np.int64) if self.groups is None else self.groups,
+            "names": np.array(self.names or (), dtype=np.str_),
+            "columns": np.array(self.columns or (), dtype=np.str_),
+            "counts": np.array(
+                [self.n_features, self.n_outputs, self.n_rows, int(self.single)], dtype=np.int64
+            ),
+            "weight_sum": np.array(self.weight_sum),
+            "means": self._means,
+            "products": packed,
+            "reach": self._reach,
+            "sources": np.array(list(self.taken), dtype=np.str_),
+            "taken": np.array(list(self.taken.values()), dtype=np.int64),
+        }
+
+    @classmethod
+    def of_state(cls, arrays: Mapping[str, NDArray[Any]], where: object) -> Self:
+        """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
+        try:
+            n_features, n_outputs, n_rows, single = map(int, arrays["counts"])
+            groups, size = arrays["groups"], (n_features + n_outputs if n_outputs else 0)
+            means, packed, reach = (
+                np.asarray(arrays[name], dtype=np.float64) for name in ("means", "products", "reach")
+            )
+            fits = means.shape == (size,) and packed.shape == (size * (size + 1) // 2,)
+            fits = fits and reach.shape == (2, size) and n_rows >= 0
+            weight_sum = float(arrays["weight_sum"])
+            fits = fits and all(np.isfinite(part).all() for part in (means, packed, reach))
+            if not fits or not 0 <= weight_sum < np.inf or (n_rows > 0) != (weight_sum > 0):
+                raise ValueError("its numbers do not fit together")
+            texts = [[str(text) for text in arrays[name]] or None for name in ("names", "columns")]
+            out = cls(groups if len(groups) else None, names=texts[0], columns=texts[1])
+            out.taken = {str(k): int(v) for k, v in zip(arrays["sources"], arrays["taken"], strict=True)}
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise InputError(
+                f"{where} cannot be read as statistics: {error}. Write it again, or leave it out."
+            ) from error
+        if n_outputs:
+            out._begin(n_features, n_outputs, bool(single))
+            for i in range(size):
+                out._scatter[i, : i + 1] = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+            if (np.diag(out._scatter) < 0).any():
+                raise InputError(
+                    f"{where} is damaged: sums of squares are negative. Write it again, or leave it out."
+                )
+            out._means, out._reach = means, reach
+        out.weight_sum, out.n_rows = weight_sum, n_rows
+        return out
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
+        write_arrays(path, KIND, self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            No such file, a damaged one, one of something else, a later version of the format.
+        """
+        return cls.of_state(read_arrays(path, KIND), path)
+
+    @classmethod
+    def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
+        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
+        return cls.merged(cls.load(path) for path in files_in(folder, pattern))
+
+    @classmethod
+    def merged(cls, parts: Iterable[Self]) -> Self:
+        """The sum of some statistics; the first is changed."""
+        every = iter(parts)
+        out = next(every)
+        for part in every:
+            out.merge(part)
+        return out
+
+
+#: What files hold.
+KIND = "statistics of blocks"
+
+
+def _texts(values: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise InputError(f"`{name}` must be a list of texts, got {shown(values)}.")
+    return tuple(values)

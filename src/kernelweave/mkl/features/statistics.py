@@ -1,0 +1,208 @@
+"""RLS2 from statistics: as many rows as features stand for all rows.
+
+For the columns of ``A = [Z, y]`` let ``A'A = R'R`` with triangular R, the Cholesky factor. Its rows are features and
+targets with the same products, so that the objective is the same for all coefficients: R has a row for each
+feature, and one for each output, which holds the part of the targets that no feature explains. Where rounding errors
+make the square of that part negative it is a constant of the objective instead. Products about the means give the
+problem with an intercept, ``ybar - w'zbar``.
+
+A product of two columns is known up to rounding errors of ``epsilon ||z_i|| ||z_j||``, and the objective at w up to
+
+    epsilon (||y|| + sum_j |w_j| ||z_j||)^2 / 2 ,
+
+where solving on the rows has errors of ``epsilon ||y - Z w|| (||y|| + sum_j |w_j| ||z_j||)``: that is what squaring the
+condition costs, and it is in the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from kernelweave._checks import InputError, check_scale
+from kernelweave.gram.features import FeatureStack
+from kernelweave.gram.statistics import BlockStatistics
+from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StatisticsProblem(FeatureProblem):
+    """RLS2 on the rows that stand for all rows of some statistics.
+
+    Attributes
+    ----------
+    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
+        For the intercept; zeros without.
+    weight_sum : float
+        Sum of the weights of all rows.
+    error : float
+        Relative rounding errors of the products of two columns, and of their factor.
+    stretch : float
+        Lengths of columns for these errors, as a multiple of their present ones: above 1 after subtractions.
+    constants : array of shape (n_outputs,)
+        Added to the objective of each output; all <= 0.
+    """
+
+    feature_means: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    target_means: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    weight_sum: float = 0.0
+    error: float = 0.0
+    stretch: float = 1.0
+    constants: Array = field(default_factory=lambda: np.zeros(1), repr=False)
+
+    def bounds(
+        self,
+        a: float,
+        R: Array,
+        level: float,
+        theta: Array,
+        quadratic_forms: Array,
+        length: float,
+        *,
+        best: bool = True,
+    ) -> Bounds:
+        """Both bounds, with the rounding errors of the statistics, to first order in those of primal and dual."""
+        found = super().bounds(a, R, level, theta, quadratic_forms, length, best=best)
+        wrong = self.error * self.stretch**2 * (length + float(np.linalg.norm(self.Y))) ** 2
+        constant = float(self.constants.sum()) / self.length / self.length
+        return replace(found, primal=found.primal + constant, rounding=found.rounding + wrong)
+
+    def null_value(self) -> float:
+        """The objective of f = 0."""
+        return super().null_value() + float(self.constants.sum())
+
+    def parts(self) -> list[FeatureProblem]:
+        """One problem for each output."""
+        return [
+            replace(self, targets=row[None], constants=self.constants[k : k + 1])
+            for k, row in enumerate(self.targets)
+        ]
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate from weights, features' coefficients, and the dual coefficients of these rows."""
+        rows = np.asarray(solution.proof)
+        if rows.ndim != 2 or rows.shape[1] != self.stack.n_samples:
+            raise InputError(
+                f"The solution must have a proof for {self.stack.n_samples} rows, got shape {rows.shape}. Verify a "
+                "solution of statistics with the problem of the same statistics."
+            )
+        return super().certify(replace(solution, dual_coef=rows.T))
+
+    def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
+        """The same problem on factors of some kernels, with the number of all rows for criteria."""
+        return replace(super().on_kernels(kernels), weight_sum=self.weight_sum)
+
+
+def make_statistics_problem(
+    statistics: BlockStatistics,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    *,
+    fit_intercept: bool = False,
+) -> tuple[StatisticsProblem, bool]:
+    """Check arguments and build the problem; also return whether targets had one dimension."""
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InputError(
+                f"`{name}` must be None, as the statistics include it, got values. Pass it where rows are added."
+            )
+    if not statistics.n_rows or statistics.groups is None:
+        raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
+    p, T = statistics.n_features, statistics.n_outputs
+    A = statistics.products(centered=fit_intercept)
+    lengths = np.sqrt(statistics.reach(centered=fit_intercept))
+    lengths[lengths == 0] = 1.0
+    white = A / lengths[:, None] / lengths
+    F, inner, error = _factor(white[:p, :p], white[:p, p:])
+    left = np.diag(white)[p:] - np.square(inner).sum(axis=0)
+    Z = np.zeros((len(F) + T, p), order="F")
+    Z[: len(F)] = F * lengths[:p]
+    targets = np.concatenate([inner, np.diag(np.sqrt(np.maximum(left, 0.0)))]) * lengths[p:]
+    # sums over rows, and over columns in the factor, of which each loses a part of its last digit
+    error += 0.5 * EPS * SAFETY * math.sqrt(statistics.n_rows + p + T + 8.0)
+    now = np.sqrt(np.maximum(np.diag(A), 0.0))
+    known = now > 0
+    stretch = float((lengths[known] / now[known]).max(initial=1.0))
+    zeros = np.zeros(p + T)
+    means = np.r_[statistics.feature_means, statistics.target_means] if fit_intercept else zeros
+    problem = StatisticsProblem(
+        FeatureStack(Z, statistics.groups),
+        np.ascontiguousarray(targets.T),
+        None,
+        check_scale(scale, statistics.n_kernels),
+        feature_means=means[:p],
+        target_means=means[p:],
+        weight_sum=statistics.weight_sum,
+        error=error,
+        stretch=stretch,
+        constants=0.5 * np.minimum(left, 0.0) * np.square(lengths[p:]),
+    )
+    return problem, statistics.single
+
+
+def _factor(G: Array, P: Array) -> tuple[Array, Array, float]:
+    """``F'F = G`` with at most as many rows as the rank, ``t`` with ``F't = P``, and the relative error of both.
+
+    Columns have lengths up to one. Without pivots where the matrix is clearly positive definite, else with them, up to
+    columns that are combinations of others but for rounding errors.
+    """
+    p = len(G)
+    floor = EPS * max(p, 8)
+    factor, info = lapack.dpotrf(G, lower=0, clean=1)
+    if info == 0 and float(np.square(np.diag(factor)).min()) > 16.0 * floor:
+        return factor, solve_triangular(factor, P, trans=1), 0.0
+    factor, pivots, rank, _ = lapack.dpstrf(G, lower=0, tol=floor)
+    rank = int(rank)
+    F = np.zeros((rank, p))
+    order = np.asarray(pivots) - 1
+    F[:, order] = np.triu(factor)[:rank]
+    lead = np.triu(factor[:rank, :rank])
+    inner = solve_triangular(lead, P[order[:rank]], trans=1) if rank else np.zeros((0, P.shape[1]))
+    # what was left out of G, and products of these columns with the targets that the factor does not have
+    lost = np.abs(P - F.T @ inner).max(initial=0.0)
+    return F, inner, floor + 2.0 * float(lost)
+
+
+S = TypeVar("S", bound=Solution)
+
+
+def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
+    """A solution of statistics with an intercept, and without dual coefficients, of which all rows would have one.
+
+    Its `proof` has those of the rows that stand for all. Solutions of other problems are returned as they are.
+    """
+    if not isinstance(problem, StatisticsProblem):
+        return solution
+    several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
+    coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
+    at = 1 if several else 0
+    fitted = np.tensordot(coef, problem.feature_means, axes=([at], [0]))
+    # of outputs apart, callbacks see the first
+    means = problem.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else problem.target_means[0]
+    intercept = means - fitted
+    none = isinstance(solution, RelaxedSolution)
+    return replace(
+        solution,
+        dual_coef=np.empty(0),
+        proof=np.empty((0, 0)) if none else np.atleast_2d(dual.T),
+        intercept=float(intercept) if np.ndim(intercept) == 0 else intercept,
+    )
+
+
+def path_on_all_rows(problem: FeatureProblem | RidgeProblem, path: Path[S]) -> Path[S]:
+    """The same for all solutions of a path."""
+    if not isinstance(problem, StatisticsProblem):
+        return path
+    return replace(path, solutions=tuple(on_all_rows(problem, one) for one in path.solutions))

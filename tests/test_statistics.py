@@ -1,0 +1,445 @@
+"""Sums over rows in place of rows: the same answers as features in memory, whatever the chunks, means and ranks."""
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+import kernelweave as kw
+from kernelweave import InputError
+from test_features import make
+
+ALPHAS = [30.0, 3.0, 0.1]
+
+
+def statistics_of(Z, groups, y, sample_weight=None, step=7):
+    found = kw.BlockStatistics(groups)
+    for first in range(0, len(y), step):
+        part = slice(first, first + step)
+        found.add(Z[part], y[part], None if sample_weight is None else sample_weight[part])
+    return found
+
+
+def exact(Z, y, weights=None):
+    """Products of features and targets about their means, in extended precision."""
+    A = np.c_[Z, y].astype(np.longdouble)
+    w = np.ones(len(A), np.longdouble) if weights is None else weights.astype(np.longdouble)
+    means = w @ A / w.sum()
+    return np.einsum("i,ij,ik->jk", w, A - means, A - means), means
+
+
+def same(a, b):
+    """Two certified solutions of one problem."""
+    assert_allclose(a.alphas, b.alphas, rtol=1e-12)
+    assert (np.abs(a.primal - b.primal) <= a.gap + b.gap).all()
+    assert (a.rel_gap <= 1e-9).all()
+    assert (b.rel_gap <= 1e-9).all()
+    assert_allclose(a.feature_coef, b.feature_coef, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [9, 60])
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_path_is_that_of_the_features(n, n_outputs, fit_intercept):
+    # with 9 rows of 16 features the products have no full rank
+    Z, groups, y = make(n, n_outputs=n_outputs)
+    Z, y = Z + 2.0, y - 1.0
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, size=n)
+    weights[2] = 0.0
+    scale = np.linspace(0.5, 2.0, len(groups) - 1)
+    means, level = np.zeros(Z.shape[1]), 0.0
+    if fit_intercept:
+        means, level = np.average(Z, axis=0, weights=weights), np.average(y, axis=0, weights=weights)
+    found = kw.rls2_path(
+        statistics_of(Z, groups, y, weights),
+        alphas=ALPHAS,
+        tol=1e-9,
+        scale=scale,
+        fit_intercept=fit_intercept,
+    )
+    stack = kw.FeatureStack(Z - means, groups)
+    wanted = kw.rls2_path(stack, y - level, ALPHAS, tol=1e-9, scale=scale, sample_weight=weights)
+    same(found, wanted)
+    assert found.dual_coef.shape == (3, 0)
+    assert_allclose(found.df, wanted.df, rtol=1e-6)
+    for k, one in enumerate(found.solutions):
+        intercept = level - means @ one.feature_coef
+        assert np.shape(one.intercept) == np.shape(intercept)
+        assert_allclose(one.intercept, intercept, atol=1e-12)
+        single = kw.solve_rls2(
+            statistics_of(Z, groups, y, weights),
+            alpha=found.alphas[k],
+            tol=1e-9,
+            scale=scale,
+            fit_intercept=fit_intercept,
+        )
+        assert abs(single.primal - one.primal) <= single.gap + one.gap
+
+
+def test_criteria_count_all_rows():
+    Z, groups, y = make(80)
+    found = kw.rls2_path(statistics_of(Z, groups, y), n_alphas=5, tol=1e-10)
+    wanted = kw.rls2_path(kw.FeatureStack(Z, groups), y, n_alphas=5, tol=1e-10)
+    assert_allclose(found.alphas, wanted.alphas, rtol=1e-12)
+    for name, values in wanted.criteria.items():
+        # largest difference 3e-6
+        assert_allclose(found.criteria[name], values, rtol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "options", [{"relax": 0.5}, {"relax": [0.5, 5.0]}, {"shared_weights": False}, {"solver": "alternating"}]
+)
+def test_options_are_those_of_features(options):
+    Z, groups, y = make(50, n_outputs=2)
+    y = y - y.mean(axis=0)
+    Z = Z - Z.mean(axis=0)
+    found = kw.rls2_path(
+        statistics_of(Z, groups, y), alphas=[3.0, 1.0], tol=1e-11, fit_intercept=True, **options
+    )
+    wanted = kw.rls2_path(kw.FeatureStack(Z, groups), y, [3.0, 1.0], tol=1e-11, **options)
+    assert_allclose(found.weights, wanted.weights, atol=1e-5)
+    assert_allclose(found.feature_coef, wanted.feature_coef, atol=1e-5)
+    one = found.at(1, 1) if np.ndim(options.get("relax")) else found.at(1)
+    assert one.feature_coef.shape == (Z.shape[1], 2)
+    assert np.shape(one.intercept) == (2,)
+    assert_allclose(one.intercept, 0.0, atol=1e-12)
+    if "relax" in options:
+        assert_allclose(found.ridge_primal, wanted.ridge_primal, rtol=1e-9)
+
+
+def test_certificates_can_be_verified_and_refuted():
+    Z, groups, y = make(60)
+    statistics = statistics_of(Z, groups, y)
+    result = kw.solve_rls2(statistics, alpha=1.0, fit_intercept=True)
+    problem = kw.problems.rls2_problem(statistics, fit_intercept=True)
+    assert result.verify(problem).status is kw.Status.CONVERGED
+    worse = replace(result, feature_coef=1.001 * result.feature_coef)
+    assert worse.verify(problem).status is kw.Status.REFUTED
+    other = kw.problems.rls2_problem(statistics_of(Z, groups, y + 0.01 * Z[:, 1]), fit_intercept=True)
+    assert result.verify(other).status is kw.Status.REFUTED
+    with pytest.raises(InputError, match="proof for 17 rows"):
+        kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0).verify(problem)
+
+
+def test_one_block_is_ridge_regression():
+    # with a single kernel RLS2 is ridge regression
+    Z, _, y = make(60)
+    y = y + 5.0
+    result = kw.solve_rls2(statistics_of(Z, [0, Z.shape[1]], y), alpha=2.5, tol=1e-13, fit_intercept=True)
+    ridge = Ridge(alpha=2.5).fit(Z, y)
+    assert_allclose(result.feature_coef, ridge.coef_, rtol=1e-6, atol=1e-8)
+    assert_allclose(result.intercept, ridge.intercept_, rtol=1e-7)
+
+
+# ---- arithmetic -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.0, 1e3, 1e6])
+def test_large_means_cost_no_digits(level):
+    rng = np.random.default_rng(0)
+    # exactly representable with their means, so that only the sums have errors
+    Z = np.round(rng.normal(size=(500, 6)) * 2**20) / 2**20 + level
+    y = np.round(rng.normal(size=500) * 2**20) / 2**20 - 3 * level
+    weights = rng.integers(1, 4, size=500).astype(float)
+    S, means = exact(Z, y, weights)
+    parts = [statistics_of(Z[k::3], None, y[k::3], weights[k::3], step=31) for k in range(3)]
+    found = parts[0] + (parts[1] + parts[2])
+    size = np.sqrt(np.diag(S))
+    # largest error 4e-16 at any level; with sums of squares it would be 1e-3 at a level of 1e6
+    assert_allclose(
+        found.products(centered=True) / np.outer(size, size), S / np.outer(size, size), atol=5e-15
+    )
+    assert_allclose(found.feature_means, means[:-1].astype(float), rtol=1e-15, atol=1e-16)
+    assert_allclose(found.target_means, means[-1:].astype(float), rtol=1e-15, atol=1e-16)
+    assert (found.n_rows, found.weight_sum) == (500, weights.sum())
+
+
+def test_large_means_do_not_show_in_the_solution():
+    Z, groups, y = make(80)
+    far = kw.solve_rls2(statistics_of(Z + 1e6, groups, y - 1e6), alpha=1.0, tol=1e-9, fit_intercept=True)
+    near = kw.solve_rls2(statistics_of(Z, groups, y), alpha=1.0, tol=1e-9, fit_intercept=True)
+    # numbers of size 1e6 have digits up to 1e-10 themselves
+    assert_allclose(far.primal, near.primal, rtol=1e-8)
+    assert far.status is kw.Status.CONVERGED
+    assert_allclose(far.feature_coef, near.feature_coef, atol=1e-6)
+
+
+def test_plain_products():
+    Z, groups, y = make(30, n_outputs=2)
+    weights = np.linspace(0.5, 1.5, 30)
+    found = statistics_of(Z, groups, y, weights)
+    assert_allclose(found.ZtZ, (Z.T * weights) @ Z, rtol=1e-12, atol=1e-12)
+    assert_allclose(found.Zty, (Z.T * weights) @ y, rtol=1e-12, atol=1e-12)
+    assert_allclose(found.yty, (y.T * weights) @ y, rtol=1e-12, atol=1e-12)
+    assert statistics_of(Z, groups, y[:, 0]).Zty.shape == (Z.shape[1],)
+    assert repr(found) == "BlockStatistics(30 rows, 16 features in 6 blocks, 2 outputs)"
+
+
+def test_weights_are_repetitions_and_zeros_leave_out():
+    Z, groups, y = make(20)
+    counts = np.arange(20) % 4
+    once = statistics_of(Z, groups, y, counts.astype(float))
+    again = statistics_of(np.repeat(Z, counts, axis=0), groups, np.repeat(y, counts))
+    assert_allclose(once.products(centered=True), again.products(centered=True), rtol=1e-12, atol=1e-12)
+    assert (once.n_rows, once.weight_sum, again.n_rows) == (15, 30.0, 30)
+
+
+def test_merging_is_associative_and_subtraction_goes_to_the_last_fold():
+    Z, groups, y = make(60)
+    Z = Z + 100.0
+    parts = [statistics_of(Z[k::5], groups, y[k::5]) for k in range(5)]
+    whole = sum(parts)
+    left = ((parts[0] + parts[1]) + (parts[2] + parts[3])) + parts[4]
+    assert_allclose(left.products(centered=True), whole.products(centered=True), rtol=1e-12, atol=1e-11)
+    assert [part.n_rows for part in parts] == [12] * 5
+    rest = whole.copy()
+    for k in range(4):
+        rest -= parts[k]
+    last = parts[4].products(centered=True)
+    # largest error 1.4e-12 of sizes up to 60
+    assert_allclose(rest.products(centered=True), last, atol=1e-10)
+    assert_allclose(rest.feature_means, parts[4].feature_means, rtol=1e-12)
+    # what was subtracted stays in the bound of the rounding errors
+    found = kw.solve_rls2(rest, alpha=1.0, fit_intercept=True)
+    own = kw.solve_rls2(parts[4], alpha=1.0, fit_intercept=True)
+    assert found.rounding > own.rounding
+    assert abs(found.primal - own.primal) <= found.gap + own.gap
+    nothing = rest - parts[4]
+    assert (nothing.n_rows, nothing.weight_sum) == (0, 0.0)
+    assert not nothing.products(centered=False).any()
+    assert_allclose(
+        (nothing + parts[1]).products(centered=True), parts[1].products(centered=True), rtol=1e-13
+    )
+
+
+@pytest.mark.parametrize("density", [0.03, 0.3])
+def test_sparse_rows_are_dense_rows(density):
+    rng = np.random.default_rng(0)
+    Z = sparse.random_array((300, 40), density=density, rng=rng, format="coo")
+    # one column that is never zero, with a large mean
+    Z = sparse.hstack([Z, sparse.csr_array(np.full((300, 1), 1e4) + rng.normal(size=(300, 1)))]).tocsr()
+    y, weights = rng.normal(size=300), rng.uniform(0.5, 2.0, size=300)
+    groups = [0, 10, 30, 41]
+    a = statistics_of(Z, groups, y, weights, step=150)
+    b = statistics_of(Z.toarray(), groups, y, weights)
+    # largest error 1.2e-12
+    assert_allclose(a.products(centered=True), b.products(centered=True), rtol=1e-11, atol=1e-11)
+    c = statistics_of(Z[:, :40], [0, 10, 30, 40], y, weights, step=150)
+    assert_allclose(
+        c.products(centered=True), b.products(centered=True)[np.r_[:40, 41]][:, np.r_[:40, 41]], atol=1e-11
+    )
+
+
+def test_single_precision_is_summed_in_double():
+    Z, groups, y = make(50)
+    single = Z.astype(np.float32)
+    a, b = statistics_of(single, groups, y), statistics_of(single.astype(np.float64), groups, y)
+    assert (a.products(centered=True) == b.products(centered=True)).all()
+
+
+def test_the_sums_of_a_rounding_bound_hold():
+    # a nearly collinear pair: solving on rows and from products may differ by what the certificate says
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(200, 8))
+    Z[:, 7] = Z[:, 6] + 1e-6 * rng.normal(size=200)
+    y = Z @ rng.normal(size=8) + 1e5 * (Z[:, 7] - Z[:, 6])
+    groups = [0, 4, 8]
+    for alpha in (1.0, 1e-6, 1e-9):
+        a = kw.solve_rls2(statistics_of(Z, groups, y), alpha=alpha)
+        b = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha)
+        assert abs(a.primal - b.primal) <= a.gap + b.gap
+        assert a.rounding > b.rounding
+
+
+# ---- files ----------------------------------------------------------------------------------------
+
+
+def test_files_hold_every_number(tmp_path):
+    Z, groups, y = make(40, n_outputs=2)
+    names = [f"block {k}" for k in range(len(groups) - 1)]
+    parts = []
+    for k in range(4):
+        part = kw.BlockStatistics(groups, names=names, columns=[f"x{j}" for j in range(Z.shape[1])])
+        part.add(Z[k::4], y[k::4], taken=(f"part-{k}.csv", 10))
+        part.save(tmp_path / f"part-{k}.npz")
+        parts.append(part)
+    again = kw.BlockStatistics.load(tmp_path / "part-2.npz")
+    assert (again.products(centered=True) == parts[2].products(centered=True)).all()
+    assert (again.reach(centered=False) == parts[2].reach(centered=False)).all()
+    assert (again.names, again.columns, again.taken) == (tuple(names), parts[2].columns, {"part-2.csv": 10})
+    assert (again.n_rows, again.weight_sum, again.single, again.n_outputs) == (10, 10.0, False, 2)
+    merged = kw.BlockStatistics.from_files(tmp_path)
+    assert (merged.products(centered=True) == sum(parts).products(centered=True)).all()
+    assert merged.taken == {f"part-{k}.csv": 10 for k in range(4)}
+    kw.BlockStatistics().save(tmp_path / "none.npz")
+    assert kw.BlockStatistics.load(tmp_path / "none.npz").n_rows == 0
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".npz"] == []
+
+
+def test_damaged_and_other_files_are_refused(tmp_path):
+    Z, groups, y = make(40)
+    path = tmp_path / "part.npz"
+    statistics_of(Z, groups, y).save(path)
+    whole = path.read_bytes()
+    for place in (len(whole) // 2, len(whole) - 30):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(InputError, match=r"part.npz"):
+            kw.BlockStatistics.load(path)
+    for part in (b"", whole[:100], whole[: len(whole) // 2], b"text"):
+        path.write_bytes(part)
+        with pytest.raises(InputError, match="cannot be read as statistics"):
+            kw.BlockStatistics.load(path)
+    np.savez(path, a=np.ones(3))
+    with pytest.raises(InputError, match="holds no statistics"):
+        kw.BlockStatistics.load(path)
+    arrays = statistics_of(Z, groups, y).state() | {
+        "format": "kernelweave statistics",
+        "kind": "statistics of blocks",
+    }
+    for change, words in [
+        ({"version": 9}, "version 9"),
+        ({"version": 1, "kind": "statistics of folds"}, "holds statistics of folds"),
+        ({"version": 1, "means": np.ones(3)}, "do not fit together"),
+        ({"version": 1, "products": np.full_like(arrays["products"], np.nan)}, "do not fit together"),
+        ({"version": 1, "products": -arrays["products"]}, "negative"),
+        ({"version": 1, "counts": np.array([1, 2])}, "cannot be read"),
+        ({"version": 1, "groups": np.array([0, 5, 2])}, "groups"),
+    ]:
+        np.savez(path, **{**arrays, **change})
+        with pytest.raises(InputError, match=words):
+            kw.BlockStatistics.load(path)
+    with pytest.raises(InputError, match="no file of statistics"):
+        kw.BlockStatistics.load(tmp_path / "other.npz")
+    with pytest.raises(InputError, match="There is no folder"):
+        kw.BlockStatistics.from_files(tmp_path / "other")
+    with pytest.raises(InputError, match="No file"):
+        kw.BlockStatistics.from_files(tmp_path, "*.part")
+
+
+# ---- wrong arguments ------------------------------------------------------------------------------
+
+
+def test_wrong_chunks_are_refused_and_leave_nothing_behind():
+    Z, groups, y = make(30)
+    found = statistics_of(Z, groups, y)
+    before = found.state()
+    bad = Z.copy()
+    bad[3, 2] = np.nan
+    for rows, targets, weights, words in [
+        (bad, y, None, "1 NaN"),
+        (sparse.csr_array(bad), y, None, "1 NaN"),
+        (Z * 1e300, y, None, "overflows"),
+        (Z[:, :3], y, None, "16 columns"),
+        (Z, y[:5], None, "one row per"),
+        (Z, np.c_[y, y], None, "1 columns"),
+        (Z, np.where(y > 0, y, np.inf), None, "`y` must be finite"),
+        (Z, y, -np.ones(30), "nonnegative"),
+        (Z, y, np.ones(3), "sample_weight"),
+        (Z[0], y, None, "shape"),
+        ([["a"]], [1.0], None, "real numbers"),
+        (Z[:0], [1.0], None, "0, got 1 rows"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            found.add(rows, targets, weights)
+    for name, value in found.state().items():
+        assert (value == before[name]).all(), name
+    # no rows, and rows that do not count
+    found.add(Z[:0], y[:0]).add(Z, y, np.zeros(30))
+    assert found.n_rows == 30
+    late = kw.BlockStatistics().add(Z[:0], [], None).add(Z, np.c_[y, y])
+    assert (late.n_outputs, late.n_kernels) == (2, Z.shape[1])
+
+
+def test_wrong_sums_are_refused():
+    Z, groups, y = make(30)
+    found = statistics_of(Z, groups, y)
+    others = {
+        "blocks": statistics_of(Z, [0, 16], y),
+        "outputs": statistics_of(Z, groups, np.c_[y, y]),
+        "names": kw.BlockStatistics(groups, names=list("abcdef")).add(Z, y),
+        "columns": kw.BlockStatistics(groups, columns=list("abcdefghijklmnop")).add(Z, y),
+    }
+    for what, other in others.items():
+        assert found.names is None
+        left = found
+        if what in ("names", "columns"):
+            left = kw.BlockStatistics(groups, **{what: [c * 2 for c in getattr(other, what)]}).add(Z, y)
+        for join in (left.copy().merge, left.copy().subtract):
+            with pytest.raises(InputError, match=what):
+                join(other)
+    with pytest.raises(InputError, match="not a part"):
+        statistics_of(Z[:10], groups, y[:10]).subtract(found)
+    with pytest.raises(InputError, match="not a part"):
+        found.copy().subtract(statistics_of(10 * Z[:20], groups, y[:20]))
+    with pytest.raises(InputError, match="themselves"):
+        found.merge(found)
+    with pytest.raises(InputError, match="takes BlockStatistics"):
+        found.merge(3)
+    with pytest.raises(TypeError):
+        found + 3
+    with pytest.raises(InputError, match="names"):
+        kw.BlockStatistics(groups, names=["a"])
+    with pytest.raises(InputError, match="list of texts"):
+        kw.BlockStatistics(groups, names="abcdef")
+    with pytest.raises(InputError, match="groups"):
+        kw.BlockStatistics([0, 5, 3])
+
+
+def test_solvers_say_what_statistics_do_not_have():
+    Z, groups, y = make(30)
+    found = statistics_of(Z, groups, y)
+    for solve in (kw.solve_rls2, kw.rls2_path):
+        with pytest.raises(InputError, match="`y` must be None"):
+            solve(found, y, 1.0)
+        with pytest.raises(InputError, match="`sample_weight` must be None"):
+            solve(found, None, 1.0, sample_weight=np.ones(30))
+        with pytest.raises(InputError, match="at least one row"):
+            solve(kw.BlockStatistics(groups), None, 1.0)
+        with pytest.raises(InputError, match="`y` must be an array"):
+            solve(kw.FeatureStack(Z, groups), None, 1.0)
+        with pytest.raises(InputError, match="`fit_intercept` must be False"):
+            solve(kw.FeatureStack(Z, groups), y, 1.0, fit_intercept=True)
+    with pytest.raises(InputError, match="`alpha` must be"):
+        kw.solve_rls2(found)
+    with pytest.raises(InputError, match="squared loss only"):
+        kw.solve_svm_mkl(found, np.sign(y), 1.0)
+
+
+def test_callbacks_see_intercepts():
+    Z, groups, y = make(30, n_outputs=2)
+    seen = []
+    found = statistics_of(Z + 5.0, groups, y)
+    for shared in (True, False):
+        kw.rls2_path(
+            found,
+            alphas=ALPHAS,
+            fit_intercept=True,
+            shared_weights=shared,
+            callback=lambda k, r: seen.append(r.intercept),
+        )
+    assert [np.shape(one) for one in seen] == [(2,)] * 3 + [(1,)] * 3
+
+
+def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
+    Z, groups, y = make(30)
+    found = statistics_of(Z, groups, y)
+
+    class Interrupting(np.ndarray):
+        """Rows whose reading is interrupted."""
+
+        def __getitem__(self, index):
+            os.kill(os.getpid(), signal.SIGINT)
+            return np.asarray(self)[index]
+
+    with pytest.raises(KeyboardInterrupt):
+        found.add(Z.view(Interrupting), y)
+    twice = statistics_of(Z, groups, y) + statistics_of(Z, groups, y)
+    assert found.n_rows == 60
+    assert_allclose(found.products(centered=True), twice.products(centered=True), rtol=1e-12, atol=1e-12)
