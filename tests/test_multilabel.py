@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import accuracy_score, f1_score, hamming_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
-from sklearn.utils import estimator_checks
+from sklearn.utils import compute_class_weight, estimator_checks
 
 import kernelweave as kw
 from kernelweave.kernels import RBF, Linear
@@ -159,9 +159,89 @@ def test_wrong_targets(data, y, words):
         svm().fit(data[0], y)
 
 
-def test_weights_of_classes_are_for_one_label(data):
-    with pytest.raises(kw.InputError, match="`class_weight` is for one label of several classes"):
-        svm(class_weight="balanced").fit(*data)
+FIXED = [Linear(), RBF(gamma=0.1)]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"learner": "simple", "C": 1.0, "normalize": None},
+        {"alpha": 0.5, "normalize": "within-class"},
+        {"learner": kw.learners.SimpleMKL(C=1.0, loss="logistic"), "normalize": None},
+    ],
+    ids=["simple", "rls2", "logistic"],
+)
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_class_weights_are_those_of_every_label_by_itself(data, params, weighted):
+    X, Y = data
+    weight = np.arange(90) % 3 + 0.5 if weighted else None
+    given = [{0: 1.0, 1: 5.0}, {}, {1: 0.2}]
+    for asked in (given, "balanced"):
+        each = given if asked is given else ["balanced"] * L
+        params = {"standardize": False, "fit_intercept": True, **params}
+        model = kw.MKLClassifier(FIXED, class_weight=asked, **params).fit(X, Y, sample_weight=weight)
+        for k in range(L):
+            alone = kw.MKLClassifier(FIXED, class_weight=each[k], **params).fit(
+                X, Y[:, k], sample_weight=weight
+            )
+            np.testing.assert_allclose(model.weights_[k], alone.weights_, atol=1e-12)
+            np.testing.assert_allclose(
+                model.decision_function(X)[:, k], alone.decision_function(X), atol=1e-9
+            )
+
+
+def test_balanced_labels_are_those_of_scikit_learn(data):
+    X, Y = data
+    rare = np.column_stack([np.arange(90) % 9 == 0, Y[:, 0]]).astype(int)
+    by_hand = [dict(enumerate(compute_class_weight("balanced", classes=np.arange(2), y=y))) for y in rare.T]
+    found = svm(class_weight="balanced").fit(X, rare)
+    assert found.decision_function(X)[:, 0].max() > 0 > svm().fit(X, rare).decision_function(X)[:, 0].max()
+    np.testing.assert_array_equal(
+        found.decision_function(X), svm(class_weight=by_hand).fit(X, rare).decision_function(X)
+    )
+    task = found.model_.task
+    np.testing.assert_allclose(
+        task.loss_weight, np.array([[w[v] for v in y] for y, w in zip(rare.T, by_hand, strict=True)]).T
+    )
+    np.testing.assert_array_equal(task.some(np.array([1])).weights_of(0), task.loss_weight[:, 1])
+    with pytest.warns(UserWarning, match="all rows of the fit say the same"):
+        svm(class_weight="balanced").fit(X, np.column_stack([Y, np.ones(90)]))
+
+
+@pytest.mark.parametrize("params", [{}, {"alpha": "auto"}], ids=["C", "alpha"])
+def test_a_choice_weighs_labels_by_their_classes(data, params):
+    """Two equal labels make the choice of one."""
+    X, Y = data
+    params = {
+        "kernels": FIXED,
+        "normalize": None,
+        "standardize": False,
+        **(params or {"learner": "lp", "C": "auto"}),
+    }
+    twice = kw.MKLClassifier(class_weight=[{1: 4.0}] * 2, **params).fit(X, Y[:, [0, 0]])
+    alone = kw.MKLClassifier(class_weight={1: 4.0}, **params).fit(X, Y[:, 0])
+    np.testing.assert_allclose(
+        twice.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"], atol=1e-9
+    )
+    plain = kw.MKLClassifier(**params).fit(X, Y[:, [0, 0]])
+    assert np.abs(plain.cv_results_["mean_test_score"] - alone.cv_results_["mean_test_score"]).max() > 1e-3
+    np.testing.assert_allclose(twice.decision_function(X)[:, 1], alone.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({0: 1, 1: 5}, r"list of dicts for several labels.*got \{0: 1, 1: 5\}"),
+        ("even", "'balanced', None or a list of dicts.*got 'even'"),
+        ([{1: 2}] * 2, "a dict for each of the 3 labels, got 2"),
+        ([{1: 2}, {"yes": 3}, {}], "of label 'label 1' must be for 0.*got 'yes'"),
+        ([{1: -2}] * 3, "finite numbers > 0"),
+        (["balanced"] * 3, "list of dicts"),
+    ],
+)
+def test_wrong_weights_of_classes(data, given, words):
+    with pytest.raises(kw.InputError, match=words):
+        svm(class_weight=given).fit(*data)
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             if learner.relax_grid(alphas) is not None:
                 learner = clone(learner).set_params(relax=None)
             return self._finish_path(task, setups, learner, alphas, 0, report)
-        score = negative_squared_error(task.targets, task.sample_weight)
+        score = negative_squared_error(task.targets, task.loss_weight)
         return self._search(
             task,
             setups,

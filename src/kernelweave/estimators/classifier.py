@@ -7,16 +7,16 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import InputError, as_floats
-from kernelweave._parameters import Flag, Number, OneOf, checked, shown
+from kernelweave._checks import InputError
+from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._types import Splits
 from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.class_weights import weights_of_classes, weights_of_labels
 from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
@@ -54,8 +54,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     standardize : bool or "auto", default="auto"
     fit_intercept : bool, default=True
         Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies the sample weights.
+    class_weight : dict, "balanced", list of dicts or None, default=None
+        Multiplies the sample weights. With several labels a dict for each of them, such as ``{0: 1, 1: 5}``, or
+        "balanced" for each by itself: every label's own problem has the weights of its own values. Kernels, and their
+        scale if labels share it, count rows by the sample weights alone.
     max_memory : float, str or "auto", default="auto"
     rank_tol : float, default=0.0
     views : dict of str to columns, or str, optional
@@ -204,39 +206,35 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         params: dict[str, Any],
     ) -> None:
         """Fit one problem for each of several labels."""
+        used = np.ones(len(y.values), dtype=bool) if weights is None else weights > 0
+        factors = None
         if self.class_weight is not None:
-            raise InputError(
-                "`class_weight` is for one label of several classes, got several labels. Use sample_weight, or fit one "
-                "model for each label."
+            factors = weights_of_labels(
+                self.class_weight, y, np.ones(len(used)) if weights is None else weights
             )
-        y.check_present(np.ones(len(y.values), dtype=bool) if weights is None else weights > 0)
+        y.check_present(used)
         self.classes_, self.label_names_ = y.classes, y.names
         labels = y.values.astype(np.float64)
         targets = [np.where(column == 1, 1.0, -1.0)[:, None] for column in labels.T]
-        self._fit_task(X, y.values, rows, encoder, targets, labels, weights, params, multilabel=True)
+        self._fit_task(
+            X,
+            y.values,
+            rows,
+            encoder,
+            targets,
+            labels,
+            weights,
+            params,
+            class_weight=factors,
+            multilabel=True,
+        )
 
     def _with_class_weight(self, y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Weights of rows times those of their classes, and the latter for each class."""
         kept = np.ones(len(y)) if weights is None else weights
         used = kept > 0
-        try:
-            if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-                # as in scikit-learn, where weights of rows count from 1.7 on
-                totals = np.bincount(np.searchsorted(self.classes_, y[used]), weights=kept[used])
-                per_class = totals.sum() / (len(totals) * totals)
-            else:
-                per_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y[used])
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"`class_weight` must be 'balanced', None or a dict from classes to numbers, got "
-                f"{shown(self.class_weight)}: {error}"
-            ) from error
-        per_class = as_floats(per_class, "class_weight")
-        if not (per_class > 0).all() or not np.isfinite(per_class).all():
-            raise InputError(
-                f"`class_weight` must hold finite numbers > 0, got {self.class_weight!r}. To leave a class out, "
-                "drop its rows."
-            )
+        assert not isinstance(self.classes_, list)
+        per_class = weights_of_classes(self.class_weight, self.classes_, y[used], kept[used])
         factor = np.zeros(len(y))
         factor[used] = per_class[np.searchsorted(self.classes_, y[used])]
         return kept * factor, per_class
@@ -334,7 +332,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             )
         values = out_of_fold(task, model.learner, model.alpha, folds)
         weights = task.sample_weight
-        if weights is not None and task.class_weight is not None:
+        if weights is not None and task.class_weight is not None and not several:
             weights = weights / task.class_weight[codes]
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self

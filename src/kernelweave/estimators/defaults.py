@@ -226,13 +226,15 @@ def cost_score(task: Task) -> tuple[str, Callable[[Array, Rows], float]]:
     """What C is chosen by on folds: the share of rows in their class, or minus the squared error."""
     if not task.classification:
         return "- squared error", negative_squared_error(task.targets, task.sample_weight)
-    weights = task.sample_weight
+    weights = task.loss_weight
     if task.multilabel:
         labels = np.concatenate(task.targets, axis=1) > 0
 
         def share(values: Array, rows: Rows) -> float:
-            right = ((values > 0) == labels[rows]).mean(axis=1)
-            return float(np.average(right, weights=None if weights is None else weights[rows]))
+            right = (values > 0) == labels[rows]
+            if weights is not None and weights.ndim == 2:
+                return float(np.average(right, axis=0, weights=weights[rows]).mean())
+            return float(np.average(right.mean(axis=1), weights=None if weights is None else weights[rows]))
 
         return "share of right labels", share
     codes = task.codes

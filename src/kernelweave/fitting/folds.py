@@ -263,7 +263,7 @@ def _run_folds(
     parts = np.array_split(np.arange(len(task.targets)), n_parts)
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         joblib.delayed(walk_fold)(
-            replace(task, targets=tuple(task.targets[p] for p in part)),
+            task.some(part),
             learner,
             train,
             test,
@@ -291,12 +291,18 @@ def _run_folds(
 def negative_squared_error(
     targets: Sequence[Array], sample_weight: Array | None
 ) -> Callable[[Array, Rows], float]:
-    """A score for `score_folds`: minus the weighted mean squared error of the decision values."""
+    """A score for `score_folds`: minus the weighted mean squared error of the decision values.
+
+    Weights are those of rows, (n_samples,), or of rows and outputs, (n_samples, n_outputs).
+    """
     y = np.concatenate(targets, axis=1)
 
     def score(values: Array, rows: Rows) -> float:
         weight = None if sample_weight is None else sample_weight[rows]
-        return -float(np.average(np.square(values - y[rows]).mean(axis=1), weights=weight))
+        squares = np.square(values - y[rows])
+        if weight is not None and weight.ndim == 2:
+            return -float(np.average(squares, axis=0, weights=weight).mean())
+        return -float(np.average(squares.mean(axis=1), weights=weight))
 
     return score
 

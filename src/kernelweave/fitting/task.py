@@ -88,8 +88,9 @@ class Task:
         Targets are -1 and 1.
     flat : bool
         The target has one dimension, and so have predictions of one output.
-    class_weight : array of shape (n_classes,) or None
-        Factors of the classes that are included in `sample_weight`.
+    class_weight : array of shape (n_classes,) or (n_labels, 2), or None
+        Factors of the classes that are included in `sample_weight`; with several labels those of rows without and with
+        each label, which are not included.
     multilabel : bool
         For classification: every problem is a label, and rows may have several.
     screen : bool
@@ -117,6 +118,27 @@ class Task:
             targets=tuple(target[rows] for target in self.targets),
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
         )
+
+    def some(self, problems: Rows) -> Task:
+        """The task with some of its problems."""
+        own = self.class_weight[problems] if self.multilabel and self.class_weight is not None else None
+        targets = tuple(self.targets[k] for k in problems)
+        return replace(self, targets=targets, class_weight=self.class_weight if own is None else own)
+
+    def weights_of(self, problem: int) -> Array | None:
+        """Weights of the rows in one problem, (n_samples,)."""
+        if not self.multilabel or self.class_weight is None:
+            return self.sample_weight
+        factors = self.class_weight[problem][(self.targets[problem][:, 0] > 0).astype(np.intp)]
+        return factors if self.sample_weight is None else factors * self.sample_weight
+
+    @property
+    def loss_weight(self) -> Array | None:
+        """Weights of the rows in all problems, (n_samples,), or (n_samples, n_labels) if they differ."""
+        if not self.multilabel or self.class_weight is None:
+            return self.sample_weight
+        factors = np.take_along_axis(self.class_weight.T, self.codes, axis=0)
+        return factors if self.sample_weight is None else factors * self.sample_weight[:, None]
 
     @property
     def n_outputs(self) -> int:
@@ -147,6 +169,8 @@ class Setup:
     gram : Gram
     normalizer : FittedNormalizer
     y, intercept : arrays
+    sample_weight : array of shape (n_samples,) or None
+        Weights of the rows in this problem.
     identities, constants : arrays of int
         Uninformative kernels, before normalisation: see `identities_and_constants`.
     spread, chance : arrays of int
@@ -157,6 +181,7 @@ class Setup:
     normalizer: FittedNormalizer
     y: Array
     intercept: Array
+    sample_weight: Array | None
     identities: Rows
     constants: Rows
     spread: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -187,10 +212,13 @@ def set_up(task: Task) -> list[Setup]:
     setups: list[Setup] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
     left_out = _screened(task, raw) if task.screen else ()
-    for target in task.targets:
+    for k, target in enumerate(task.targets):
+        weights = task.weights_of(k)
         if shared is None or task.normalizer.per_target:
             label = target[:, 0] if target.shape[1] == 1 else None
-            fitted = task.normalizer.fit(raw, target=label, sample_weight=task.sample_weight, **extra)
+            # a scale that problems share counts rows alike for all of them
+            counted = weights if task.normalizer.per_target else task.sample_weight
+            fitted = task.normalizer.fit(raw, target=label, sample_weight=counted, **extra)
             if not (fitted.scale > 0).all():
                 m = int(np.argmin(fitted.scale > 0))
                 raise InputError(
@@ -201,11 +229,9 @@ def set_up(task: Task) -> list[Setup]:
                 fitted = fitted.without(np.isin(np.arange(raw.n_kernels), some))
             # if each problem has its own normaliser, the raw kernels are needed again
             shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
-        if task.fit_intercept:
-            intercept = np.average(target, axis=0, weights=task.sample_weight)
-        else:
-            intercept = np.zeros(target.shape[1])
-        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, *looks, *left_out))
+        mean = np.average(target, axis=0, weights=weights)
+        intercept = mean if task.fit_intercept else np.zeros_like(mean)
+        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, weights, *looks, *left_out))
     return setups
 
 
@@ -244,7 +270,7 @@ def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: L
         return own
     grids = []
     for setup in setups:
-        problem, _ = make_problem(setup.gram, setup.y, task.sample_weight, setup.normalizer.scale)
+        problem, _ = make_problem(setup.gram, setup.y, setup.sample_weight, setup.normalizer.scale)
         with blas_threads_for(problem.gram.n_samples):
             grids.append(make_alphas(problem, max(n_alphas, 2)))
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
@@ -265,7 +291,7 @@ def info_of(
         gram=setup.gram,
         y=setup.y,
         scale=setup.normalizer.scale,
-        sample_weight=task.sample_weight,
+        sample_weight=setup.sample_weight,
         classification=task.classification,
         content=task.content if learner.validates else None,
         report=report,
