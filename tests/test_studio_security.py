@@ -543,15 +543,21 @@ def test_other_bodies_are_small(served):
 # ---- numbers and texts ----------------------------------------------------------------------------------------------
 
 GIGANTIC = [10**30, -(10**30), 10**400, 1e308, -1e308]
+#: Settings without a largest value.
+UNBOUNDED = {"relax", "epsilon", "p", "ridge", "max_time", "eta", "penalty", "smoothing"}
 
 
 @pytest.mark.parametrize("name", [*FitSpec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:
         body = {"data": WINE, "spec": {"target": "target", name: value}}
-        for path in ("/api/check", "/api/kernels", "/api/runs"):
-            answer = served.client.post(path, content=json.dumps(body))
-            assert answer.status_code == 422, (name, value, path)
+        large = name in UNBOUNDED and 0 < value < 10**400
+        for path in ("/api/check", "/api/kernels", *(() if large else ("/api/runs",))):
+            # without the type of content every body would be refused
+            answer = served.client.post(
+                path, content=json.dumps(body), headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == 422 or (large and answer.status_code == 200), (name, value, path)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def parse_values(name: str, text: str) -> tuple[Array | None, int]:
     values, number = _read_values(name, text.strip())
     if values is None:
         return None, number
+    if not np.isfinite(values).all():
+        raise InputError(f"`{name}` must hold finite numbers, got {text!r:.60}.")
     if name == "alphas":
         return check_alphas(values), number
     return np.unique(check_value(Costs(), name, values)), number
@@ -67,7 +69,8 @@ def _read_values(name: str, text: str) -> tuple[Array | None, int]:
     try:
         if ":" in text:
             low, high, number = text.split(":")
-            return np.geomspace(float(high), float(low), _count(name, number)), int(number)
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused afterwards
+                return np.geomspace(float(high), float(low), _count(name, number)), int(number)
         if "," in text or "." in text or "e" in text.lower():
             values = np.array([float(part) for part in text.split(",") if part.strip()])
             _count(name, len(values))

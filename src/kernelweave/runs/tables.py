@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import difflib
 import gzip
@@ -103,23 +104,48 @@ def _same_name(source: Path, names: list[str]) -> InputError:
     return InputError(f"{source} has columns of the same name: {few}. Rename them.")
 
 
-def check_text(path: Path) -> None:
-    """Raise if a text table has NUL bytes, as after disk errors: pandas would ignore them.
+def text_encoding(start: bytes) -> str:
+    """How a text table is encoded, by its first bytes: UTF-16, the Unicode text of spreadsheets, has a mark there.
+
+    Examples
+    --------
+    >>> text_encoding("a,b".encode("utf-16")), text_encoding(b"a,b")
+    ('utf-16', 'utf-8')
+    """
+    return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+
+
+def check_text(path: Path) -> str:
+    """Return the encoding of a text table. Zeros in it, as after disk errors, are an error: pandas would ignore them.
 
     Parameters
     ----------
     path : Path
+
+    Returns
+    -------
+    str
+        "utf-8" or "utf-16".
     """
-    place = 0
+    place, encoding, decoder = 0, "", codecs.getincrementaldecoder("utf-16")()
     unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
     with unpack(path, "rb") as file:
         while chunk := file.read(2**20):
-            if (found := chunk.find(b"\0")) >= 0:
+            encoding = encoding or text_encoding(chunk)
+            if encoding == "utf-16":
+                if "\0" in decoder.decode(chunk):
+                    raise InputError(
+                        f"{path} is damaged: there is a zero among its characters. Copy it from its source again."
+                    )
+            elif (found := chunk.find(b"\0")) >= 0:
                 raise InputError(
-                    f"{path} is not text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16. "
-                    "Copy it from its source again, or save it as UTF-8."
+                    f"{path} is not text in UTF-8: byte {place + found} is zero, as in damaged files and in UTF-16 "
+                    "without a mark at its beginning. Copy it from its source again, or save it as UTF-8."
                 )
             place += len(chunk)
+    if encoding == "utf-16":
+        decoder.decode(b"", final=True)
+    return encoding or "utf-8"
 
 
 def read_parquet(path: Path) -> DataFrame:
@@ -166,8 +192,7 @@ def read_text(path: Path) -> DataFrame:
     """A text table whose separator is inferred from its first lines."""
     import pandas as pd
 
-    check_text(path)
-    options, header, first = look_at_text(path)
+    options, header, first = look_at_text(path, check_text(path))
     surplus = len(first) - len(header)
     if surplus > 0:
         names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
@@ -189,12 +214,14 @@ def read_text(path: Path) -> DataFrame:
     return table
 
 
-def look_at_text(path: Path) -> tuple[dict[str, object], list[str], list[str]]:
+def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], list[str], list[str]]:
     """Format of a text table.
 
     Parameters
     ----------
     path : Path
+    encoding : str, default=""
+        If it is known.
 
     Returns
     -------
@@ -203,14 +230,15 @@ def look_at_text(path: Path) -> tuple[dict[str, object], list[str], list[str]]:
     header, first : list of str
         Fields of the first two lines.
     """
-    lines = _first_lines(path)
+    encoding = encoding or _encoding(path)
+    lines = _first_lines(path, encoding)
     separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & _suffixes(path) else ",")
     records = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
     header, first = next(records, []), next(records, [])
     named = [name for name in header if name]
     if len(set(named)) < len(named):
         raise _same_name(path, named)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {} if encoding == "utf-8" else {"encoding": encoding}
     if separator != ",":
         options["sep"] = separator
     if separator == ";" and _has_decimal_commas(records, first):
@@ -225,14 +253,21 @@ def _suffixes(path: Path) -> set[str]:
     return {suffix.lower() for suffix in path.suffixes}
 
 
-def _first_lines(path: Path) -> list[str]:
+def _encoding(path: Path) -> str:
+    unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
+    with unpack(path, "rb") as file:
+        return text_encoding(file.read(4))
+
+
+def _first_lines(path: Path, encoding: str) -> list[str]:
     """The first lines of a text table as pandas unpacks and decodes them, without empty ones."""
     import pandas as pd
 
     # tables do not contain this character, so that a line is one field
     lines = pd.read_csv(
-        path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE
-    )
+        path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE,
+        encoding=encoding,
+    )  # fmt: skip
     return list(map(str, lines[0]))
 
 

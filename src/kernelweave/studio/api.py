@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import mimetypes
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi import APIRouter, FastAPI, Header, HTTPException, Query, Request
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from kernelweave._errors import InputError
+from kernelweave.studio.disk import DiskFull, describe_full, is_full
 from kernelweave.studio.methods import methods, settings
 from kernelweave.studio.schema import (
     About,
@@ -46,11 +50,13 @@ from kernelweave.studio.service import Studio
 FAR = 1_000_000_000
 
 Start = Annotated[int, Query(ge=0, le=FAR)]
+Asked = Annotated[str, Header(max_length=100)]
 ERRORS: dict[int | str, dict[str, str]] = {
     401: {"description": "No session and no token."},
     403: {"description": "A request of another origin or site."},
     404: {"description": "No such table, run or file."},
     422: {"description": "Input that cannot be used, and what to do about it."},
+    507: {"description": "The disk is full."},
 }
 
 
@@ -177,9 +183,9 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
         return studio.runs()
 
     @router.post("/runs", tags=["runs"], status_code=201)
-    def add_run(request: RunRequest) -> Run:
-        """Put a run into the queue."""
-        return studio.add_run(request)
+    def add_run(request: RunRequest, idempotency_key: Asked = "") -> Run:
+        """Put a run into the queue. Requests with the same `Idempotency-Key` start one run."""
+        return studio.add_run(request, idempotency_key)
 
     @router.get("/runs/{run_id}", tags=["runs"])
     def describe_run(run_id: RunId) -> Run:
@@ -277,10 +283,23 @@ def make_api(studio: Studio) -> FastAPI:
     @app.exception_handler(InputError)
     def refuse(request: Request, error: InputError) -> Response:
         text = str(error)
+        if isinstance(error, DiskFull):
+            return _problem(507, text)
         status = (
             404 if text.startswith(("There is no table", "There is no run")) or "has no file" in text else 422
         )
         return _problem(status, text)
+
+    @app.exception_handler(OSError)
+    def no_room(request: Request, error: OSError) -> Response:
+        if not is_full(error):
+            raise error
+        return _problem(507, describe_full(studio.places.root))
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(request: Request, error: RequestValidationError) -> Response:
+        # the values that are refused are part of the answer, and JSON has no NaN
+        return JSONResponse({"detail": _spelt(jsonable_encoder(error.errors()))}, 422)
 
     @app.exception_handler(OverflowError)
     @app.exception_handler(RecursionError)
@@ -295,7 +314,14 @@ def make_api(studio: Studio) -> FastAPI:
     return app
 
 
-def _problem(status: int, text: str) -> Response:
-    from fastapi.responses import JSONResponse
+def _spelt(value: Any) -> Any:
+    """The same with NaN and infinities as words."""
+    if isinstance(value, dict):
+        return {name: _spelt(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_spelt(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
+
+def _problem(status: int, text: str) -> Response:
     return JSONResponse({"detail": text}, status)

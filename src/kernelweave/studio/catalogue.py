@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
@@ -18,13 +17,13 @@ from kernelweave.runs.folders import write_text
 from kernelweave.runs.joining import Joined, alone, join_tables, name_tables
 from kernelweave.runs.tables import read_table
 from kernelweave.studio.checking import check_table_file
+from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import Places
 from kernelweave.studio.profiles import memory_of
 from kernelweave.studio.schema import Data, TableRef
 
-#: Tables that stay in memory, and the bytes they may take together.
-KEPT = 6
+#: Bytes that tables in memory may take together.
 KEPT_BYTES = 2**30
 
 #: Sets that ship with scikit-learn: function, what it is.
@@ -57,7 +56,7 @@ class Catalogue:
     def __init__(self, places: Places, limits: Limits) -> None:
         self.places, self.limits = places, limits
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Path, int, int], Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[Path, int, int], tuple[DataFrame, int]] = OrderedDict()
 
     # ---- listing ----------------------------------------------------------------------------------
 
@@ -86,7 +85,8 @@ class Catalogue:
     def _written(self, name: str, path: Path) -> Path:
         """The file of a built-in set, written on first use, so that scripts can read it too."""
         if not path.exists():
-            write_text(path, load_set(name).to_csv(index=False))
+            with room(self.places.root):
+                write_text(path, load_set(name).to_csv(index=False))
         return path
 
     def entry(self, table_id: str) -> Entry:
@@ -114,18 +114,19 @@ class Catalogue:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                return self._kept[key][0]
         if path.parent != self.places.sets:
             check_table_file(path, name, self.limits)
         table = read_table(path)
+        size = memory_of(table)
         with self._lock:
-            self._kept[key] = table
-            while len(self._kept) > KEPT or (len(self._kept) > 1 and self._bytes() > KEPT_BYTES):
+            # a file that has changed takes the place of what it was
+            for old in [old for old in self._kept if old[0] == path]:
+                del self._kept[old]
+            self._kept[key] = table, size
+            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT_BYTES:
                 self._kept.popitem(last=False)
         return table
-
-    def _bytes(self) -> int:
-        return sum(map(memory_of, self._kept.values()))
 
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""

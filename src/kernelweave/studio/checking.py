@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import IO, Protocol
 from kernelweave._errors import InputError
 from kernelweave._types import Series
 from kernelweave.runs.sparse_files import MOST_CELLS, read_sparse
-from kernelweave.runs.tables import SEPARATORS
+from kernelweave.runs.tables import SEPARATORS, text_encoding
 from kernelweave.studio.limits import Limits
 
 CHUNK = 2**20
@@ -21,6 +22,7 @@ MOST_ARRAYS = 1000
 LONGEST_HEADER = 10_000
 #: Bytes that do not occur in text tables, and soon occur in pickles, archives and programs.
 BINARY = frozenset(range(32)) - {9, 10, 13, 12}
+_CONTROL = re.compile(f"[{re.escape(''.join(map(chr, sorted(BINARY))))}]")
 
 
 def check_table_file(path: Path, name: str, limits: Limits) -> str:
@@ -99,31 +101,47 @@ def _chunks(file: SupportsRead) -> Iterator[bytes]:
 def _check_text(path: Path, name: str, packed: bool, kind: str, limits: Limits) -> None:
     if packed != name.lower().endswith(".gz"):
         raise InputError(f"{name} is not what its name says: it is {'' if packed else 'not '}compressed.")
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    decoder: codecs.IncrementalDecoder | None = None
     size = lines = columns = 0
-    head = b""
+    head = ""
     try:
         with gzip.open(path) if packed else path.open("rb") as file:
             for chunk in _chunks(file):
                 size += len(chunk)
                 if size > limits.unpacked:
                     raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
-                if not BINARY.isdisjoint(chunk):
+                if decoder is None:
+                    encoding = text_encoding(chunk)
+                    if encoding == "utf-8" and _is_bare_utf16(chunk):
+                        raise InputError(
+                            f"{name} seems to be text in UTF-16 without a mark at its beginning. Save it as UTF-8."
+                        )
+                    decoder = codecs.getincrementaldecoder(encoding)()
+                text = decoder.decode(chunk)
+                if _CONTROL.search(text):
                     raise InputError(f"{name} is not text: a {kind} table has no control characters.")
-                decoder.decode(chunk)
                 if not columns:
-                    head += chunk
-                    if b"\n" in head or b"\r" in head or len(head) > 64 * CHUNK:
-                        start = head.splitlines()[0]
-                        columns = max(start.count(mark.encode()) for mark in SEPARATORS) + 1
-                lines += chunk.count(b"\n") + chunk.count(b"\r")
+                    head += text
+                    if "\n" in head or "\r" in head or len(head) > 64 * CHUNK:
+                        start = re.split(r"[\r\n]", head, maxsplit=1)[0]
+                        columns = max(start.count(mark) for mark in SEPARATORS) + 1
+                lines += text.count("\n") + text.count("\r")
                 if columns > limits.columns or lines * columns > limits.cells:
                     raise _too_many(name, limits)
-        decoder.decode(b"", final=True)
+        if decoder is not None:
+            decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise InputError(f"{name} must be text in UTF-8. Save it as UTF-8.") from None
+        raise InputError(
+            f"{name} must be text in UTF-8, or in UTF-16 with its mark at the beginning. Save it as UTF-8."
+        ) from None
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _is_bare_utf16(start: bytes) -> bool:
+    """Whether every other byte is zero, as in Latin letters in UTF-16."""
+    part = start[:64]
+    return len(part) >= 4 and (not any(part[::2]) or not any(part[1::2]))
 
 
 def _check_sparse(path: Path, name: str, limits: Limits) -> None:

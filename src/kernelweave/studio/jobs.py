@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import psutil
 
 from kernelweave._errors import InputError
-from kernelweave.studio.places import Places
+from kernelweave.studio.disk import DiskFull, room
+from kernelweave.studio.places import MODEL, SAVING, Places
 from kernelweave.studio.store import ACTIVE, FINAL, KEPT, Store
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ EVERY = 0.2
 #: Seconds that a run has to stop by itself, and then after SIGTERM.
 GRACE = 20.0
 GRACE_AFTER_TERM = 5.0
+#: Seconds that a run gets, once it has heard that it should stop, to fit and write what it has.
+GRACE_TO_SAVE = 180.0
 #: Seconds after which a run that was started and has not reported is started again.
 LOST = 60.0
 LOG = "log.txt"
@@ -52,6 +55,8 @@ class Queue:
     def __init__(self, store: Store, places: Places, at_once: int = 1, grace: float = GRACE) -> None:
         self.store, self.places, self.at_once, self.grace = store, places, at_once, grace
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        #: When SIGTERM was sent, by run: a second one would interrupt what the first one began.
+        self._termed: dict[str, float] = {}
         self._wake = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -72,22 +77,36 @@ class Queue:
             self._thread.join(timeout=5.0)
 
     def _watch(self) -> None:
+        said = ""
         while not self._over.is_set():
             try:
                 self.look()
+                said = ""
             except Exception as error:  # the queue must outlive a full disk or a locked file
-                print(f"kernelweave studio: the queue had an error: {error!r}", file=sys.stderr, flush=True)
+                words = str(error) if isinstance(error, InputError) else f"the queue had an error: {error!r}"
+                if words != said:  # once, not five times a second
+                    print(f"kernelweave studio: {words}", file=sys.stderr, flush=True)
+                said = words
             self._wake.wait(EVERY)
             self._wake.clear()
         self.store.close()
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add(self, name: str, request: Mapping[str, object]) -> str:
-        """Put a run into the queue and return its id."""
+    def add(self, name: str, request: Mapping[str, object], asked: str = "") -> str:
+        """Put a run into the queue and return its id, or that of the run that was asked for in the same words."""
         run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
-        self.places.run(run_id).mkdir(mode=0o700)
-        self.store.add_run(run_id, name, request)
+        folder = self.places.run(run_id)
+        try:
+            with room(self.places.root):
+                folder.mkdir(mode=0o700)
+            found = self.store.add_run(run_id, name, request, asked)
+        except DiskFull:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        if found != run_id:
+            folder.rmdir()
+            return found
         self.store.add_event(run_id, "Waiting in the queue.")
         self._wake.set()
         return run_id
@@ -108,7 +127,12 @@ class Queue:
         if self.store.run(run_id)["state"] not in FINAL:
             raise InputError("This run has not ended. Stop it first.")
         folder = self.places.run(run_id)
-        self.store.delete_run(run_id)
+        try:
+            self.store.delete_run(run_id)
+        except DiskFull:
+            # its files make the room that the database needs to forget it
+            shutil.rmtree(folder, ignore_errors=True)
+            self.store.delete_run(run_id)
         shutil.rmtree(folder, ignore_errors=True)
 
     # ---- one check --------------------------------------------------------------------------------
@@ -137,7 +161,9 @@ class Queue:
                 return True
         if self.store.run(run_id)["state"] in FINAL:
             return False
+        self._termed.pop(run_id, None)
         if row["cancelled"] is not None:
+            self._list_model(run_id)
             kept = self.store.artifacts(run_id)
             self.store.finish(run_id, "cancelled", KEPT if kept else "Stopped; nothing could be kept.")
         else:
@@ -145,15 +171,35 @@ class Queue:
         return False
 
     def _press(self, row: sqlite3.Row) -> None:
-        """Send SIGTERM to a run that does not stop by itself, then SIGKILL."""
-        waited = time.time() - row["cancelled"]
-        if waited < self.grace or row["pid"] is None:
+        """Send SIGTERM to a run that does not stop by itself, once, then SIGKILL; later if it writes its model."""
+        run_id, now = row["id"], time.time()
+        saving = self._saving_since(run_id)
+        wait = now - row["cancelled"] < self.grace
+        if saving is not None:
+            wait |= now - saving < GRACE_TO_SAVE
+        if wait or row["pid"] is None:
             return
-        hard = waited > self.grace + GRACE_AFTER_TERM
+        first = run_id not in self._termed
+        if not first and now - self._termed[run_id] < GRACE_AFTER_TERM:
+            return
+        self._termed[run_id] = now
         try:
-            os.kill(row["pid"], signal.SIGKILL if hard else signal.SIGTERM)
+            os.kill(row["pid"], signal.SIGTERM if first else signal.SIGKILL)
         except ProcessLookupError:
             return
+
+    def _saving_since(self, run_id: str) -> float | None:
+        """Since when a run has been writing what it has, None if it is not."""
+        try:
+            return (self.places.run(run_id) / SAVING).stat().st_mtime
+        except OSError:
+            return None
+
+    def _list_model(self, run_id: str) -> None:
+        """Record the model of a run that ended between writing and recording it."""
+        model = self.places.run(run_id) / MODEL
+        if model.exists():
+            self.store.add_artifact(run_id, MODEL, "model", model.stat().st_size)
 
     def _launch(self, run_id: str) -> None:
         if not self.store.move(run_id, ("queued",), "starting", started=time.time()):

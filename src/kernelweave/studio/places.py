@@ -10,6 +10,10 @@ from kernelweave._errors import InputError
 #: Suffixes of tables; the content is checked as well.
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz", ".mtx", ".svmlight")
 LONGEST_NAME = 120
+#: File with the model of a run.
+MODEL = "model.skops"
+#: File in a run's folder whose time says since when the run, asked to stop, has been writing what it has.
+SAVING = "saving"
 
 
 class Places:

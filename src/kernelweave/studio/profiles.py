@@ -39,9 +39,11 @@ def describe_table(table: DataFrame, table_id: str, name: str) -> Table:
 def memory_of(table: DataFrame) -> int:
     """Bytes of a table; columns of numbers are counted together, which is quick for many of them."""
     kinds = list(table.dtypes)
-    others = [j for j, kind in enumerate(kinds) if not isinstance(kind, np.dtype)]
-    numbers = sum(kind.itemsize for kind in kinds if isinstance(kind, np.dtype))
-    return numbers * len(table) + int(table.iloc[:, others].memory_usage(index=False).sum())
+    plain = [isinstance(kind, np.dtype) and kind.kind != "O" for kind in kinds]
+    others = [j for j in range(len(kinds)) if not plain[j]]
+    numbers = sum(kinds[j].itemsize for j in range(len(kinds)) if plain[j])
+    # cells that are Python objects count with what they hold
+    return numbers * len(table) + int(table.iloc[:, others].memory_usage(index=False, deep=True).sum())
 
 
 def numeric_columns(table: DataFrame) -> list[str]:

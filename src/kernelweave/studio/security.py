@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kernelweave._errors import InputError
+from kernelweave.studio.disk import DiskFull
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.store import Store
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 #: Environment variable with a token for programs; required if other computers have access.
 TOKEN_VARIABLE = "KERNELWEAVE_STUDIO_TOKEN"
 SHORTEST_TOKEN = 20
-#: Seconds that a token in an address, and a session, can be used.
+#: Seconds that a token in an address, and a session, can be used. Browsers send cookies to every port of this computer,
+#: so other services here may see that of a session: it counts for a working day, not for weeks.
 TOKEN_AGE = 3600.0
-SESSION_AGE = 30 * 86400.0
+SESSION_AGE = 12 * 3600.0
 LOGIN = "/login"
 UPLOAD = "/api/tables"
 #: Address to which the pages upload files.
@@ -74,6 +76,7 @@ class Access:
         self.cookie = f"kernelweave-{_digest(str(folder))[:8]}"
         self._token = _digest(token) if token else ""
         self._known: dict[str, float] = {}
+        self._spent: set[str] = set()
 
     def mint(self) -> str:
         """A token that opens one session."""
@@ -84,11 +87,26 @@ class Access:
     def redeem(self, token: str) -> str | None:
         """The secret of a new session in exchange for a token."""
         digest = _digest(token)
-        if not self.store.take_token(digest, TOKEN_AGE) and not self._is_fixed(digest):
+        if not self._take(digest) and not self._is_fixed(digest):
             return None
         session = secrets.token_urlsafe(32)
-        self.store.add_secret("session", _digest(session))
+        try:
+            self.store.add_secret("session", _digest(session))
+        except DiskFull:
+            # whoever deletes runs to make room must be able to enter; this server remembers the session
+            self._known[_digest(session)] = time.time()
         return session
+
+    def _take(self, digest: str) -> bool:
+        """Whether a token opens a session; it does so once."""
+        if digest in self._spent:
+            return False
+        try:
+            return self.store.take_token(digest, TOKEN_AGE)
+        except DiskFull:
+            found = self.store.has_token(digest, TOKEN_AGE)
+            self._spent |= {digest} if found else set()
+            return found
 
     def allows(self, connection: HTTPConnection) -> bool:
         """Whether a request comes with a session or the token for programs."""

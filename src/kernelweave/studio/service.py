@@ -32,6 +32,7 @@ from kernelweave.studio import profiles
 from kernelweave.studio.catalogue import Catalogue, file_id
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.comparing import compare_runs
+from kernelweave.studio.disk import room
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import SUFFIXES, Places, free_path, safe_name
@@ -128,15 +129,18 @@ class Studio:
         part = self.places.uploads / f"{time.time_ns():x}.part"
         count = 0
         try:
-            with part.open("wb") as file:
-                async for chunk in stream:
-                    count += len(chunk)
-                    if count > self.limits.upload:
-                        raise InputError(f"{name} is larger than the limit of {self.limits.upload} bytes.")
-                    await run_in_threadpool(file.write, chunk)
-            if not count:
-                raise InputError(f"{name} is empty.")
-            return await run_in_threadpool(self._take_in, part, name)
+            with room(self.places.root):
+                with part.open("wb") as file:
+                    async for chunk in stream:
+                        count += len(chunk)
+                        if count > self.limits.upload:
+                            raise InputError(
+                                f"{name} is larger than the limit of {self.limits.upload} bytes."
+                            )
+                        await run_in_threadpool(file.write, chunk)
+                if not count:
+                    raise InputError(f"{name} is empty.")
+                return await run_in_threadpool(self._take_in, part, name)
         finally:
             part.unlink(missing_ok=True)
 
@@ -290,23 +294,15 @@ class Studio:
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add_run(self, request: RunRequest) -> Run:
-        """Check a run and put it into the queue."""
+    def add_run(self, request: RunRequest, asked: str = "") -> Run:
+        """Check a run and put it into the queue; asked for twice in the same words, it is one run."""
         task = self.check(request.data, request.spec).task
         paths = self.catalogue.paths(request.data)
         spec = self.confined(request.data, request.spec)
         method = chosen(spec, task).method
         name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
         record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths, "method": method}
-        return self.run(self.queue.add(self._free_name(name), record))
-
-    def _free_name(self, name: str) -> str:
-        """A name that no other run has; a number is added if necessary."""
-        taken = {row["name"] for row in self.store.runs()}
-        found, number = name[:200], 2
-        while found in taken:
-            found, number = f"{name[:190]} {number}", number + 1
-        return found
+        return self.run(self.queue.add(name, record, asked))
 
     def run(self, run_id: str) -> Run:
         """One run."""
@@ -352,6 +348,7 @@ class Studio:
                 PathPoint(
                     number=row["number"],
                     stage=row["stage"],
+                    output=row["output"],
                     alpha=row["alpha"],
                     rel_gap=row["rel_gap"],
                     n_active=row["n_active"],
@@ -415,7 +412,9 @@ class Studio:
         """Predict the rows of a table with the model of a run."""
         spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
         folder = self.places.run(run_id)
-        found, path = predict_table(self.artifact(run_id, "model.skops"), spec, folder, self.catalogue, data)
+        with room(self.places.root):
+            model = self.artifact(run_id, "model.skops")
+            found, path = predict_table(model, spec, folder, self.catalogue, data)
         self.store.add_artifact(run_id, path.name, "predictions", path.stat().st_size)
         return found
 

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave.studio.disk import room
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL,
     started REAL, finished REAL, pid INTEGER, pid_started REAL, cancelled REAL, done INTEGER NOT NULL DEFAULT 0,
-    total INTEGER, step TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', summary TEXT);
+    total INTEGER, step TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', summary TEXT, asked TEXT);
 CREATE TABLE IF NOT EXISTS event (
     number INTEGER PRIMARY KEY, run TEXT NOT NULL, time REAL NOT NULL, text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS point (
     number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, alpha REAL NOT NULL, rel_gap REAL,
-    n_active INTEGER NOT NULL, weights TEXT NOT NULL);
+    n_active INTEGER NOT NULL, weights TEXT NOT NULL, output TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS metric (
     run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, spread REAL, PRIMARY KEY (run, name));
 CREATE TABLE IF NOT EXISTS artifact (
@@ -33,6 +34,11 @@ CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
 CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 """
+#: Columns that files of older versions lack, by table.
+_LATER = {"run": {"asked": "TEXT"}, "point": {"output": "TEXT NOT NULL DEFAULT ''"}}
+_INDICES = "CREATE UNIQUE INDEX IF NOT EXISTS run_asked ON run (asked) WHERE asked IS NOT NULL;"
+#: Characters of the name of a run.
+LONGEST_NAME = 200
 
 #: Final states of a run.
 FINAL = ("done", "cancelled", "failed")
@@ -40,6 +46,24 @@ FINAL = ("done", "cancelled", "failed")
 KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
 #: States of a run that has a process, or is about to have one.
 ACTIVE = ("starting", "running")
+
+
+#: A point of a path: stage, output, alpha, relative gap, kernels with a weight, weights as JSON.
+Point = tuple[str, str, float, float | None, int, str]
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken; a number is added if necessary.
+
+    Examples
+    --------
+    >>> free_name("wine", {"wine", "wine 2"})
+    'wine 3'
+    """
+    found, number = name[:LONGEST_NAME], 2
+    while found in taken:
+        found, number = f"{name[: LONGEST_NAME - 10]} {number}", number + 1
+    return found
 
 
 class Store:
@@ -56,6 +80,8 @@ class Store:
         try:
             with self._db() as db:
                 db.executescript(_TABLES)
+                self._add_columns(db)
+                db.executescript(_INDICES)
         except sqlite3.Error as error:
             raise InputError(
                 f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
@@ -71,7 +97,29 @@ class Store:
             # in WAL mode a crash of the computer may lose the last writes, never the file
             db.execute("PRAGMA synchronous=NORMAL")
             self._local.db = db
-        yield db
+        with room(self.path.parent):
+            yield db
+
+    @contextmanager
+    def _change_all(self) -> Iterator[sqlite3.Connection]:
+        """Several changes, all of them or none; an error must not leave the file locked for others."""
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # SQLite has ended it where the disk is full
+                    db.execute("ROLLBACK")
+                raise
+
+    @staticmethod
+    def _add_columns(db: sqlite3.Connection) -> None:
+        for table, columns in _LATER.items():
+            known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}
+            for name, kind in columns.items():
+                if name not in known:
+                    db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -90,15 +138,33 @@ class Store:
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add_run(self, run_id: str, name: str, request: Mapping[str, object]) -> None:
-        """Put a run into the queue."""
-        self._change(
-            "INSERT INTO run (id, name, state, request, created) VALUES (?, ?, 'queued', ?, ?)",
-            run_id,
-            name,
-            json.dumps(request),
-            time.time(),
-        )
+    def add_run(self, run_id: str, name: str, request: Mapping[str, object], asked: str = "") -> str:
+        """Put a run into the queue; returns its id, or that of the run that was asked for in the same words before.
+
+        Parameters
+        ----------
+        run_id : str
+        name : str
+            A number is added if another run has it.
+        request : mapping
+        asked : str, default=""
+            A word of the one who asks, the same when asking again for the same run; empty for none.
+
+        Returns
+        -------
+        str
+        """
+        with self._change_all() as db:
+            if asked:
+                found = db.execute("SELECT id FROM run WHERE asked = ?", (asked,)).fetchone()
+                if found is not None:
+                    return str(found["id"])
+            taken = {row["name"] for row in db.execute("SELECT name FROM run")}
+            db.execute(
+                "INSERT INTO run (id, name, state, request, created, asked) VALUES (?, ?, 'queued', ?, ?, ?)",
+                (run_id, free_name(name, taken), json.dumps(request), time.time(), asked or None),
+            )
+        return run_id
 
     def run(self, run_id: str) -> sqlite3.Row:
         """One run; an unknown one is an error."""
@@ -138,12 +204,6 @@ class Store:
         """Ask a run to stop."""
         self._change("UPDATE run SET cancelled = coalesce(cancelled, ?) WHERE id = ?", time.time(), run_id)
 
-    def wait_for(self, run_id: str) -> None:
-        """A run that is stopping writes what it has; the time allowed for that begins now."""
-        self._change(
-            "UPDATE run SET cancelled = ? WHERE id = ? AND cancelled IS NOT NULL", time.time(), run_id
-        )
-
     def is_cancelled(self, run_id: str) -> bool:
         """Whether a run has been asked to stop, or is gone."""
         found = self._rows("SELECT cancelled FROM run WHERE id = ?", run_id)
@@ -155,12 +215,10 @@ class Store:
 
     def delete_run(self, run_id: str) -> None:
         """Delete a run."""
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
+        with self._change_all() as db:
             for table in ("event", "point", "metric", "artifact"):
                 db.execute(f"DELETE FROM {table} WHERE run = ?", (run_id,))
             db.execute("DELETE FROM run WHERE id = ?", (run_id,))
-            db.execute("COMMIT")
 
     # ---- what runs leave --------------------------------------------------------------------------
 
@@ -172,15 +230,14 @@ class Store:
         """Events, oldest first."""
         return self._rows("SELECT number, time, text FROM event WHERE run = ? ORDER BY number", run_id)
 
-    def add_points(self, run_id: str, points: Iterable[tuple[str, float, float | None, int, str]]) -> None:
-        """Add points of a path: stage, alpha, relative gap, kernels with a weight, weights as JSON."""
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
+    def add_points(self, run_id: str, points: Iterable[Point]) -> None:
+        """Add points of a path."""
+        with self._change_all() as db:
             db.executemany(
-                "INSERT INTO point (run, stage, alpha, rel_gap, n_active, weights) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO point (run, stage, output, alpha, rel_gap, n_active, weights) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [(run_id, *point) for point in points],
             )
-            db.execute("COMMIT")
 
     def points(self, run_id: str, after: int = 0, most: int = 2000) -> list[sqlite3.Row]:
         """Points of a path after a given number."""
@@ -215,6 +272,12 @@ class Store:
         """Consume a token that has not expired."""
         return (
             self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
+        )
+
+    def has_token(self, digest: str, age: float) -> bool:
+        """Whether there is a token that has not expired; it stays."""
+        return bool(
+            self._rows("SELECT 1 FROM token WHERE hash = ? AND created > ?", digest, time.time() - age)
         )
 
     def session_begun(self, digest: str) -> float | None:

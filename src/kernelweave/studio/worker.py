@@ -6,6 +6,7 @@ open.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -14,6 +15,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +23,15 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave.studio.places import Places
+from kernelweave.studio.disk import DiskFull, describe_full, is_full
+from kernelweave.studio.places import MODEL, SAVING, Places
 from kernelweave.studio.store import KEPT, Store
 
 if TYPE_CHECKING:
     from kernelweave import inspection
     from kernelweave.estimators.base import BaseMKL
     from kernelweave.reports import Held, Picture
-    from kernelweave.runs.preparing import Prepared
+    from kernelweave.runs.preparing import Prepared, Rows
     from kernelweave.runs.spec import FitSpec
 
 #: File in a run's folder with everything that the pages show.
@@ -49,38 +52,99 @@ def main(folder: str, run_id: str) -> int:
     if not store.move(run_id, ("starting",), "running", **started):
         print(f"Run {run_id} is not in the queue.", flush=True)
         return 1
-    signal.signal(signal.SIGTERM, _interrupt)
-    store.add_event(run_id, f"Started as process {pid}.")
+    stopping = Stopping(places.run(run_id))
+    signal.signal(signal.SIGTERM, stopping)
     try:
-        _Run(places, store, run_id).do()
+        store.add_event(run_id, f"Started as process {pid}.")
+        Job(places, store, run_id, stopping).do()
     except KeyboardInterrupt:
         reason = "Stopped before a model was complete; nothing could be kept."
-        store.finish(run_id, "cancelled", KEPT if store.artifacts(run_id) else reason)
+        _finish(store, run_id, "cancelled", KEPT if store.artifacts(run_id) else reason)
         return 0
     except InputError as error:
         print(error, flush=True)
-        store.finish(run_id, "failed", str(error))
+        _finish(store, run_id, "failed", str(error))
     except MemoryError:
         traceback.print_exc()
-        store.finish(run_id, "failed", "Out of memory. Use fewer rows or kernels, or a smaller max_memory.")
+        _finish(store, run_id, "failed", "Out of memory. Use fewer rows or kernels, or a smaller max_memory.")
     except BaseException as error:
         traceback.print_exc()
-        store.finish(run_id, "failed", f"{type(error).__name__}: {str(error) or 'no reason given'}")
+        reason = describe_full(places.root) if is_full(error) else ""
+        _finish(
+            store, run_id, "failed", reason or f"{type(error).__name__}: {str(error) or 'no reason given'}"
+        )
     else:
         return 0
     return 1
 
 
-def _interrupt(*_: Any) -> None:
-    # paths and folds keep what is done after Ctrl-C
-    raise KeyboardInterrupt
+def _finish(store: Store, run_id: str, state: str, reason: str) -> None:
+    """Record the end; on a full disk the last output of the process is the reason that the server finds."""
+    try:
+        store.finish(run_id, state, reason)
+    except DiskFull as error:
+        print(error, flush=True)
 
 
-class _Run:
-    """The steps of a run."""
+class Stopping:
+    """The answer to SIGTERM: a `KeyboardInterrupt`, but not while the model is being written.
 
-    def __init__(self, places: Places, store: Store, run_id: str) -> None:
-        self.places, self.store, self.run_id = places, store, run_id
+    Parameters
+    ----------
+    folder : Path
+        The run's folder, where the supervisor sees that the run has heard.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.heard, self.held, self.late = folder, False, False, False
+
+    def __call__(self, *_: Any) -> None:
+        """Handle the signal."""
+        self.saves()
+        if self.held:
+            self.late = True
+            return
+        # paths and folds keep what is done after Ctrl-C
+        raise KeyboardInterrupt
+
+    def saves(self) -> None:
+        """The run has heard and writes what it has; the time allowed for that begins now."""
+        self.heard = True
+        self._mark()
+
+    def _mark(self) -> None:
+        with contextlib.suppress(OSError):
+            (self.folder / SAVING).touch()
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Interrupt what is written here only afterwards."""
+        self.held = True
+        self._mark()
+        try:
+            yield
+        finally:
+            self.held = False
+            if not self.heard:
+                (self.folder / SAVING).unlink(missing_ok=True)
+        if self.late:
+            self.late = False
+            raise KeyboardInterrupt
+
+
+class Job:
+    """The steps of a run.
+
+    Parameters
+    ----------
+    places : Places
+    store : Store
+    run_id : str
+    stopping : Stopping
+    """
+
+    def __init__(self, places: Places, store: Store, run_id: str, stopping: Stopping) -> None:
+        self.places, self.store, self.run_id, self.stopping = places, store, run_id, stopping
         self.folder = places.run(run_id)
         self.remarks: list[str] = []
 
@@ -108,17 +172,23 @@ class _Run:
         self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
         self._tell(f"{len(train)} rows to learn from, {len(test)} held out.")
         self._note_kernels(model, prepared.X.iloc[train])
-        n_outputs = self._count_outputs(prepared)
-        steps = count_steps(spec, n_outputs, prepared.task)
-        progress = Progress(self.store, self.run_id, steps)
+        outputs = self._outputs(prepared, train)
+        steps = count_steps(spec, max(1, len(outputs)), prepared.task)
+        progress = Progress(self.store, self.run_id, steps, outputs, self.stopping.saves)
         progress.flush("reading is done")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit_model(model, prepared, train, progress)
             self._remark(caught)
         kept = progress.stopped
-        calibrate_model(model, spec, prepared, train)
-        self.store.wait_for(self.run_id)
+        # before anything else that takes time: whatever comes, the model is there
+        self._save(model)
+        if kept and spec.probabilities != "none":
+            self.remarks.append("Stopped before probabilities were learnt.")
+        elif spec.probabilities != "none":
+            calibrate_model(model, spec, prepared, train)
+            self._save(model)
+        self._renew()
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)
         # the files first, so that an error in what is shown cannot lose the model
@@ -135,7 +205,7 @@ class _Run:
                 self.remarks.append("Stopped during nested cross-validation.")
             self._keep_nested(outer)
         progress.end("writing")
-        self.store.wait_for(self.run_id)
+        self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
         write_report(
@@ -165,9 +235,26 @@ class _Run:
 
     # ---- steps ------------------------------------------------------------------------------------
 
+    def _save(self, model: BaseMKL) -> None:
+        """Write and record the model, which nothing interrupts."""
+        from kernelweave.persistence import save
+        from kernelweave.runs.folders import writing
+
+        with self.stopping.hold():
+            with writing():
+                path = save(model, self.folder / MODEL)
+            self.store.add_artifact(self.run_id, MODEL, "model", path.stat().st_size)
+            self._tell("The model is written.")
+
+    def _renew(self) -> None:
+        """Of a run that was asked to stop, the time to write what it has begins anew."""
+        if self.stopping.heard or self.store.is_cancelled(self.run_id):
+            self.stopping.saves()
+
     def _tell(self, text: str) -> None:
         print(text, flush=True)
-        self.store.add_event(self.run_id, text)
+        with contextlib.suppress(DiskFull):
+            self.store.add_event(self.run_id, text)
 
     def _remark(self, caught: list[warnings.WarningMessage]) -> None:
         for text in dict.fromkeys(str(w.message) for w in caught):
@@ -185,11 +272,14 @@ class _Run:
         self._tell(f"{len(bank)} kernels.")
 
     @staticmethod
-    def _count_outputs(prepared: Prepared) -> int:
+    def _outputs(prepared: Prepared, rows: Rows) -> list[str]:
+        """Classes with a problem of their own; none for two classes and for regressions."""
+        import numpy as np
+
         if prepared.task == "regression":
-            return 1
-        number = len(set(prepared.y.tolist()))
-        return number if number > 2 else 1
+            return []
+        found = [str(name) for name in np.unique(prepared.y[rows])]
+        return found if len(found) > 2 else []
 
     def _paths(self, model: BaseMKL, progress: Any) -> list[inspection.Path]:
         """The path on all training rows, for every output that has one of its own."""
@@ -202,6 +292,7 @@ class _Run:
         found: list[inspection.Path] = []
         for output in outputs:
             progress.stage = f"class {output}" if output is not None else ""
+            progress.output = output or ""
             try:
                 found.append(regularization_path(model, output=output, report=progress.report))
             except KeyboardInterrupt:
@@ -213,7 +304,7 @@ class _Run:
                 break
             if progress.stopped:
                 break
-        progress.stage = ""
+        progress.stage = progress.output = ""
         return found
 
     def _keep_scores(self, model: BaseMKL, held: Held | None) -> None:
@@ -263,7 +354,7 @@ class _Run:
 
     def _list_files(self) -> None:
         kinds = {
-            "model.skops": "model",
+            MODEL: "model",
             "report.html": "report",
             "predictions.csv": "predictions",
             "spec.toml": "settings",

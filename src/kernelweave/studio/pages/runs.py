@@ -8,8 +8,8 @@ from typing import Any
 from nicegui import ui
 
 from kernelweave._errors import InputError
-from kernelweave.studio.pages.charts import figure, live_chart
 from kernelweave.studio.pages.finished import when
+from kernelweave.studio.pages.live import LivePath
 from kernelweave.studio.pages.shell import (
     card,
     duration,
@@ -23,13 +23,11 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import PathPoint, Run
+from kernelweave.studio.schema import Run
 from kernelweave.studio.service import Studio
 
 #: Seconds between two queries of the store.
 EVERY = 0.4
-#: Number of points from which a stage is drawn.
-FEWEST = 5
 STATES = {
     "queued": ("waiting", "", "schedule"),
     "starting": ("starting", "now", "hourglass_empty"),
@@ -76,9 +74,7 @@ class _RunsPage:
     def __init__(self, studio: Studio, run_id: str) -> None:
         self.studio, self.run_id = studio, run_id
         self.seen: Any = None
-        self.points: list[PathPoint] = []
-        self.kernels: list[str] = []
-        self.parameter = "alpha"
+        self.live = LivePath()
         self.detail: dict[str, Any] = {}
 
     def build(self) -> None:
@@ -136,31 +132,7 @@ class _RunsPage:
         parts["meter"].props["aria-valuenow"] = str(round(100 * share))
         parts["steps"].set_text(progress_line(run) or STATES[run.state][0])
         parts["step"].set_text(run.step)
-        after = self.points[-1].number if self.points else 0
-        found = self.studio.points(run.id, after)
-        if found.points:
-            self.points += found.points
-            self.kernels, self.parameter = found.kernels, found.parameter
-            self.draw()
-
-    def draw(self) -> None:
-        """Draw the stage that is being computed."""
-        stages = list(dict.fromkeys(point.stage for point in self.points))
-        here = [point for point in self.points if point.stage == stages[-1]]
-        if len(here) < FEWEST and len(stages) > 1:
-            # a fold that has just begun has fewer points than the one before it
-            here = [point for point in self.points if point.stage == stages[-2]]
-        stage = here[-1].stage
-        alphas = [point.alpha for point in self.points]
-        chart = self.detail.get("chart")
-        if chart is None:
-            return
-        self.detail["stage"].set_text(f"Kernel weights, {stage}")
-        chart.options.clear()
-        chart.options.update(live_chart(self.kernels, here, alphas, self.parameter))
-        chart.update()
-        self.detail["empty"].set_visibility(False)
-        chart.set_visibility(True)
+        self.live.add(self.studio.points(run.id, self.live.last))
 
     # ---- the list ---------------------------------------------------------------------------------
 
@@ -216,8 +188,8 @@ class _RunsPage:
 
     @ui.refreshable_method
     def show(self) -> None:
-        self.points, self.kernels, self.parameter = [], [], "alpha"
-        for key in ("progress", "chart", "steps", "step", "stage", "empty", "meter"):
+        self.live = LivePath()
+        for key in ("progress", "steps", "step", "meter"):
             self.detail.pop(key, None)
         if not self.run_id:
             return
@@ -232,15 +204,9 @@ class _RunsPage:
                 self.going(run)
             else:
                 self.ended(run)
-            found = self.studio.points(run.id, 0)
-            self.points, self.kernels, self.parameter = found.points, found.kernels, found.parameter
-            if run.state not in FINAL or (self.points and not run.summary):
-                self.detail["stage"] = text("Kernel weights", "h3")
-                self.detail["chart"] = figure(live_chart([], [], []), "Kernel weights along the path so far")
-                self.detail["empty"] = empty("show_chart", "The path appears with its first points.")
-                self.detail["chart"].set_visibility(False)
-                if self.points:
-                    self.draw()
+            self.live.add(self.studio.points(run.id, 0))
+            if run.state not in FINAL or (self.live.points and not run.summary):
+                self.live.build()
             self.log(run)
 
     def going(self, run: Run) -> None:

@@ -94,6 +94,7 @@ class PathPoint(Record):
 
     number: int
     stage: str
+    output: str = Field(default="", description="The class, if each has a path of its own.")
     alpha: float
     rel_gap: Real
     n_active: int

@@ -1,0 +1,222 @@
+"""A run that is asked to stop: whatever it has fitted is kept, and it has the time to write it."""
+
+import json
+import os
+import signal
+import sqlite3
+import time
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("psutil")
+
+import kernelweave as kw
+from kernelweave.fitting.task import PathStep
+from kernelweave.studio import jobs
+from kernelweave.studio.disk import DiskFull
+from kernelweave.studio.jobs import Queue
+from kernelweave.studio.places import MODEL, SAVING, Places
+from kernelweave.studio.progress import Progress
+from kernelweave.studio.store import KEPT, Store
+from kernelweave.studio.worker import Job, Stopping
+from studio_server import needs_core
+
+pytestmark = needs_core
+
+RUN = "20260101-000000-abcdef"
+SPEC = {"target": "target", "alphas": "2", "cv": 2, "kernels": "linear", "learner_params": {}}
+
+
+class Bench:
+    """A store with one run of a small table, which is executed in this process."""
+
+    def __init__(self, folder, **spec):
+        from sklearn.datasets import load_iris
+
+        frame = load_iris(as_frame=True).frame
+        frame["target"] = "kind " + frame["target"].astype(str)
+        frame.to_csv(folder / "iris.csv", index=False)
+        self.places = Places(folder)
+        self.folder = self.places.run(RUN)
+        self.folder.mkdir()
+        self.store = Store(self.places.database)
+        spec = {**SPEC, **spec}
+        request = {"data": {"tables": ["x"]}, "spec": spec, "paths": {"iris": str(folder / "iris.csv")}}
+        self.store.add_run(RUN, "iris", request)
+        assert self.store.move(RUN, ("queued",), "running", pid=os.getpid(), pid_started=0.0)
+        self.stopping = Stopping(self.folder)
+
+    def job(self):
+        return Job(self.places, self.store, RUN, self.stopping)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = []
+
+    def make(**spec):
+        made.append(Bench(tmp_path, **spec))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.store.close()
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_the_model_is_written_before_probabilities_and_scores(bench, monkeypatch):
+    """An interruption of what comes after the fit cannot lose it."""
+    here = bench(method="simple", alphas="30", Cs="2", probabilities="platt")
+    monkeypatch.setattr("kernelweave.runs.fitting.calibrate_model", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        here.job().do()
+    assert kw.load(here.folder / MODEL).weights_.shape == (3, 1)
+    assert [row["name"] for row in here.store.artifacts(RUN)] == [MODEL]
+
+
+def test_the_model_is_written_before_any_figure(bench, monkeypatch):
+    here = bench()
+    monkeypatch.setattr("kernelweave.reports.draw_pictures", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        here.job().do()
+    names = [row["name"] for row in here.store.artifacts(RUN)]
+    assert names[0] == MODEL
+    assert {"script.py", "spec.toml"} <= set(names)
+    assert not list(here.folder.glob("figures/*"))
+
+
+def test_a_signal_while_the_model_is_written_waits(bench, monkeypatch):
+    from kernelweave import persistence
+
+    here = bench()
+    save = persistence.save
+
+    def slow(model, path):
+        assert (here.folder / SAVING).exists()  # the supervisor knows
+        here.stopping(signal.SIGTERM)
+        return save(model, path)
+
+    monkeypatch.setattr(persistence, "save", slow)
+    with pytest.raises(KeyboardInterrupt):
+        here.job().do()
+    assert [row["name"] for row in here.store.artifacts(RUN)] == [MODEL]
+    # at any other time it interrupts at once
+    with pytest.raises(KeyboardInterrupt):
+        here.stopping(signal.SIGTERM)
+
+
+def test_the_supervisor_waits_for_a_run_that_writes(tmp_path, monkeypatch):
+    """SIGTERM once, SIGKILL after it; neither while the model is being written."""
+    places = Places(tmp_path)
+    store = Store(places.database)
+    queue = Queue(store, places, grace=0.0)
+    folder = places.run(RUN)
+    folder.mkdir()
+    store.add_run(RUN, "x", {})
+    store.move(RUN, ("queued",), "running", pid=os.getpid(), pid_started=1.0)
+    store.cancel(RUN)
+    sent, clock = [], [time.time() + 1.0]
+    monkeypatch.setattr(jobs, "is_alive", lambda *_: True)
+    monkeypatch.setattr(jobs.os, "kill", lambda pid, number: sent.append(number))
+    monkeypatch.setattr(jobs.time, "time", lambda: clock[0])
+    (folder / SAVING).touch()
+    queue.look()
+    assert sent == []
+    clock[0] += jobs.GRACE_TO_SAVE
+    queue.look()
+    queue.look()
+    assert sent == [signal.SIGTERM]
+    # it heard, and has the time to write once more
+    os.utime(folder / SAVING, (clock[0], clock[0]))
+    clock[0] += jobs.GRACE_AFTER_TERM + 1
+    queue.look()
+    assert sent == [signal.SIGTERM]
+    clock[0] += jobs.GRACE_TO_SAVE
+    queue.look()
+    assert sent == [signal.SIGTERM, signal.SIGKILL]
+    # killed before it could say so, its model is found
+    (folder / MODEL).write_bytes(b"model")
+    monkeypatch.setattr(jobs, "is_alive", lambda *_: False)
+    queue.look()
+    row = store.run(RUN)
+    assert (row["state"], row["reason"]) == ("cancelled", KEPT)
+    assert [row["name"] for row in store.artifacts(RUN)] == [MODEL]
+    store.close()
+
+
+def test_points_of_a_path_name_their_class(bench):
+    """Also those of the last paths, which are solved one class after another, and all of the first problem."""
+    here = bench()
+    here.job().do()
+    assert here.store.run(RUN)["state"] == "done", here.store.run(RUN)["reason"]
+    classes = ["kind 0", "kind 1", "kind 2"]
+    found = {}
+    for row in here.store.points(RUN):
+        found.setdefault(row["stage"], {}).setdefault(row["output"], []).append(row["alpha"])
+    assert "path" in found
+    for stage, outputs in found.items():
+        assert list(outputs) == classes, stage
+        for alphas in outputs.values():
+            assert alphas == sorted(alphas, reverse=True)  # one line, from strong to weak
+            assert len(set(alphas)) == len(alphas)
+
+
+def test_a_full_disk_stops_no_fit(bench, monkeypatch):
+    here = bench()
+
+    def full(*_):
+        raise DiskFull("The disk is full.")
+
+    progress = Progress(here.store, RUN, 3, ["a", "b", "c"])
+    step = PathStep("step")
+    step.label, step.problem, step.alpha, step.weights, step.rel_gap = "fold 1", 2, 1.0, [0.5, 0.0], 0.0
+    with monkeypatch.context() as patch:
+        patch.setattr(here.store, "add_points", full)
+        progress._last = 0.0
+        assert not progress.report(step)
+    progress.flush("")
+    (row,) = here.store.points(RUN)
+    assert (row["stage"], row["output"], json.loads(row["weights"])) == ("fold 1", "c", {"0": 0.5})
+
+
+def test_a_failed_change_leaves_the_database_free(tmp_path):
+    """Otherwise every other writer, such as a login, would wait for half a minute."""
+    store, other = Store(tmp_path / "s.sqlite"), Store(tmp_path / "s.sqlite")
+    pages = store._rows("PRAGMA page_count")[0][0]
+    store._rows(f"PRAGMA max_page_count = {pages}")  # as a disk without room
+    points = [("stage", "", 1.0, None, 1, "x" * 5000)] * 20
+    with pytest.raises(DiskFull, match=r"disk is full.*Free some space"):
+        store.add_points(RUN, points)
+    other._rows("PRAGMA busy_timeout = 100")
+    other.add_secret("session", "digest")
+    with pytest.raises(sqlite3.OperationalError):
+        store._rows("SELECT nothing")  # other errors are told as they are
+    store.close()
+    other.close()
+
+
+def test_databases_of_older_versions_get_their_columns(tmp_path):
+    with sqlite3.connect(tmp_path / "s.sqlite") as db:
+        db.execute(
+            "CREATE TABLE run (id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL, "
+            "created REAL NOT NULL, started REAL, finished REAL, pid INTEGER, pid_started REAL, cancelled REAL, "
+            "done INTEGER NOT NULL DEFAULT 0, total INTEGER, step TEXT NOT NULL DEFAULT '', "
+            "reason TEXT NOT NULL DEFAULT '', summary TEXT)"
+        )
+        db.execute(
+            "CREATE TABLE point (number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, "
+            "alpha REAL NOT NULL, rel_gap REAL, n_active INTEGER NOT NULL, weights TEXT NOT NULL)"
+        )
+        db.execute("INSERT INTO run (id, name, state, request, created) VALUES ('old', 'x', 'done', '{}', 1)")
+        db.execute("INSERT INTO point (run, stage, alpha, n_active, weights) VALUES ('old', 's', 1, 1, '{}')")
+    db.close()
+    store = Store(tmp_path / "s.sqlite")
+    assert store.points("old")[0]["output"] == ""
+    assert store.add_run(RUN, "x", {}, "asked") == RUN
+    assert store.add_run("another", "x", {}, "asked") == RUN
+    assert [row["name"] for row in store.runs()] == ["x", "x 2"]
+    store.close()
