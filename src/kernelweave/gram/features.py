@@ -25,8 +25,9 @@ TOGETHER = 256
 class FeatureStack:
     """Features in blocks, one kernel for each block: ``K_m = Z_m Z_m'``.
 
-    Taken wherever a stack of Gram matrices is. `solve_rls2` and `rls2_path` work on the features themselves, with no
-    matrix of n_samples x n_samples, so that rows and kernels may be many; other solvers hold the blocks as factors.
+    Taken wherever a stack of Gram matrices is. `solve_rls2`, `rls2_path` and `solve_svm_mkl` work on the features
+    themselves, with no matrix of n_samples x n_samples, so that rows and kernels may be many; other solvers hold the
+    blocks as factors.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class FeatureStack:
 
     Notes
     -----
-    Products are taken in float64, whatever Z holds: float32 saves memory, not digits. There is no intercept: centre the
-    columns of Z and the targets where one is wanted.
+    Products are taken in float64, whatever Z holds: float32 saves memory, not digits. RLS2 has no
+    intercept: centre the columns of Z and the targets where one is wanted.
 
     Examples
     --------
@@ -169,11 +170,11 @@ class FeatureStack:
         step = max(1, 4 * PIECE // max(len(left), len(right)))
         for first in range(0, self.n_samples, step):
             part = slice(first, min(first + step, self.n_samples))
-            A = self._piece(left, part)
+            A = self.piece(left, part)
             if root is not None:
                 A *= root[part]
             if not same:
-                B = self._piece(right, part)
+                B = self.piece(right, part)
                 out += (A if root is None else A * root[part]) @ B.T
                 continue
             for at in range(0, len(A), TOGETHER):
@@ -184,7 +185,7 @@ class FeatureStack:
             out = lower + np.tril(lower, -1).T
         return out
 
-    def _piece(self, index: Index, rows: slice) -> Array:
+    def piece(self, index: Index, rows: slice) -> Array:
         """Some columns, as rows, of some rows."""
         if self._by_columns:
             return np.ascontiguousarray(self.Z.T[index, rows], dtype=np.float64)

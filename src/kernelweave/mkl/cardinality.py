@@ -349,7 +349,7 @@ def solve_cardinality_mkl(
     whole = make_problem(
         gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    warm = check_warm(warm_start, whole)
+    warm = check_warm(warm_start, whole.n_kernels, whole.gram.n_samples)
     problem = CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
     return solve_cardinality(
         problem, tol=tol, max_iter=max_iter, max_time=max_time, warm=warm, callback=callback

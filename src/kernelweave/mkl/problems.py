@@ -26,6 +26,7 @@ from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -85,7 +86,7 @@ def machine_problem(
 
 @checked
 def margin_problem(
-    gram: Gram | ArrayLike,
+    gram: Gram | FeatureStack | ArrayLike,
     y: Targets,
     C: Cost,
     weight_set: str | WeightSet = "simplex",
@@ -94,13 +95,13 @@ def margin_problem(
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> Problem:
+) -> Problem | MarginFeatureProblem:
     """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+        As it was given to the solver.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
     C : float
@@ -115,7 +116,7 @@ def margin_problem(
 
     Returns
     -------
-    Problem
+    Problem or MarginFeatureProblem
 
     Raises
     ------
@@ -135,6 +136,10 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
+    if isinstance(gram, FeatureStack):
+        return make_margin_feature_problem(
+            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
     return make_margin_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )

@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import (
     InputError,
@@ -29,10 +30,12 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import Gram, as_gram
+from kernelweave.gram import FeatureStack, Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
+from kernelweave.mkl.features.newton import MarginDescent, knows
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session
 from kernelweave.mkl.steps.closed_form import ClosedForm
@@ -42,6 +45,8 @@ from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Solution, WarmStart
+
+Array = NDArray[np.float64]
 
 #: Steps by name; of those admissible for a set of weights the first is the default.
 STEPS: dict[str, type[MarginStep]] = {
@@ -60,7 +65,7 @@ MOST = 500
 
 @checked
 def solve_svm_mkl(
-    gram: Gram | ArrayLike,
+    gram: Gram | FeatureStack | ArrayLike,
     y: Targets,
     C: Cost,
     weight_set: str | WeightSet = "simplex",
@@ -84,8 +89,8 @@ def solve_svm_mkl(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+        Symmetric PSD matrices, kernels last; or features in blocks, which are worked on themselves. Not modified.
     y : array of shape (n_samples,)
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
     C : float
@@ -110,7 +115,8 @@ def solve_svm_mkl(
         the simplex; over sets where weights may vanish Newton continues if 50 rounds have not made the gap ten times
         smaller.
         "auto": Newton, then the interior point if Newton is slow (many kernels of low rank, few rows inside the
-        box); the closed form for Lp balls.
+        box); the closed form for Lp balls. On features: proximal Newton steps for the coefficients of the features if
+        the set is the simplex or an elastic net. All other methods and sets hold the blocks as factors.
     max_iter : int, optional
         Outer iterations. Default: 500.
     warm_start : Solution or WarmStart, optional
@@ -121,7 +127,8 @@ def solve_svm_mkl(
     Returns
     -------
     Solution
-        ``f = K(d) @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised.
+        ``f = K(d) @ dual_coef + intercept``. Non-convergence is reported in ``status``, never raised. For a
+        `FeatureStack` also ``f = Z @ feature_coef + intercept``, and the certificate is that of these coefficients.
 
     Raises
     ------
@@ -136,6 +143,11 @@ def solve_svm_mkl(
     those of a working set; a pass over all kernels is made when those are solved. A step of the interior point
     costs a combination of all kernels, two products with each, and n_samples^3 / 3; it needs memory for a few times
     n_kernels * n_samples numbers, for 1,000 kernels at first if there are more.
+
+    On features the problem is, with weights on the simplex, ``sum_i C_i loss(y_i, f_i) + 1/2 (sum_m |w_m| /
+    sqrt(s_m))^2`` for ``f = Z w + intercept``: the group lasso with a square. A step costs at most n_samples times the
+    square of the number of columns of a working set; hinge and tube take several steps for each change of the
+    coefficients in the augmented Lagrangian of their dual.
 
     References
     ----------
@@ -153,10 +165,18 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
+    if isinstance(gram, FeatureStack):
+        own = make_margin_feature_problem(
+            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
+        warm = check_warm(warm_start, own.n_kernels, gram.n_samples)
+        return solve_margin_on_features(
+            own, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
+        )
     problem = make_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    warm = check_warm(warm_start, problem)
+    warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
     return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
 
 
@@ -203,7 +223,60 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
     return [STEPS[method](), *more]
 
 
-def check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> WarmStart:
+def solve_margin_on_features(
+    problem: MarginFeatureProblem,
+    method: str = "auto",
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Solution | WarmStart | None = None,
+    warm: WarmStart | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """`solve_svm_mkl` on checked features; `start` may have coefficients of these, and `warm` has the rest, checked."""
+    if method == "auto" and knows(problem.weight_set):
+        descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
+        with blas_threads_for(problem.stack.n_samples):
+            descent.begin_at(_features_of(problem, start, warm))
+            return descent.solve()
+    kernels = problem.on_kernels()
+    begin = WarmStart() if warm is None else replace(warm)
+    if begin.dual_coef is not None and problem.rows is not None:
+        begin.dual_coef = begin.dual_coef[problem.rows]
+    found = solve_problem(kernels, method, tol=tol, max_iter=max_iter, warm=begin, callback=callback)
+    return problem.with_features(found, tol)
+
+
+def descent_on_features(
+    problem: MarginFeatureProblem,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+) -> MarginDescent:
+    """The solver on features, with the one on kernels for working columns that outnumber rows."""
+
+    def on_kernels(part: Problem, aim: float, start: WarmStart) -> Solution:
+        return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
+
+    return MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
+
+
+def _features_of(
+    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
+) -> Array | None:
+    """Coefficients of all features to start from, in the solver's units."""
+    given = getattr(start, "feature_coef", None)
+    if given is not None and np.shape(given) == (problem.stack.n_features,):
+        return np.asarray(given, dtype=np.float64) / problem.factors
+    if warm is None or warm.weights is None or warm.dual_coef is None:
+        return None
+    b = warm.dual_coef if problem.rows is None else warm.dual_coef[problem.rows]
+    shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
+    return shares * problem.gradient(b * problem.unit**2)
+
+
+def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_samples: int) -> WarmStart:
     """Copy a warm start, so that the caller's is not changed. It need not be feasible."""
     if warm_start is None:
         return WarmStart()
@@ -215,13 +288,13 @@ def check_warm(warm_start: Solution | WarmStart | None, problem: Problem) -> War
     weights, b = warm_start.weights, warm_start.dual_coef
     if weights is not None:
         weights = as_floats(weights, "warm_start.weights")
-        if weights.shape != (problem.n_kernels,):
+        if weights.shape != (n_kernels,):
             raise InputError(
-                f"`warm_start` must be a solution for {problem.n_kernels} kernels, got weights of shape "
+                f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
                 f"{weights.shape}. Leave it out for another stack."
             )
         check_finite(weights, "warm_start.weights")
-    return WarmStart(weights, None if b is None else check_start(b, problem.gram.n_samples))
+    return WarmStart(weights, None if b is None else check_start(b, n_samples))
 
 
 def make_problem(

@@ -1,0 +1,338 @@
+"""The working columns of a margin problem, and the quadratic model of its losses on them.
+
+At weights h of the rows the model's second derivative is ``X diag(h) X'`` less what the intercept takes, for columns as
+rows of X. It is kept from one step to the next: only rows whose weight has changed are added and subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from kernelweave._loops import core
+from kernelweave._sparse import is_sparse
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Numbers of the working columns that are held; of more, pieces are read again and again.
+HELD = 2**27
+#: Numbers of a piece, and of a product of pieces.
+PIECE = 2**22
+#: Changes after which the second derivative is computed afresh.
+AFRESH = 30
+
+
+class Chosen:
+    """Columns of some kernels, in the solver's units.
+
+    Attributes
+    ----------
+    kernels : array of int, shape (n_blocks,)
+    inside : array of bool, shape (n_kernels,)
+    offsets : array of int, shape (n_blocks + 1,)
+    index : array of int, shape (n_columns,)
+        Numbers of the columns in the stack.
+    """
+
+    def __init__(self, problem: MarginFeatureProblem) -> None:
+        self.problem = problem
+        self.kernels = np.empty(0, dtype=np.int64)
+        self.inside = np.zeros(problem.n_kernels, dtype=bool)
+        self.offsets = np.zeros(1, dtype=np.int64)
+        self.index = np.empty(0, dtype=np.int64)
+        self._rows = np.empty((0, problem.stack.n_samples))
+        self._sparse = is_sparse(problem.stack.Z)
+        self._held = True
+        # a large common shift of a column would cost digits of the second derivatives
+        shares = problem.costs / problem.costs.sum()
+        self._centre = np.zeros(problem.stack.n_features) if self._sparse else problem.gradient(shares)
+        self._h = np.zeros(problem.stack.n_samples)
+        self._C = np.empty((0, 0))
+        self._x = np.empty(0)  # X h
+        self._changes = 0
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of all blocks together."""
+        return len(self.index)
+
+    def add(self, kernels: Index) -> int:
+        """Add blocks that are not in the set yet; returns their number."""
+        fresh = np.unique(kernels[~self.inside[kernels]])
+        if not len(fresh):
+            return 0
+        stack, before = self.problem.stack, self.n_columns
+        own = stack.owned(fresh)
+        self.kernels = np.r_[self.kernels, fresh]
+        self.inside[fresh] = True
+        self.offsets = np.r_[self.offsets, before + np.cumsum(stack.widths[fresh])]
+        self.index = np.r_[self.index, own]
+        n = stack.n_samples
+        if self._sparse:
+            self._columns = stack.Z[:, self.index].multiply(self.problem.factors[self.index]).tocsc()
+        elif self._held and self.n_columns * n <= HELD:
+            # the allocator moves pages: nothing is copied
+            self._rows.resize((self.n_columns, n), refcheck=False)
+            self._rows[before:] = self._prepared(stack.columns(own), own)
+        else:
+            self._held = False
+            self._rows = np.empty((0, n))
+        if before:
+            # the new strips of the second derivative
+            C = np.zeros((self.n_columns, self.n_columns))
+            C[:before, :before] = self._C
+            strip, sums = self._strip(before, self._h)
+            C[before:] = strip
+            C[:before, before:] = strip[:, :before].T
+            self._C, self._x = C, np.r_[self._x, sums]
+        else:
+            self._C = np.zeros((self.n_columns, self.n_columns))
+            self._x = np.zeros(self.n_columns)
+        return len(fresh)
+
+    def _prepared(self, rows: Array, index: Index) -> Array:
+        rows *= self.problem.factors[index][:, None]
+        rows -= self._centre[index][:, None]
+        return rows
+
+    def _pieces(self) -> Iterator[tuple[slice, Array]]:
+        """Rows of the samples, and the columns there as rows."""
+        n = self.problem.stack.n_samples
+        if self._held:
+            yield slice(0, n), self._rows
+            return
+        step = max(1, PIECE // self.n_columns)
+        for first in range(0, n, step):
+            part = slice(first, min(first + step, n))
+            yield part, self._prepared(self.problem.stack.piece(self.index, part), self.index)
+
+    def products(self, v: Array) -> Array:
+        """``X v``."""
+        if self._sparse:
+            return np.asarray(self._columns.T @ v)
+        out = np.zeros(self.n_columns)
+        for part, rows in self._pieces():
+            out += rows @ v[part]
+        return out
+
+    def combine(self, w: Array) -> Array:
+        """``X'w``."""
+        if self._sparse:
+            return np.asarray(self._columns @ w)
+        out = np.empty(self.problem.stack.n_samples)
+        used = np.flatnonzero(w)
+        few = 2 * len(used) < len(w)
+        for part, rows in self._pieces():
+            out[part] = w[used] @ rows[used] if few else w @ rows
+        return out
+
+    def shift(self, w: Array) -> float:
+        """What to subtract from the intercept of columns as they are here."""
+        return float(w @ self._centre[self.index])
+
+    # ---- second derivatives -----------------------------------------------------------------------
+
+    def _strip(self, first: int, h: Array) -> tuple[Array, Array]:
+        """``X[first:] diag(h) X'``, and ``X[first:] h``."""
+        if self._sparse:
+            weighted = self._columns[:, first:].multiply(h[:, None]).T.tocsr()
+            return np.asarray((weighted @ self._columns).todense()), np.asarray(weighted.sum(axis=1)).ravel()
+        out = np.zeros((self.n_columns - first, self.n_columns))
+        sums = np.zeros(self.n_columns - first)
+        for part, rows in self._pieces():
+            self._accumulate(out, sums, rows[first:], rows, h[part])
+        return out, sums
+
+    def _accumulate(self, out: Array, sums: Array, left: Array, right: Array, h: Array) -> None:
+        used = np.flatnonzero(h)
+        step = max(1, PIECE // max(1, len(right)))
+        few = 2 * len(used) < len(h)
+        places = used if few else np.arange(len(h))
+        for at in range(0, len(places), step):
+            some = places[at : at + step]
+            which: Index | slice = some if few else slice(int(some[0]), int(some[-1]) + 1)
+            mine, own = left[:, which], right[:, which]
+            weighted = mine * h[which]
+            sums += weighted.sum(axis=1)
+            out += weighted @ own.T
+
+    def second_derivative(self, h: Array, coarse: float, ridge: float) -> tuple[Array, Array, float]:
+        """``X diag(h) X'`` less the share of the intercept, plus a ridge; ``X h / sum(h)``, and the sum of h.
+
+        Weights that have changed by a share of at most `coarse` stay as they are.
+        """
+        change = h - self._h
+        change[np.abs(change) <= coarse * np.maximum(h, self._h)] = 0.0
+        changed = int(np.count_nonzero(change))
+        used = int(np.count_nonzero(h))
+        if 2 * changed > used or self._changes >= AFRESH:
+            self._h, self._changes = h.copy(), 0
+            if self.n_columns:
+                self._C, self._x = self._strip(0, h)
+        elif changed:
+            more, sums = self._strip(0, change)
+            self._C += more
+            self._x += sums
+            self._h += change
+            self._changes += 1
+        total = float(self._h.sum())
+        mean = self._x / total if total > 0 else np.zeros_like(self._x)
+        C = self._C - np.outer(self._x, mean)
+        C += C.T.copy()
+        C *= 0.5
+        C.flat[:: len(C) + 1] += ridge
+        return C, mean, total
+
+    def scale(self, factor: float) -> None:
+        """Multiply all weights of the rows."""
+        self._h *= factor
+        self._C *= factor
+        self._x *= factor
+
+
+#: Sweeps at a time, and Newton steps after them.
+SWEEPS, STEPS = 12, 12
+#: Rounds of both.
+ROUNDS = 12
+#: Most columns of a system.
+LARGEST = 6000
+
+
+class Model:
+    """``1/2 w'C w - q'w + mix/2 (sum_m ||w_m||)^2`` over some blocks."""
+
+    def __init__(self, C: Array, q: Array, mix: float, offsets: Index) -> None:
+        self.mix, self.offsets = mix, offsets
+        self.turns: list[tuple[slice, Array]] = []
+        runs = np.flatnonzero(np.diff(np.diff(offsets))) + 1
+        for first, last in pairwise([0, *runs.tolist(), len(offsets) - 1]):
+            width, own = int(offsets[first + 1] - offsets[first]), slice(offsets[first], offsets[last])
+            if width > 1:
+                count = last - first
+                blocks = np.empty((count, width, width))
+                for k in range(count):
+                    at = slice(own.start + k * width, own.start + (k + 1) * width)
+                    blocks[k] = C[at, at]
+                self.turns.append((own, np.linalg.eigh(blocks)[1]))
+        self.q = self.turned(q)
+        self.C = C if not self.turns else self.turned(self.turned(C).T)
+        self.h = np.maximum(np.diag(self.C), 0.0)
+
+    def turned(self, A: Array) -> Array:
+        """Coordinates of arrays (n_columns, ...) in which C is diagonal within blocks."""
+        out = np.array(A, order="C")
+        for own, turn in self.turns:
+            part = out[own].reshape(len(turn), turn.shape[1], -1)
+            out[own] = np.matmul(turn.transpose(0, 2, 1), part).reshape(out[own].shape)
+        return out
+
+    def turned_back(self, w: Array) -> Array:
+        """The inverse of `turned`."""
+        out = w.copy()
+        for own, turn in self.turns:
+            part = out[own].reshape(len(turn), turn.shape[1], 1)
+            out[own] = np.matmul(turn, part).reshape(-1)
+        return out
+
+    def norms(self, w: Array) -> Array:
+        """Norms of the blocks."""
+        return np.sqrt(np.add.reduceat(np.square(w), self.offsets[:-1]))
+
+    def value(self, w: Array) -> float:
+        """The model's value."""
+        level = float(self.norms(w).sum())
+        return 0.5 * float(w @ (self.C @ w)) - float(self.q @ w) + 0.5 * self.mix * level * level
+
+    def gap(self, w: Array) -> float:
+        """The distance of the value from a bound."""
+        norms, G = self.norms(w), self.q - self.C @ w
+        level = float(norms.sum())
+        highest = float(self.norms(G).max())
+        return max(0.0, 0.5 * self.mix * level * level + 0.5 * highest * highest / self.mix - float(w @ G))
+
+    def minimise(self, start: Array, aim: float, extent: float) -> Array:
+        """Sweeps over the blocks, and Newton steps on those with coefficients, until the gap is at most `aim`.
+
+        `extent` is a size of the objective, for the compiled loop's own measure.
+        """
+        w = self.turned(start)
+        chosen = np.arange(len(self.offsets) - 1)
+        best, least = w, np.inf
+        for round_ in range(ROUNDS):
+            W = w[None].copy()
+            norms = self.norms(w)
+            fit = float(w @ (self.C @ w))
+            # the squared length of targets that have these products, as far as it matters
+            total = 2.0 * abs(float(self.q @ w)) + fit + extent
+            primal = 0.5 * total - float(self.q @ w) + 0.5 * fit + 0.5 * self.mix * float(norms.sum()) ** 2
+            core.blocks_on_products(
+                self.C, self.offsets, chosen, self.h, self.q[None].copy(), total, W, norms,
+                (self.q - self.C @ w)[None].copy(), self.mix, 0.5 * aim / primal, SWEEPS * (1 + round_),
+            )  # fmt: skip
+            w = W[0]
+            gap = self.gap(w)
+            if gap < least:
+                best, least = w, gap
+            if gap <= aim:
+                break
+            w = self._newton(w)
+            gap = self.gap(w)
+            if gap < least:
+                best, least = w, gap
+            if gap <= aim:
+                break
+        return self.turned_back(best)
+
+    def _newton(self, w: Array) -> Array:
+        """Newton steps on the blocks with coefficients."""
+        norms = self.norms(w)
+        widths = np.diff(self.offsets)
+        active = np.flatnonzero(norms)
+        own = np.flatnonzero(np.repeat(norms > 0, widths))
+        if not 0 < len(own) <= LARGEST:
+            return w
+        C, q, width = self.C[np.ix_(own, own)], self.q[own], widths[active]
+        offsets = np.r_[0, np.cumsum(width)]
+        x = w[own]
+        part = Model.__new__(Model)
+        part.mix, part.offsets, part.turns, part.q, part.C, part.h = self.mix, offsets, [], q, C, self.h[own]
+        value = part.value(x)
+        for _ in range(STEPS):
+            norms = part.norms(x)
+            if not (norms > 0).all():
+                break
+            level = float(norms.sum())
+            unit = x / np.repeat(norms, width)
+            gradient = C @ x - q + self.mix * level * unit
+            H = C + self.mix * np.outer(unit, unit)
+            bend = self.mix * level / norms
+            for m in np.flatnonzero(width > 1):
+                at = slice(offsets[m], offsets[m + 1])
+                H[at, at] += bend[m] * (np.eye(width[m]) - np.outer(unit[at], unit[at]))
+            try:
+                step = cho_solve(cho_factor(H, lower=True, overwrite_a=True, check_finite=False), -gradient)
+            except LinAlgError:
+                break
+            slope = float(gradient @ step)
+            if not slope < 0.0:
+                break
+            t, after = 1.0, value
+            while t > 1e-3:
+                after = part.value(x + t * step)
+                if after <= value + 1e-4 * t * slope:
+                    break
+                t *= 0.5
+            if not after < value:
+                break
+            x, gain, value = x + t * step, value - after, after
+            if gain <= 1e-14 * abs(value) or -slope <= 1e-15 * abs(value):
+                break
+        out = np.zeros_like(w)
+        out[own] = x
+        return out

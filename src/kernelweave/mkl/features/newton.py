@@ -1,0 +1,382 @@
+"""Proximal Newton for a machine on features: the losses by their quadratic model, the norms as they are.
+
+A model is minimised on working blocks, with a line search on the objective itself. When these are solved to a share
+of the gap over all blocks, one pass over the features gives that gap, and blocks that could gain join them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from kernelweave.machines.rounding import imbalance
+from kernelweave.mkl.features.chosen import Chosen, Model
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.smooth import Augmented, smooth_loss
+from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.weight_sets import ElasticNet, ShareSet, Simplex, WeightSet
+from kernelweave.results import Solution, Status, WarmStart
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Sets of weights whose norms this solver knows.
+SETS = (Simplex, ElasticNet)
+#: Newton steps, by default.
+MOST = 500
+#: Working blocks are solved to this share of the gap over all blocks, and at first to `ROUGH`.
+INSIDE, SHARE, ROUGH = 0.7, 0.2, 0.1
+#: A model is minimised to this share of the gap.
+MODEL_SHARE = 0.1
+#: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
+COARSE = 0.1
+#: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
+FIRST, NEAR = 0.9, 0.97
+#: Columns that may join at once: so many, or this multiple of those with coefficients.
+LEAST, MORE = 400, 2.0
+#: The shortest step, and the required share of the expected decrease.
+SHORTEST, SUFFICIENT = 1e-6, 1e-4
+#: Steps without a smaller gap.
+PATIENCE = 40
+#: Rows above which kernels are not used, however many columns there are.
+MOST_ROWS = 5000
+#: The radius of augmented losses grows by this factor unless their gap falls by the other.
+GROWTH, FALL = 3.0, 0.3
+
+
+#: Solves a problem on kernels: ``on_kernels(problem, tol, warm)``.
+OnKernels = Callable[[Problem, float, WarmStart], Solution]
+
+
+def knows(weight_set: WeightSet) -> bool:
+    """Whether the set of weights is one of this solver's."""
+    return isinstance(weight_set, SETS)
+
+
+@dataclass
+class Measure:
+    """The value at working blocks, its distance from a bound, and its parts at the coefficients themselves."""
+
+    primal: float
+    gap: float
+    of_loss: float
+    of_norms: float
+
+
+class MarginDescent:
+    """A problem during its solution, for one C after another.
+
+    Parameters
+    ----------
+    problem : MarginFeatureProblem
+    tol : float
+    max_iter : int, optional
+        Newton steps for one C.
+    callback : callable, optional
+        ``callback(n_iter, objective, rel_gap)``.
+    on_kernels : callable, optional
+        Solves the problem on kernels to a tolerance from a start; it is used where working columns outnumber rows.
+    """
+
+    def __init__(
+        self,
+        problem: MarginFeatureProblem,
+        *,
+        tol: float,
+        max_iter: int | None = None,
+        callback: Callable[[int, float, float], object] | None = None,
+        on_kernels: OnKernels | None = None,
+    ) -> None:
+        self.tol, self.callback, self.on_kernels = tol, callback, on_kernels
+        self.max_iter = MOST if max_iter is None else max_iter
+        weight_set = problem.weight_set
+        self.mix = weight_set.mix if isinstance(weight_set, ElasticNet) else 1.0
+        self.chosen = Chosen(problem)
+        self.w = np.empty(0)
+        self.product = np.zeros(problem.stack.n_samples)
+        self._set(problem)
+
+    def _set(self, problem: MarginFeatureProblem) -> None:
+        before = getattr(self, "smooth", None)
+        self.problem, self.y, self.costs = problem, problem.machine.y, problem.costs
+        self.smooth = smooth_loss(problem.machine.loss, self.y, self.costs)
+        if isinstance(self.smooth, Augmented):
+            if isinstance(before, Augmented):
+                self.smooth.centre = before.centre * (self.costs / before.costs)
+                self.smooth.radius = before.radius
+            elif not problem.machine.loss.classifies:
+                spread = float(np.average(np.abs(self.y - np.median(self.y)), weights=self.costs))
+                self.smooth.radius = 1.0 / spread if spread > 0 else 1.0
+        self.fall = np.inf
+
+    def begin_at(self, w: Array | None) -> None:
+        """Start from coefficients of all features, in the solver's units."""
+        if w is None or not np.isfinite(w).all():
+            return
+        self._grow(np.flatnonzero(self.problem.norms(w)))
+        self.w = w[self.chosen.index].copy()
+        self.product = self.chosen.combine(self.w)
+        # the multiple of least value, if that is not zero
+        smooth = self.smooth
+        values = [self._value(t * self.w, t * self.product) for t in (1.0, 0.0)]
+        if not values[0] <= values[1]:
+            self.w[:], self.product[:] = 0.0, 0.0
+        self.smooth = smooth
+
+    # ---- a solution -------------------------------------------------------------------------------
+
+    def solve(self, C: float | None = None) -> Solution:
+        """The solution for one C, from the last one."""
+        if C is not None and C != self.problem.machine.C:
+            self._set(self.problem.at(C))
+        problem, chosen = self.problem, self.chosen
+        self.n_iter, self.interrupted = 0, False
+        self.trace: list[tuple[float, float, int]] = []
+        b, _ = self._coefficients()
+        G = problem.gradient(b)
+        aim, stalled, self.slow = ROUGH, False, False
+        self._grow(self._outside(problem.norms(G)))
+        while True:
+            b, intercept, stalled = self._solve_chosen(aim)
+            w = np.zeros(problem.stack.n_features)
+            w[chosen.index] = self.w
+            intercept -= chosen.shift(self.w)
+            G = problem.gradient(b)
+            multiple = self._multiple(b, problem.weight_set.support(np.square(problem.norms(G))))
+            weights = self._weights(problem.norms(w), problem.norms(G))
+            f = problem.fitted(w) + intercept
+            values = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
+            left = values.gap / values.primal if values.primal > 0 else 0.0
+            self._tell(values.primal, left, last=True)
+            if values.gap + values.rounding <= self.tol * values.primal:
+                status = Status.CONVERGED
+                break
+            if self.interrupted:
+                status = Status.INTERRUPTED
+                break
+            if self.n_iter >= self.max_iter:
+                status = Status.MAX_ITER
+                break
+            grown = self._grow(self._outside(problem.norms(G)))
+            if not grown and (stalled or aim < 1e-4 * self.tol or values.gap <= values.rounding):
+                status = Status.STALLED
+                break
+            most = max(SHARE * left, INSIDE * self.tol)
+            aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
+        names = ("objective", "rel_gap", "n_active")
+        trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
+        trace["objective"] /= problem.unit**2
+        return problem.solution(
+            weights, w, intercept, multiple * b,
+            status=status, tol=self.tol, n_iter=self.n_iter, trace=trace, values=values,
+        )  # fmt: skip
+
+    def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:
+        """Solve on the working blocks; returns coefficients of the rows, the intercept, and whether it stalled."""
+        possible = self.on_kernels is not None and len(self.y) <= MOST_ROWS
+        if not (possible and (self.slow or len(self.y) < self.chosen.n_columns)):
+            stalled = self._descend(aim)
+            if not (stalled and possible):
+                return *self._coefficients(), stalled
+            self.slow = True
+        return self._solve_on_kernels(aim)
+
+    def _solve_on_kernels(self, aim: float) -> tuple[Array, float, bool]:
+        """The same through the dual, with the kernels of the working blocks."""
+        problem, chosen = self.problem, self.chosen
+        assert self.on_kernels is not None
+        kernels, square = chosen.kernels, problem.unit * problem.unit
+        part = Problem(
+            problem.stack.gram(kernels), problem.machine, problem.scale[kernels], problem.weight_set
+        )
+        b, _ = self._coefficients()
+        norms = self._norms(self.w)
+        warm = WarmStart(self._weights(norms, norms), b / square) if norms.any() else WarmStart()
+        found = self.on_kernels(part, aim, warm)
+        self.n_iter += found.n_iter
+        b = found.dual_coef * square
+        self.w = np.repeat(found.weights, np.diff(chosen.offsets)) * chosen.products(b)
+        self.product = chosen.combine(self.w)
+        left = found.rel_gap
+        self._tell(found.primal * square, left)
+        return b, float(found.intercept) + chosen.shift(self.w), not found.status.ok
+
+    def _weights(self, norms: Array, reach: Array) -> Array:
+        """The best kernel weights of coefficients with these norms."""
+        total = float(norms.sum())
+        weight_set = self.problem.weight_set
+        assert isinstance(weight_set, ShareSet)
+        if total > 0.0:
+            return weight_set.of_shares(norms / total)
+        return weight_set.best(np.square(reach)) if reach.any() else weight_set.start(len(norms))
+
+    def _tell(self, primal: float, left: float, *, last: bool = False) -> None:
+        active = int(np.count_nonzero(self._norms(self.w)))
+        row = (primal, left, active)
+        if last and self.trace:
+            self.trace[-1] = row
+            return
+        self.trace.append(row)
+        if self.callback is not None and self.n_iter:
+            self.interrupted = bool(self.callback(self.n_iter, primal / self.problem.unit**2, left))
+
+    # ---- blocks -----------------------------------------------------------------------------------
+
+    def _outside(self, reach: Array) -> Index:
+        """Blocks that could gain, those that gain most first."""
+        level = self.mix * float(self._norms(self.w).sum())
+        top = float(reach.max())
+        if level == 0.0:
+            found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
+        elif top <= level:
+            return np.empty(0, dtype=np.int64)
+        else:
+            found = np.flatnonzero(reach > NEAR * level)
+        found = found[~self.chosen.inside[found]]
+        found = found[np.argsort(-reach[found], kind="stable")]
+        widths = self.problem.stack.widths
+        active = self.chosen.kernels[self._norms(self.w) > 0] if len(self.w) else self.chosen.kernels
+        most = max(LEAST, MORE * int(widths[active].sum()))
+        return found[: max(1, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))]
+
+    def _grow(self, kernels: Index) -> int:
+        grown = self.chosen.add(kernels)
+        self.fall = np.inf
+        self.w = np.r_[self.w, np.zeros(self.chosen.n_columns - len(self.w))]
+        return grown
+
+    def _norms(self, w: Array) -> Array:
+        if not len(w):
+            return np.zeros(0)
+        return np.sqrt(np.add.reduceat(np.square(w), self.chosen.offsets[:-1]))
+
+    def _penalty(self, w: Array) -> float:
+        norms = self._norms(w)
+        return 0.5 * self.mix * float(norms.sum()) ** 2 + 0.5 * (1.0 - self.mix) * float(norms @ norms)
+
+    # ---- values -----------------------------------------------------------------------------------
+
+    def _value(self, w: Array, product: Array) -> float:
+        f = product + self.smooth.intercept(product)
+        return self.smooth.value(f) + self._penalty(w)
+
+    def _coefficients(self) -> tuple[Array, float]:
+        """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
+        smooth, product = self.smooth, self.product
+        t = smooth.intercept(product)
+        b = balanced(smooth.coefficients(product + t))
+        if not smooth.exact:
+            t = self.problem.machine.loss.intercept(self.y, self.costs, product)
+        return b, t
+
+    def _multiple(self, b: Array, support: float) -> float:
+        """The multiple of coefficients with the best bound."""
+        loss = self.problem.machine.loss
+        low, high = loss.bounds(self.y, self.costs)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
+
+        def slope(t: float) -> float:
+            return float(b @ loss.dual_slope(self.y, self.costs, t * b)) - t * support
+
+        if not b.any() or not most > 0.0:
+            return 1.0
+        one = slope(min(1.0, most))
+        if loss.quadratic:
+            half = slope(0.5)
+            found = 0.5 + 0.5 * half / (half - one) if half > one else most
+            if not np.isfinite(found):
+                return min(1.0, most)
+            return float(np.clip(found, 0.0, most))
+        if one > 0.0:
+            lower, upper = min(1.0, most), min(most, 2.0)
+            if slope(upper) > 0.0:
+                lower, upper = upper, most
+            if slope(upper) > 0.0:
+                return upper
+        else:
+            lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
+        if not slope(lower) > 0.0:
+            return lower
+        return float(brentq(slope, lower, upper, xtol=1e-12, rtol=1e-10))
+
+    def _measure(self, b: Array, t: float, G: Array) -> Measure:
+        """Both bounds over the working blocks."""
+        loss, f = self.problem.machine.loss, self.product + t
+        penalty = self._penalty(self.w)
+        support = self.problem.weight_set.support(np.square(self._norms(G)))
+        along = float(self.w @ G)
+        multiple = self._multiple(b, support)
+        primal = float(self.costs @ loss.losses(self.y, f)) + penalty
+        of_norms = max(0.0, penalty + 0.5 * multiple**2 * support - multiple * along)
+        gap = loss.gap(self.y, self.costs, multiple * b, f) + of_norms
+        of_norms = max(0.0, penalty + 0.5 * support - along)
+        return Measure(primal, gap, loss.gap(self.y, self.costs, b, f), of_norms)
+
+    # ---- steps ------------------------------------------------------------------------------------
+
+    def _descend(self, aim: float) -> bool:
+        """Newton steps until the gap over the working blocks is at most `aim`; returns whether they stalled."""
+        smooth, chosen = self.smooth, self.chosen
+        least, idle = np.inf, 0
+        while True:
+            b, t = self._coefficients()
+            G = chosen.products(b)
+            at = self._measure(b, t, G)
+            self._tell(at.primal, at.gap / at.primal if at.primal > 0 else 0.0)
+            if at.gap <= aim * at.primal or self.n_iter >= self.max_iter or self.interrupted:
+                return False
+            idle = 0 if at.gap < 0.9 * least else idle + 1
+            least = min(least, at.gap)
+            if idle > PATIENCE:
+                return True
+            self.n_iter += 1
+            inner = at.gap if smooth.exact else at.of_norms
+            if isinstance(smooth, Augmented) and at.of_norms <= at.of_loss:
+                smooth.centre = b
+                if at.of_loss > FALL * self.fall:
+                    smooth.radius *= GROWTH
+                    chosen.scale(GROWTH)
+                self.fall = at.of_loss
+                inner = at.of_loss
+            if not self._step(MODEL_SHARE * inner, at.primal) and smooth.exact:
+                return True
+
+    def _step(self, aim: float, primal: float) -> bool:
+        """One Newton step; returns whether the objective fell."""
+        smooth, chosen = self.smooth, self.chosen
+        t = smooth.intercept(self.product)
+        f = self.product + t
+        b = balanced(smooth.coefficients(f))
+        G = chosen.products(b)
+        h = smooth.curvature(f)
+        coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
+        C, _, _ = chosen.second_derivative(h, coarse, 1.0 - self.mix)
+        used = h > 0
+        extent = primal + float((np.square(b[used]) / h[used]).sum())
+        model = Model(C, C @ self.w + G - (1.0 - self.mix) * self.w, self.mix, chosen.offsets)
+        step = model.minimise(self.w, max(aim, 1e-15 * primal), extent) - self.w
+        along = chosen.combine(step)
+        value = smooth.value(f) + self._penalty(self.w)
+        expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
+        length = 1.0
+        while length > SHORTEST:
+            w, product = self.w + length * step, self.product + length * along
+            after = self._value(w, product)
+            if after <= value + SUFFICIENT * length * min(expected, 0.0):
+                break
+            length *= 0.5
+        else:
+            return False
+        self.w, self.product = w, product
+        return after < value
+
+
+def balanced(b: Array) -> Array:
+    """Coefficients with the remaining sum subtracted from the heavier side."""
+    share, side = imbalance(b)
+    return b if share == 0.0 else b - np.sign(b) * side * share

@@ -1,0 +1,425 @@
+"""Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals."""
+
+import itertools
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import kernelweave as kw
+from kernelweave._checks import InputError
+from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.mkl.features import chosen as chosen_module
+from kernelweave.mkl.features import newton as newton_module
+from kernelweave.mkl.features.chosen import Model
+from kernelweave.mkl.features.smooth import Augmented, smooth_loss
+from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
+from oracles import central_difference
+
+MARGINS = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
+SETS = {"simplex": Simplex(), "elastic net": ElasticNet(0.4)}
+EPSILON = 0.1
+
+
+@pytest.fixture
+def on_features(monkeypatch):
+    """No help from kernels where columns outnumber rows."""
+    monkeypatch.setattr(newton_module, "MOST_ROWS", 0)
+
+
+def make(loss, n=60, widths=(3, 1, 5, 2, 1, 4), seed=0):
+    """Correlated features in blocks, and labels or targets from two blocks."""
+    rng = np.random.default_rng(seed)
+    p = sum(widths)
+    Z = rng.normal(size=(n, p)) @ (np.eye(p) + 0.3 * rng.normal(size=(p, p)))
+    groups = np.r_[0, np.cumsum(widths)]
+    w = np.zeros(p)
+    w[groups[0] : groups[1]], w[groups[2] : groups[3]] = 1.0, -0.5
+    t = Z @ w / 2.0 + 0.5 * rng.normal(size=n) + 0.4
+    return Z, groups, t if loss == "epsilon-insensitive" else np.where(t > 0, 1.0, -1.0)
+
+
+def objective(Z, groups, y, C, loss, result, mix=1.0, *, scale=1.0, sample_weight=1.0):
+    """The value of coefficients by its definition, with the best weights for them."""
+    f = Z @ result.feature_coef + result.intercept
+    weights = np.broadcast_to(sample_weight, len(y))
+    s = np.broadcast_to(scale, len(groups) - 1)
+    norms = np.sqrt(np.add.reduceat(np.square(result.feature_coef), groups[:-1]) / s)
+    square = mix * norms.sum() ** 2 + (1 - mix) * norms @ norms
+    return C * float(weights @ as_loss(loss, EPSILON).losses(y, f)) + 0.5 * square
+
+
+def conic(Z, groups, y, C, loss, mix=1.0, *, scale=1.0, sample_weight=1.0):
+    """The same problem as a cone program in the coefficients of the features."""
+    import cvxpy as cp
+
+    n, p = Z.shape
+    s = np.broadcast_to(scale, len(groups) - 1)
+    w, b0 = cp.Variable(p), cp.Variable()
+    f = Z @ w + b0
+    losses = {
+        "hinge": lambda: cp.pos(1 - cp.multiply(y, f)),
+        "squared-hinge": lambda: 0.5 * cp.square(cp.pos(1 - cp.multiply(y, f))),
+        "epsilon-insensitive": lambda: cp.pos(cp.abs(y - f) - EPSILON),
+        "logistic": lambda: cp.logistic(-cp.multiply(y, f)),
+    }[loss]()
+    norms = cp.hstack(
+        [cp.norm(w[a:b]) / np.sqrt(s[m]) for m, (a, b) in enumerate(itertools.pairwise(groups))]
+    )
+    penalty = 0.5 * mix * cp.square(cp.sum(norms)) + 0.5 * (1 - mix) * cp.sum_squares(norms)
+    problem = cp.Problem(cp.Minimize(C * np.broadcast_to(sample_weight, n) @ losses + penalty))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    return float(problem.value)
+
+
+# ---- the optimum ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("on_features")
+@pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("loss", MARGINS)
+@pytest.mark.parametrize("n", [15, 60])
+def test_the_value_is_that_of_the_kernels(loss, weight_set, n):
+    Z, groups, y = make(loss, n)
+    stack = kw.FeatureStack(Z, groups)
+    for C in (1e-3, 0.1, 3.0):
+        got = kw.solve_svm_mkl(stack, y, C, weight_set, loss=loss, tol=1e-8)
+        want = kw.solve_svm_mkl(stack.gram(), y, C, weight_set, loss=loss, tol=1e-8)
+        assert got.status is kw.Status.CONVERGED
+        assert got.rel_gap <= 1e-8
+        assert abs(got.primal - want.primal) <= got.gap + want.gap
+        mix = getattr(weight_set, "mix", 1.0)
+        # the returned weights are the best for the coefficients
+        assert_allclose(objective(Z, groups, y, C, loss, got, mix), got.primal, rtol=1e-12)
+        # the coefficients of the rows say the same of all rows: both objectives have the curvature of the penalty
+        fitted = stack.gram().combine(got.weights) @ got.dual_coef + got.intercept
+        size = np.sqrt(np.abs(stack.gram().combine(got.weights)).max() * 2 * got.gap)
+        assert np.abs(fitted - Z @ got.feature_coef - got.intercept).max() <= 3 * size
+        problem = kw.problems.margin_problem(stack, y, C, weight_set, loss=loss)
+        assert got.verify(problem).status is kw.Status.CONVERGED
+
+
+@pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("loss", MARGINS)
+def test_the_value_is_the_conic_optimum(loss, weight_set):
+    Z, groups, y = make(loss, 40)
+    rng = np.random.default_rng(5)
+    options = {
+        "scale": rng.uniform(0.2, 3.0, size=len(groups) - 1),
+        "sample_weight": rng.uniform(0.5, 2.0, 40),
+    }
+    got = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.3, weight_set, loss=loss, tol=1e-8, **options)
+    value = conic(Z, groups, y, 0.3, loss, getattr(weight_set, "mix", 1.0), **options)
+    # the conic value is above the optimum by at most 5e-9 of it here
+    assert got.dual <= value * (1 + 1e-7)
+    assert value <= got.primal * (1 + 1e-7)
+    mix = getattr(weight_set, "mix", 1.0)
+    assert_allclose(objective(Z, groups, y, 0.3, loss, got, mix, **options), got.primal, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("on_features")
+@pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+def test_the_conditions_of_the_optimum_hold(loss):
+    Z, groups, y = make(loss, 80)
+    got = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.05, loss=loss, tol=1e-12)
+    f = Z @ got.feature_coef + got.intercept
+    gradient = -Z.T @ as_loss(loss).slope(y, np.full(80, 0.05), f)
+    norms = np.sqrt(np.add.reduceat(np.square(got.feature_coef), groups[:-1]))
+    for m, norm in enumerate(norms):
+        own = slice(groups[m], groups[m + 1])
+        if norm > 0:
+            assert_allclose(
+                gradient[own], norms.sum() * got.feature_coef[own] / norm, atol=1e-5 * norms.sum()
+            )
+        else:
+            assert np.linalg.norm(gradient[own]) <= norms.sum() * (1 + 1e-6)
+    assert 0 < np.count_nonzero(norms) < len(norms)
+    assert_allclose(got.weights, norms / norms.sum(), rtol=1e-12)
+    assert_allclose(got.dual_coef.sum(), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_random_problems_agree_with_kernels(hostile):
+    ended, others = [], []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        n, widths = int(rng.integers(6, 60)), rng.integers(1, 5, size=int(rng.integers(1, 25)))
+        p, groups = int(widths.sum()), np.r_[0, np.cumsum(widths)]
+        Z = rng.normal(size=(n, p))
+        y = Z[:, : p // 3 + 1].sum(axis=1) + rng.normal(size=n)
+        loss = str(rng.choice(MARGINS))
+        if loss != "epsilon-insensitive":
+            y = np.where(y > np.median(y), 1.0, -1.0)
+        C = 10 ** rng.uniform(-2, 2) / p
+        if rng.random() < 0.5:
+            Z += 10 ** rng.uniform(0, 2)
+        if hostile:
+            Z *= np.repeat(10.0 ** rng.uniform(-4, 4, size=len(widths)), widths)
+            Z[:, rng.integers(p)] = rng.integers(2)
+            Z[n // 2 :] = Z[: n - n // 2]
+            C *= 10 ** rng.uniform(-3, 2)
+        options = {
+            "loss": loss,
+            "weight_set": Simplex() if rng.random() < 0.6 else ElasticNet(rng.uniform(0.1, 0.9)),
+            "sample_weight": np.r_[1.0, 1.0, rng.integers(0, 3, size=n - 2)],
+            "scale": 10.0 ** rng.uniform(-1, 1, size=len(widths)),
+        }
+        stack, tol = kw.FeatureStack(Z, groups), 10 ** rng.uniform(-7, -2)
+        if loss != "epsilon-insensitive":
+            y[:2] = 1.0, -1.0
+        got = kw.solve_svm_mkl(stack, y, C, tol=tol, **options)
+        want = kw.solve_svm_mkl(stack.gram(), y, C, tol=tol, **options)
+        assert abs(got.primal - want.primal) <= got.gap + want.gap
+        verified = got.verify(kw.problems.margin_problem(stack, y, C, **options))
+        assert verified.status is got.status
+        assert not got.dual_coef[options["sample_weight"] == 0].any()
+        ended.append(got.status.ok)
+        others.append(want.status.ok)
+    # all 25 here; on kernels 25, and 23 of the hostile ones
+    assert sum(ended) >= max(24, sum(others))
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_columns_that_outnumber_rows_go_through_kernels(loss, monkeypatch):
+    Z, groups, y = make(loss, 25, widths=(4,) * 30)
+    used = []
+    inner = newton_module.MarginDescent._solve_on_kernels
+    monkeypatch.setattr(
+        newton_module.MarginDescent,
+        "_solve_on_kernels",
+        lambda self, aim: used.append(aim) or inner(self, aim),
+    )
+    stack = kw.FeatureStack(Z, groups)
+    got = kw.solve_svm_mkl(stack, y, 10.0, loss=loss, tol=1e-6)
+    assert used
+    want = kw.solve_svm_mkl(stack.gram(), y, 10.0, loss=loss, tol=1e-6)
+    assert got.status is kw.Status.CONVERGED
+    assert abs(got.primal - want.primal) <= got.gap + want.gap
+    assert got.verify(kw.problems.margin_problem(stack, y, 10.0, loss=loss)).status is kw.Status.CONVERGED
+
+
+# ---- forms and options ----------------------------------------------------------------------------
+
+FORMS = {
+    "rows": np.ascontiguousarray,
+    "columns": np.asfortranarray,
+    "strided": lambda Z: np.repeat(Z, 2, axis=1)[:, ::2],
+    "csr": sparse.csr_array,
+}
+
+
+@pytest.mark.usefixtures("on_features")
+@pytest.mark.parametrize("held", [True, False], ids=["held", "pieces"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same(monkeypatch, form, held):
+    if not held:
+        monkeypatch.setattr(chosen_module, "HELD", 100)
+        monkeypatch.setattr(chosen_module, "PIECE", 64)
+    for loss in ("hinge", "logistic"):
+        Z, groups, y = make(loss)
+        Z = np.where(np.abs(Z) > 0.8, Z, 0.0)
+        weights = np.linspace(0.5, 2.0, len(Z))
+        want = kw.solve_svm_mkl(
+            kw.FeatureStack(Z, groups).gram(), y, 0.2, loss=loss, sample_weight=weights, tol=1e-9
+        )
+        stack = kw.FeatureStack(FORMS[form](Z), groups)
+        got = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, sample_weight=weights, tol=1e-9)
+        assert got.status is kw.Status.CONVERGED
+        assert abs(got.primal - want.primal) <= got.gap + want.gap
+        assert_allclose(got.weights, want.weights, atol=1e-3)
+
+
+def test_single_precision_loses_no_digits():
+    Z, groups, y = make("logistic")
+    single = Z.astype(np.float32)
+    want = kw.solve_svm_mkl(kw.FeatureStack(single.astype(np.float64), groups), y, 0.2, loss="logistic")
+    got = kw.solve_svm_mkl(kw.FeatureStack(single, groups), y, 0.2, loss="logistic")
+    assert_allclose(got.feature_coef, want.feature_coef, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_a_weight_equals_a_repetition_and_none_an_absence(loss):
+    Z, groups, y = make(loss, 40)
+    counts = np.arange(40) % 3
+    again = np.repeat(np.arange(40), counts)
+    a = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.2, loss=loss, sample_weight=counts, tol=1e-9)
+    b = kw.solve_svm_mkl(kw.FeatureStack(Z[again], groups), y[again], 0.2, loss=loss, tol=1e-9)
+    assert abs(a.primal - b.primal) <= a.gap + b.gap
+    assert_allclose(a.feature_coef, b.feature_coef, atol=2e-4)
+    assert a.dual_coef.shape == (40,)
+    assert not a.dual_coef[counts == 0].any()
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_a_common_shift_changes_the_intercept_only(loss):
+    Z, groups, y = make(loss)
+    shift = np.random.default_rng(1).normal(size=Z.shape[1]) * 1e3
+    a = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.2, loss=loss, tol=1e-8)
+    b = kw.solve_svm_mkl(kw.FeatureStack(Z + shift, groups), y, 0.2, loss=loss, tol=1e-6)
+    assert b.status is kw.Status.CONVERGED
+    assert abs(a.primal - b.primal) <= a.gap + b.gap
+    f = [part @ one.feature_coef + one.intercept for part, one in ((Z, a), (Z + shift, b))]
+    assert_allclose(f[0], f[1], atol=2e-2)
+
+
+@pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.4)], ids=["ball", "capped"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_other_sets_and_methods_hold_factors(loss, weight_set):
+    Z, groups, y = make(loss)
+    weights = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
+    stack = kw.FeatureStack(Z, groups)
+    got = kw.solve_svm_mkl(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights)
+    want = kw.solve_svm_mkl(stack.gram(), y, 0.2, weight_set, loss=loss, sample_weight=weights)
+    assert abs(got.primal - want.primal) <= got.gap + want.gap
+    fitted = stack.gram().combine(got.weights) @ got.dual_coef
+    assert_allclose(Z @ got.feature_coef, fitted, atol=1e-9)
+    problem = kw.problems.margin_problem(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights)
+    assert got.verify(problem).status is kw.Status.CONVERGED
+    newton = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, method="newton")
+    auto = kw.solve_svm_mkl(stack, y, 0.2, loss=loss)
+    assert abs(newton.primal - auto.primal) <= newton.gap + auto.gap
+    assert newton.feature_coef.shape == (Z.shape[1],)
+
+
+@pytest.mark.usefixtures("on_features")
+@pytest.mark.parametrize("loss", MARGINS)
+def test_a_warm_start_saves_steps(loss):
+    Z, groups, y = make(loss, 200)
+    stack = kw.FeatureStack(Z, groups)
+    first = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-6)
+    again = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, warm_start=first)
+    cold = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5)
+    assert again.n_iter <= cold.n_iter
+    assert abs(again.primal - first.primal) <= again.gap + first.gap
+    # that of kernels has weights and coefficients of rows, and one that is far off does no harm
+    for start in (kw.solve_svm_mkl(stack.gram(), y, 1.0, loss=loss), replace(first, feature_coef=1e6 * Z[0])):
+        other = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, warm_start=start)
+        assert other.status is kw.Status.CONVERGED
+        assert abs(other.primal - first.primal) <= other.gap + first.gap
+
+
+def test_callbacks_and_limits_end_with_a_valid_gap():
+    Z, groups, y = make("logistic", 200)
+    stack = kw.FeatureStack(Z, groups)
+    best = kw.solve_svm_mkl(stack, y, 1.0, loss="logistic", tol=1e-9)
+    seen = []
+    stopped = kw.solve_svm_mkl(
+        stack, y, 1.0, loss="logistic", tol=1e-9, callback=lambda *told: seen.append(told) or len(seen) == 2
+    )
+    limited = kw.solve_svm_mkl(stack, y, 1.0, loss="logistic", tol=1e-9, max_iter=2)
+    assert stopped.status is kw.Status.INTERRUPTED
+    assert limited.status is kw.Status.MAX_ITER
+    assert limited.n_iter == 2
+    assert [told[0] for told in seen] == [1, 2]
+    for one in (stopped, limited):
+        assert one.dual <= best.primal
+        assert best.dual <= one.primal
+    assert len(best.trace["objective"]) == len(best.trace["rel_gap"]) == len(best.trace["n_active"])
+    assert_allclose(best.trace["objective"][-1], best.primal)
+
+
+def test_features_that_say_nothing_leave_the_intercept():
+    y = np.array([1.0, 1.0, -1.0])
+    for Z in (np.zeros((3, 2)), np.ones((3, 2))):
+        for loss in ("hinge", "squared-hinge", "logistic"):
+            got = kw.solve_svm_mkl(kw.FeatureStack(Z), y, 2.0, loss=loss)
+            assert got.status is kw.Status.CONVERGED
+            assert not got.feature_coef.any()
+            want = kw.solve_svm_mkl(kw.FeatureStack(Z).gram(), y, 2.0, loss=loss)
+            assert_allclose(got.primal, want.primal, rtol=1e-6)
+            assert_allclose(got.weights.sum(), 1.0)
+
+
+# ---- certificates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", MARGINS)
+def test_changed_numbers_are_refuted(loss):
+    Z, groups, y = make(loss)
+    stack = kw.FeatureStack(Z, groups)
+    got = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, tol=1e-6)
+    problem = kw.problems.margin_problem(stack, y, 0.2, loss=loss)
+    assert got.verify(problem).status is kw.Status.CONVERGED
+    swapped = np.roll(got.weights, 1)
+    for change in (
+        {"feature_coef": 1.01 * got.feature_coef},
+        {"dual_coef": 1.01 * got.dual_coef},
+        {"dual_coef": got.dual_coef + 1e-6},
+        {"intercept": got.intercept + 0.1},
+        {"weights": swapped},
+        {"weights": 0.9 * got.weights},
+    ):
+        assert replace(got, **change).verify(problem).status is kw.Status.REFUTED
+    other = kw.problems.margin_problem(stack, y, 0.21, loss=loss)
+    assert got.verify(other).status is kw.Status.REFUTED
+    kernels = kw.solve_svm_mkl(stack.gram(), y, 0.2, loss=loss)
+    with pytest.raises(InputError, match="coefficients of 16 features"):
+        kernels.verify(problem)
+
+
+def test_wrong_arguments_are_refused():
+    Z, groups, y = make("hinge")
+    stack = kw.FeatureStack(Z, groups)
+    with pytest.raises(InputError, match="one entry per row of `Z`"):
+        kw.solve_svm_mkl(stack, y[:-1], 1.0)
+    with pytest.raises(InputError, match="labels -1 and"):
+        kw.solve_svm_mkl(stack, y + 1.0, 1.0)
+    with pytest.raises(InputError, match="single class"):
+        kw.solve_svm_mkl(stack, y, 1.0, sample_weight=y > 0)
+    with pytest.raises(InputError, match="does not fit"):
+        kw.solve_svm_mkl(stack, y, 1.0, method="closed-form")
+    with pytest.raises(InputError, match="for 6 kernels"):
+        kw.solve_svm_mkl(stack, y, 1.0, warm_start=kw.solve_svm_mkl(kw.FeatureStack(Z), y, 1.0))
+
+
+# ---- parts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "squared"])
+def test_smooth_losses_have_their_derivatives(loss):
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=12) if loss == "epsilon-insensitive" else rng.choice([-1.0, 1.0], size=12)
+    costs = rng.uniform(0.5, 2.0, size=12)
+    smooth, f = smooth_loss(as_loss(loss, EPSILON), y, costs), 1.5 * rng.normal(size=12)
+    if isinstance(smooth, Augmented):
+        low, high = smooth.loss.bounds(y, costs)
+        smooth.centre, smooth.radius = low + rng.uniform(size=12) * (high - low), 0.7
+        # from below it approaches the loss
+        values = []
+        for radius in (0.7, 7.0, 7e3):
+            smooth.radius = radius
+            values.append(smooth.value(f))
+        assert values[0] < values[1] < values[2]
+        assert_allclose(values[2], costs @ smooth.loss.losses(y, f), rtol=1e-2)
+        smooth.radius = 0.7
+    b = smooth.coefficients(f)
+    assert_allclose(central_difference(smooth.value, f, 1e-6), -b, atol=1e-7)
+    slopes = [-central_difference(lambda x, i=i: smooth.coefficients(x)[i], f, 1e-6)[i] for i in range(12)]
+    assert (smooth.curvature(f) >= np.array(slopes) - 1e-6).all()
+    t = smooth.intercept(f)
+    assert_allclose(smooth.coefficients(f + t).sum(), 0.0, atol=1e-12)
+    assert smooth.value(f + t) <= min(smooth.value(f + t + d) for d in (-1e-3, 1e-3)) + 1e-12
+
+
+@pytest.mark.parametrize("widths", [(1, 1, 1, 1), (2, 2, 3, 3, 1), (4, 4)])
+def test_a_model_is_minimised(widths):
+    rng = np.random.default_rng(0)
+    p = sum(widths)
+    X = rng.normal(size=(p, 2 * p)) * np.geomspace(1.0, 30.0, p)[:, None]
+    C, q, offsets = X @ X.T, rng.normal(size=p) * 50.0, np.r_[0, np.cumsum(widths)]
+    model = Model(C.copy(), q, 0.7, offsets)
+    w = model.minimise(np.zeros(p), 1e-12, 100.0)
+
+    def value(x):
+        norms = np.sqrt(np.add.reduceat(x * x, offsets[:-1]))
+        return 0.5 * x @ C @ x - q @ x + 0.35 * norms.sum() ** 2
+
+    assert_allclose(model.value(model.turned(w)), value(w), rtol=1e-10)
+    assert model.gap(model.turned(w)) <= 1e-11
+    for _ in range(50):
+        assert value(w) <= value(w + 1e-3 * rng.normal(size=p) * np.abs(w).max())
