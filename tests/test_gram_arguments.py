@@ -230,6 +230,16 @@ LOOPS = {
         "coef": floats(T, k),
         "out": floats(T, n),
     },
+    "gaussian_quadratic_forms": {
+        "Xt": floats(7, n),
+        "columns": integers(0, 4, 4),
+        "middles": floats(k),
+        "periods": floats(k) + 2.0,
+        "counts": integers(3, 0, 5),
+        "gammas": floats(k) + 1.0,
+        "R": floats(T, n),
+        "out": floats(T, k),
+    },
     "blocks_on_rows": {
         "Zt": floats(7, n),
         **BLOCKS,
@@ -338,6 +348,8 @@ FREE = {
     ("factor_matvecs", "offsets", "axis 0 longer"),
     ("column_sums", "Zt", "axis 0 longer"),
     ("column_sums", "Zt", "axis 0 shorter"),
+    ("gaussian_quadratic_forms", "Xt", "axis 0 longer"),
+    ("gaussian_quadratic_forms", "Xt", "axis 0 shorter"),
     ("blocks_residual", "offsets", "axis 0 longer"),
     *[
         (function, "chosen", f"axis 0 {change}")

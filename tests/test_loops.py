@@ -355,3 +355,30 @@ def test_columns_with_several_vectors(core, rng, dtype, n_vectors, n_columns):
     coef, sums = rng.normal(size=(n_vectors, len(index))), np.full((n_vectors, 1100), np.nan)
     core.column_sums(Zt, index, coef, sums)
     np.testing.assert_allclose(sums, coef @ Zt[index].astype(np.float64), atol=1e-10)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_vectors", [1, 4, 6])
+@pytest.mark.parametrize("n", [5, 256, 700])
+def test_forms_of_gaussian_kernels(core, rng, dtype, n_vectors, n):
+    Xt = rng.uniform(-2.0, 3.0, size=(3, n)).astype(dtype)
+    columns, gammas = np.array([0, 2, 2, 1]), np.array([0.5, 0.5, 4.0, 1e-3])
+    periods, counts = np.array([13.0, 13.0, 8.0, 200.0]), np.array([16, 16, 32, 12])
+    R, out = rng.normal(size=(n_vectors, n)), np.full((n_vectors, 4), np.nan)
+    core.gaussian_quadratic_forms(Xt, columns, np.full(4, 0.5), periods, counts, gammas, R, out)
+    X = Xt.astype(np.float64)
+    K = [np.exp(-g * np.square(X[j][:, None] - X[j])) for j, g in zip(columns, gammas, strict=True)]
+    want = np.array([[r @ one @ r for one in K] for r in R])
+    # entries are right to 6e-12
+    bound = 6e-12 * np.square(np.abs(R).sum(axis=1))[:, None]
+    assert (np.abs(out - want) <= bound).all()
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_numbers_of_waves_are_not_negative(core):
+    ones = np.ones(1)
+    with pytest.raises(ValueError, match="counts"):
+        core.gaussian_quadratic_forms(
+            np.ones((1, 3)), np.array([0]), ones, ones, np.array([-1]), ones, np.ones((1, 3)), np.ones((1, 1))
+        )

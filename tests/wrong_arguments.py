@@ -127,6 +127,12 @@ def _solvers() -> list[Call]:
         ),
         Call("repair_gram", kw.repair_gram, {"gram": GRAM, "how": "clip"}),
         Call("FeatureStack", kw.FeatureStack, {"Z": np.eye(4), "groups": [0, 1, 4]}),
+        Call("KernelStream.gaussians", kw.KernelStream.gaussians, {"X": np.eye(4), "gamma": 1.0}),
+        Call(
+            "KernelStream",
+            kw.KernelStream,
+            {"kernel": [np.eye(4)] * 3, "n_kernels": 3, "kind": "features", "progress": None},
+        ),
         Call("KernelBank", kw.KernelBank, {"stack": GRAM, "names": ["a", "b"], "on_indefinite": "raise"}),
         Call("Gaussians", _family, {"distances": np.square(X.T[:, :, None] - X.T[:, None])}),
         Call("LpBall", _with_set(kw.weight_sets.LpBall), {"p": 2.0}),
@@ -510,7 +516,7 @@ FUNCTIONS = ("callback", "scoring", "function", "derivative", "diag")
 #: Words by which messages call what is given as rows, kernels or labels.
 ALIASES = {
     "X": r"X|[Tt]able|[Cc]olumns?|[Rr]ows?|[Gg]ram|[Kk]ernels?|2D|sample|[Dd]ata ?frame|text|features?",
-    "Z": r"X|[Tt]able|[Cc]olumns?|[Rr]ows?|text|2D|sample",
+    "Z": r"Z|X|[Tt]able|[Cc]olumns?|[Rr]ows?|text|2D|sample",
     "kernel": r"kernels?",
     "sample_weight": r"sample_weight|[Ss]ample weights",
     "alphas": r"alphas?",

@@ -38,7 +38,16 @@ SECTIONS = [
     (
         "Functions of arrays",
         "Functions of precomputed Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
-        ["solve_rls2", "rls2_path", "FeatureStack", "BlockStatistics", "Status", "KernelBank", "repair_gram"],
+        [
+            "solve_rls2",
+            "rls2_path",
+            "FeatureStack",
+            "BlockStatistics",
+            "KernelStream",
+            "Status",
+            "KernelBank",
+            "repair_gram",
+        ],
     ),
     (
         "Machines on one kernel",

@@ -23,6 +23,7 @@ from kernelweave.fitting.stacks import KernelBank as KernelBank
 from kernelweave.gram.features import FeatureStack as FeatureStack
 from kernelweave.gram.repair import repair_gram as repair_gram
 from kernelweave.gram.statistics import BlockStatistics as BlockStatistics
+from kernelweave.gram.streams import KernelStream as KernelStream
 from kernelweave.machines.ball import solve_meb as solve_meb
 from kernelweave.machines.svm import solve_klr as solve_klr
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc

@@ -23,6 +23,7 @@ __all__ = [
     "blocks_residual",
     "column_products",
     "column_sums",
+    "gaussian_quadratic_forms",
     "norm_of_block",
 ]
 
@@ -265,3 +266,36 @@ def column_sums(Zt: NDArray[Any], index: Index, coef: Array, out: Array) -> None
     for first in range(0, len(index), _PIECE):
         part = slice(first, first + _PIECE)
         out += coef[:, part] @ np.asarray(Zt[index[part]], dtype=np.float64)
+
+
+#: Numbers of waves of a kernel are below this.
+MOST_WAVES = 1_000_000
+
+
+def gaussian_quadratic_forms(
+    Xt: NDArray[Any],
+    columns: Index,
+    middles: Array,
+    periods: Array,
+    counts: Index,
+    gammas: Array,
+    R: Array,
+    out: Array,
+) -> None:
+    """``r_v' K_m r_v`` for Gaussian kernels of single columns, as rows of Xt (p, n), by their Fourier series.
+
+    With ``K_m(x, z) = sum_k a_k cos(2 pi k (x - z) / periods[m])`` for k from 0 to ``counts[m]``,
+    ``a_0 = sqrt(pi / gamma) / period`` and ``a_k = 2 a_0 exp(-pi^2 k^2 / (gamma period^2))``. Values of column
+    ``columns[m]`` lie within half a period of ``middles[m]``.
+    """
+    if ((counts < 0) | (counts >= MOST_WAVES)).any():
+        raise ValueError(f"`counts` must hold integers from 0 to {MOST_WAVES} - 1")
+    for m, (column, middle, period, count, gamma) in enumerate(
+        zip(columns, middles, periods, counts, gammas, strict=True)
+    ):
+        k = np.arange(count + 1.0)
+        a = np.where(k > 0, 2.0, 1.0) * math.sqrt(math.pi / gamma) / period
+        a *= np.exp(-np.square(math.pi * k / period) / gamma)
+        angles = (np.asarray(Xt[column], dtype=np.float64) - middle) * (2.0 * math.pi / period)
+        sums = R @ np.exp(1j * np.multiply.outer(angles, k))
+        out[:, m] = (np.square(sums.real) + np.square(sums.imag)) @ a

@@ -169,6 +169,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "_core_stack.hpp"
 #include "_core_blocks.hpp"
 #include "_core_columns.hpp"
+#include "_core_gaussians.hpp"
 
 using sizes::expect;
 
@@ -687,6 +688,28 @@ void column_sums(Columns Zt, Index index, In2 coef, Out2 out) {
     columns::sums_of(Zt.data(), n, index.data(), count, coef.data(), vectors, out.data());
 }
 
+// out (V, k) = r_v' K r_v for Gaussian kernels of single columns, which come as rows of Xt (p, n); see _core_gaussians.hpp.
+// Kernel m has the column columns[m], within period / 2 of middles[m], and counts[m] waves.
+template <class Columns>
+void gaussian_quadratic_forms(Columns Xt, Index columns, In1 middles, In1 periods, Index counts, In1 gammas, In2 R, Out2 out) {
+    const size_t p = Xt.shape(0), n = Xt.shape(1), k = columns.shape(0), vectors = R.shape(0);
+    sizes::expect_inside("columns", columns, p);
+    expect("middles", middles, {k});
+    expect("periods", periods, {k});
+    expect("counts", counts, {k});
+    sizes::expect_inside("counts", counts, 1000000);
+    expect("gammas", gammas, {k});
+    expect("R", R, {vectors, n});
+    expect("out", out, {vectors, k});
+    size_t most = 0;
+    for (size_t m = 0; m < k; ++m) most = std::max(most, size_t(counts(m)));
+    nb::gil_scoped_release free;
+    std::vector<double> sums(2 * (most + 1) * vectors);
+    for (size_t m = 0; m < k; ++m)
+        gaussians::form_of(Xt.data() + size_t(columns(m)) * n, n, middles(m), periods(m), size_t(counts(m)), gammas(m),
+                           R.data(), vectors, sums.data(), out.data() + m, k);
+}
+
 // arrays of blocks as _core_blocks.hpp takes them
 blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms) {
     const size_t p = h.shape(0);
@@ -776,5 +799,7 @@ NB_MODULE(_core, module) {
     module.def("column_products", &column_products<Float2>);
     module.def("column_sums", &column_sums<In2>);
     module.def("column_sums", &column_sums<Float2>);
+    module.def("gaussian_quadratic_forms", &gaussian_quadratic_forms<In2>);
+    module.def("gaussian_quadratic_forms", &gaussian_quadratic_forms<Float2>);
     module.def("version", [] { return 1; });
 }

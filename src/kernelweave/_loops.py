@@ -463,6 +463,17 @@ numpy_core = SimpleNamespace(
     )(_block_loops.blocks_on_products),
     column_products=_sized(Zt="pn", R="vn", out="vp")(_block_loops.column_products),
     column_sums=_sized(("index", "p"), Zt="pn", index="k", coef="vk", out="vn")(_block_loops.column_sums),
+    gaussian_quadratic_forms=_sized(
+        ("columns", "p"),
+        Xt="pn",
+        columns="k",
+        middles="k",
+        periods="k",
+        counts="k",
+        gammas="k",
+        R="vn",
+        out="vk",
+    )(_block_loops.gaussian_quadratic_forms),
     blocks_residual=_sized(("chosen", "m"), "p", Zt="pn", Y="on", W="op", R="on")(
         _block_loops.blocks_residual
     ),

@@ -11,7 +11,8 @@ form               what is kept                                    when it is ch
 =================  ==============================================  ========================================
 
 A `FeatureStack` holds features instead; solvers that know features take it, and others its factors. `BlockStatistics`
-hold sums over rows of features and targets, for solvers of the squared loss.
+hold sums over rows of features and targets, for solvers of the squared loss. A `KernelStream` makes kernels when they
+are needed, for RLS2.
 """
 
 from kernelweave.gram.base import Gram
@@ -23,6 +24,7 @@ from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
 from kernelweave.gram.statistics import BlockStatistics
+from kernelweave.gram.streams import KernelStream
 from kernelweave.gram.tiles import TileGram
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "FactorGram",
     "FeatureStack",
     "Gram",
+    "KernelStream",
     "PackedGram",
     "TileGram",
     "as_gram",

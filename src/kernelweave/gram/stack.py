@@ -16,6 +16,7 @@ from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.statistics import BlockStatistics
+from kernelweave.gram.streams import KernelStream
 
 #: Kernels of a stack that are packed at a time.
 TOGETHER = 32
@@ -158,5 +159,10 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
         raise InputError(
             "`gram` must be kernels or features here, got statistics, which are enough for the squared loss only. Use "
             "solve_rls2 or rls2_path, or pass the rows as a FeatureStack."
+        )
+    if isinstance(gram, KernelStream):
+        raise InputError(
+            "A `KernelStream` is taken by `solve_rls2` and `rls2_path`; here all kernels must be there. Give an array "
+            "of shape (n_samples, n_samples, n_kernels) or a `FeatureStack` of fewer kernels."
         )
     return gram if isinstance(gram, Gram) else gram_from_stack(gram)

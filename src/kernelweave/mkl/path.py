@@ -22,7 +22,7 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream
 from kernelweave.machines.ridge import Workspace
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.solve import (
@@ -130,7 +130,7 @@ def check_alphas(alphas: ArrayLike) -> Array:
 
 @checked
 def rls2_path(
-    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
     y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
     *,
@@ -151,9 +151,9 @@ def rls2_path(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, BlockStatistics or KernelStream
         Symmetric PSD matrices, kernels last, or explicit features in blocks, or sums over any number of rows of
-        features and targets. Not modified.
+        features and targets, or kernels that are made when needed. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, without intercept. None for statistics, which include them.
     alphas : array of shape (n_alphas,), optional

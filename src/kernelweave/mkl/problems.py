@@ -19,7 +19,7 @@ from kernelweave._checks import (
     check_scale,
 )
 from kernelweave._parameters import Cost, Flag, Nonnegative, OneOf, Whole, checked
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram, as_gram
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -208,7 +208,7 @@ def cardinality_problem(
 
 @checked
 def rls2_problem(
-    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
     y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
     *,
     sample_weight: RowWeights = None,
@@ -219,7 +219,7 @@ def rls2_problem(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, BlockStatistics or KernelStream
         As it was given to the solver.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, as given to the solver; None for statistics.

@@ -29,10 +29,11 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
 from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
+from kernelweave.mkl.features.streams import make_stream_problem
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_result
@@ -48,7 +49,7 @@ SOLVERS = ("newton", "alternating")
 
 @checked
 def solve_rls2(
-    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
     y: Annotated[ArrayLike | None, Floats((1, 2)) | None] = None,
     alpha: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
     *,
@@ -73,9 +74,9 @@ def solve_rls2(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or BlockStatistics
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, BlockStatistics or KernelStream
         Symmetric PSD matrices, kernels last, or explicit features in blocks, or sums over any number of rows of
-        features and targets. Not modified.
+        features and targets, or kernels that are made when needed. Not modified.
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets. There is no intercept: subtract it beforehand. None for statistics, which include them.
     alpha : float
@@ -189,7 +190,7 @@ def solve_rls2(
 
 
 def make_any_problem(
-    gram: Gram | FeatureStack | BlockStatistics | ArrayLike,
+    gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
     y: ArrayLike | None,
     sample_weight: ArrayLike | None,
     scale: ArrayLike | None,
@@ -208,6 +209,8 @@ def make_any_problem(
         raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
     if isinstance(gram, FeatureStack):
         return make_feature_problem(gram, y, sample_weight, scale)
+    if isinstance(gram, KernelStream):
+        return make_stream_problem(gram, y, sample_weight, scale)
     return make_problem(gram, y, sample_weight, scale)
 
 

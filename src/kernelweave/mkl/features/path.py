@@ -94,11 +94,8 @@ class FeatureDescent:
     ) -> None:
         self.problem, self.tol, self.callback = problem, tol, callback
         self.max_iter = MOST if max_iter is None else max_iter
-        n = problem.Y.shape[1]
-        self.work = Working(problem, n >= MANY_ROWS and int(problem.stack.widths.max()) <= n)
-        self.quadratic_forms = problem.quadratic_forms(problem.gradient_of_targets()[None])[
-            0
-        ]  # at the last evaluated point
+        self.work = self._start()
+        self.quadratic_forms = problem.looks_of_targets()  # at the last evaluated point
         self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
         self.before: tuple[float, Array] | None = None  # level and quadratic_forms one point earlier
         self.told = False
@@ -106,6 +103,13 @@ class FeatureDescent:
         self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
         self.together = 1
         self.interrupted = False
+
+    def _start(self) -> Working:
+        n = self.problem.Y.shape[1]
+        return Working(self.problem, n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n)
+
+    def prepare(self, alphas: Sequence[float]) -> None:
+        """Learn which alphas are to come, before blocks are taken."""
 
     # ---- a path -----------------------------------------------------------------------------------
 
@@ -141,23 +145,13 @@ class FeatureDescent:
                 points.append(self._point(a, aim))
                 if self.interrupted:
                     break
-            residuals = self._residuals(points)
-            duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
-            quadratic_forms = problem.looks(duals)
-            for k, point in enumerate(points):
-                sizes = problem.sizes[work.kernels[: len(point.norms)]]
-                bounds = problem.bounds(
-                    point.a,
-                    residuals[k],
-                    point.level,
-                    duals[k],
-                    quadratic_forms[k],
-                    float(point.norms @ sizes),
-                )
+            evaluated = self._evaluate(points)
+            quadratic_forms = np.array([own for _, own, _ in evaluated])
+            for k, (point, (theta, _, bounds)) in enumerate(zip(points, evaluated, strict=True)):
                 fine = bounds.gap + bounds.rounding <= self.tol * bounds.primal
                 if not fine and not self.interrupted:
                     break
-                yield self._finish(alphas[start + k], point, duals[k], quadratic_forms[k], bounds)
+                yield self._finish(alphas[start + k], point, theta, quadratic_forms[k], bounds)
             else:
                 if not failed:
                     self.together = min(2 * self.together, TOGETHER)
@@ -169,13 +163,26 @@ class FeatureDescent:
             grown = work.add(self._outside(points[k:], quadratic_forms[k:]))
             own = bounds.gap <= self.tol * bounds.primal
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
-                yield self._finish(alphas[start], point, duals[k], quadratic_forms[k], bounds)
+                yield self._finish(alphas[start], point, theta, quadratic_forms[k], bounds)
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
             elif not grown:
                 aim *= 0.3
             else:
                 aim = INSIDE * self.tol
             work.put(point.W)
+
+    def _evaluate(self, points: list[Point]) -> list[tuple[Array, Array, Bounds]]:
+        """Dual points, squared norms of all blocks of their gradients, and both bounds."""
+        problem, work = self.problem, self.work
+        residuals = self._residuals(points)
+        duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
+        found = []
+        looks = problem.looks(duals)
+        for point, R, theta, quadratic_forms in zip(points, residuals, duals, looks, strict=True):
+            length = float(point.norms @ problem.sizes[work.kernels[: len(point.norms)]])
+            bounds = problem.bounds(point.a, R, point.level, theta, quadratic_forms, length)
+            found.append((theta, quadratic_forms, bounds))
+        return found
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""
@@ -210,9 +217,17 @@ class FeatureDescent:
 
     def _point(self, a: float, aim: float) -> Point:
         """Descend until the gap over the working blocks is at most `aim`, relative to the objective."""
-        work = self.work
         self._extrapolate(a)
-        n_iter, trace, polished = 0, [], 0
+        n_iter, trace, theta, stalled = self._descend(a, aim)
+        return self._taken(a, n_iter, trace, theta, stalled)
+
+    def _descend(
+        self, a: float, aim: float
+    ) -> tuple[int, list[tuple[float, float, int]], Array | None, bool]:
+        """Sweeps, records of them, a dual point from Newton if there is one, and whether there was no progress."""
+        work = self.work
+        n_iter, polished = 0, 0
+        trace: list[tuple[float, float, int]] = []
         theta: Array | None = None
         stalled = False
         budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], work.n_columns)
@@ -236,6 +251,18 @@ class FeatureDescent:
                 if theta is not None:
                     break
                 trace = trace[-1:]
+        return n_iter, trace, theta, stalled
+
+    def _taken(
+        self,
+        a: float,
+        n_iter: int,
+        trace: list[tuple[float, float, int]],
+        theta: Array | None,
+        stalled: bool,
+    ) -> Point:
+        """The working blocks' coefficients as a point."""
+        work = self.work
         work.refresh()
         residual = None if work.on_products else work.R.copy()
         found = Point(a, work.W.copy(), work.norms.copy(), residual, theta, n_iter, trace, stalled)
@@ -337,9 +364,6 @@ class FeatureDescent:
         problem, work = self.problem, self.work
         self.before = (self.level, self.quadratic_forms) if self.told else None
         self.quadratic_forms, self.level, self.told = quadratic_forms, point.a * point.level, True
-        index, coef = self._features([point])
-        features = np.zeros((problem.n_outputs, problem.stack.n_features))
-        features[:, index] = coef[0] * problem.length
         weights = np.zeros(problem.n_kernels)
         weights[work.kernels[: len(point.norms)]] = point.norms
         if not point.level > 0:
@@ -372,8 +396,17 @@ class FeatureDescent:
             n_iter=point.n_iter,
             alpha=alpha,
             trace=trace,
-            feature_coef=features.T,
+            feature_coef=self._feature_coef(point),
         )
+
+    def _feature_coef(self, point: Point | None) -> Array:
+        """Coefficients of the features, shape (n_features, n_outputs); zero without a point."""
+        problem = self.problem
+        features = np.zeros((problem.n_outputs, problem.stack.n_features))
+        if point is not None:
+            index, coef = self._features([point])
+            features[:, index] = coef[0] * problem.length
+        return features.T
 
     def _nothing(self, alpha: float) -> Solution:
         """F = 0, for infinite alpha and for targets that are zero."""
@@ -389,5 +422,5 @@ class FeatureDescent:
             certificate=Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=self.tol),
             n_iter=1,
             alpha=alpha,
-            feature_coef=np.zeros((problem.stack.n_features, problem.n_outputs)),
+            feature_coef=self._feature_coef(None),
         )

@@ -173,6 +173,10 @@ class FeatureProblem:
         G = self.gradient(np.concatenate(residuals))
         return self.quadratic_forms(G.reshape(len(residuals), self.n_outputs, -1))
 
+    def looks_of_targets(self) -> Array:
+        """The same of the targets, shape (n_kernels,)."""
+        return self.quadratic_forms(self.gradient_of_targets()[None])[0]
+
     def residuals(self, index: Index, coef: Array) -> Array:
         """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
         fitted = self.stack.combine(index, coef.reshape(-1, len(index)))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.mkl.features.path import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.streams import StreamDescent, StreamProblem
 from kernelweave.mkl.largest_alpha import smallest_single
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
@@ -26,6 +27,19 @@ Index = NDArray[np.int64]
 STEPS_PER_DECADE, ROUGH = 3.0, 1e-2
 
 
+def descent_of(
+    problem: FeatureProblem,
+    *,
+    tol: float,
+    max_iter: int | None,
+    callback: Callback | None = None,
+) -> FeatureDescent:
+    """The descent for a problem on features or on a stream of kernels."""
+    if isinstance(problem, StreamProblem):
+        return StreamDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
+    return FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
+
+
 def solve_on_features(
     problem: FeatureProblem,
     alpha: float,
@@ -36,15 +50,24 @@ def solve_on_features(
     callback: Callback | None = None,
 ) -> Solution:
     """Solve for one alpha, by way of larger ones; coefficients have shape (.., n_outputs)."""
-    descent = FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
+    descent = descent_of(problem, tol=tol, max_iter=max_iter, callback=callback)
+    descent.prepare([alpha])
     if weights0 is not None:
         descent.work.add(np.flatnonzero(weights0))
     top = float(problem.traces.max())
     decades = math.log10(top / alpha) if 0 < alpha < top and problem.targets.any() else 0.0
-    if decades > 0 and max_iter is None:
-        descent.on_the_way(np.geomspace(top, alpha, 1 + math.ceil(STEPS_PER_DECADE * decades))[:-1], ROUGH)
     found: list[Solution] = []
-    descent.solve([alpha], found.append)
+    try:
+        if decades > 0 and max_iter is None:
+            descent.on_the_way(
+                np.geomspace(top, alpha, 1 + math.ceil(STEPS_PER_DECADE * decades))[:-1], ROUGH
+            )
+        descent.solve([alpha], found.append)
+    except KeyboardInterrupt:
+        best = descent.best_so_far(alpha) if isinstance(descent, StreamDescent) else None
+        if best is None:
+            raise
+        return best
     return found[0]
 
 
@@ -81,6 +104,8 @@ def _with_features(
     problems: list[FeatureProblem], before: Solution, found: RelaxedSolution
 ) -> RelaxedSolution:
     """A relaxed solution with all weights, and with the features' coefficients of its own dual ones."""
+    if isinstance(problems[0], StreamProblem):
+        return replace(found, weights=before.weights)
     return with_own_features(problems, replace(found, weights=before.weights))
 
 
@@ -117,6 +142,8 @@ def alpha_range_of_features(problem: FeatureProblem, smallest: float) -> tuple[f
     top = float(problem.traces.max())
     if top <= 0 or not problem.targets.any():
         return 1.0, smallest
+    if isinstance(problem, StreamProblem):
+        return problem.single_block_alpha(top), smallest * top
     return _single_block_alpha(problem, top), smallest * top
 
 
@@ -164,16 +191,18 @@ class FeaturePath:
         start: Array | None = None,
     ) -> None:
         self.groups = groups
-        self.descents = [FeatureDescent(group, tol=tol, max_iter=max_iter) for group in groups]
-        if start is not None:
-            for descent in self.descents:
-                descent.work.add(np.flatnonzero(start))
+        self.descents = [descent_of(group, tol=tol, max_iter=max_iter) for group in groups]
+        self.start = start
         self.found: list[list[Solution]] = [[] for _ in groups]
         self.interrupted = False
 
     def run(self, alphas: Array, callback: Callable[[int, Solution], object] | None) -> None:
         """Solve for all alphas; after Ctrl-C, or a true value of `callback`, the finished part is kept."""
         last = len(alphas) - 1
+        for descent in self.descents:
+            descent.prepare([float(alpha) for alpha in alphas])
+            if self.start is not None:
+                descent.work.add(np.flatnonzero(self.start))
 
         def tell(result: Solution) -> bool:
             index = len(self.found[0])

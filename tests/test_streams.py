@@ -1,0 +1,397 @@
+"""Kernels that are made when needed: the same answers as stacks give, certified over all kernels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import kernelweave as kw
+from kernelweave._checks import InputError, NotPSDError
+from kernelweave.gram import gaussians as gaussians_module
+from kernelweave.gram.gaussians import series
+from kernelweave.mkl.features import streams as streams_module
+
+GAMMAS = [0.3, 2.0]
+
+
+def table(n=50, n_columns=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_columns))
+    y = np.sin(2 * X[:, 3]) + X[:, 17] ** 2 + 0.3 * rng.normal(size=n)
+    return X, y - y.mean()
+
+
+def gaussian_gram(X, gammas=GAMMAS):
+    square = np.square(X[:, None, :] - X[None, :, :])
+    return np.exp(-square[..., None] * np.asarray(gammas)).reshape(len(X), len(X), -1)
+
+
+def feature_blocks(n=40, count=30, seed=0):
+    rng = np.random.default_rng(seed)
+    blocks = [rng.normal(size=(n, 1 + m % 4)) * (1 + m % 3) for m in range(count)]
+    y = blocks[2][:, 0] - blocks[11][:, 1] + 0.3 * rng.normal(size=n)
+    return blocks, y, np.stack([B @ B.T for B in blocks], axis=-1)
+
+
+def gap_of(gram, y, result, *, scale=1.0, sample_weight=1.0):
+    """Objective and gap of weights and dual coefficients by their definition."""
+    K = gram * scale
+    c = result.dual_coef
+    forms = np.einsum("i,ijm,j->m", c, K, c)
+    f = K @ result.weights @ c
+    r = y - f - result.alpha * c / sample_weight
+    primal = 0.5 * np.sum(sample_weight * (y - f) ** 2) + 0.5 * result.alpha * result.weights @ forms
+    gap = 0.5 * np.sum(sample_weight * r**2) + 0.5 * result.alpha * (forms.max() - result.weights @ forms)
+    return primal, gap
+
+
+def check(gram, y, result, tol, **options):
+    primal, gap = gap_of(gram, y, result, **options)
+    assert_allclose(result.primal, primal, rtol=1e-9)
+    assert gap <= result.gap * (1 + 1e-9) + 1e-13 * primal
+    assert result.rel_gap <= tol
+    assert result.status is kw.Status.CONVERGED
+    assert not result.feature_coef.size
+
+
+# ---- Gaussian kernels as series -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("span", [0.0, 1e-3, 1.0, 7.0, 200.0])
+@pytest.mark.parametrize("gamma", [1e-3, 0.5, 30.0])
+def test_a_series_is_the_kernel_to_its_error(span, gamma):
+    rng = np.random.default_rng(0)
+    x = np.r_[0.0, span, span * rng.uniform(size=40)][:, None] + 5.0
+    stream = kw.KernelStream.gaussians(x, gamma)
+    F = next(stream.factors(np.array([0])))
+    assert len(F) == stream.widths[0]
+    error = np.abs(F.T @ F - np.exp(-gamma * (x - x.T) ** 2)).max()
+    assert error <= stream.errors[0] <= 2e-10
+    if len(F) < 100:
+        assert stream.errors[0] <= 1e-12 + 1e-13
+
+
+@pytest.mark.parametrize("wanted", [1e-2, 1e-6])
+def test_the_bound_of_the_error_is_not_far_from_the_error(monkeypatch, wanted):
+    monkeypatch.setattr(gaussians_module, "ERROR", wanted)
+    x = np.linspace(-3.0, 3.0, 200)[:, None]
+    stream = kw.KernelStream.gaussians(x, 1.0)
+    F = next(stream.factors(np.array([0])))
+    error = np.abs(F.T @ F - np.exp(-((x - x.T) ** 2))).max()
+    assert 0.01 * wanted < error <= stream.errors[0] <= wanted
+
+
+def test_columns_of_two_values_need_few_waves():
+    counts = series(np.array([1.0, 7.0]), np.array([0.5, 0.5]))[1]
+    assert counts[0] < counts[1] < 20
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("piece", [60, 2**20])
+def test_forms_of_every_form_of_a_table(monkeypatch, tmp_path, order, dtype, piece):
+    monkeypatch.setattr(gaussians_module, "PIECE", piece)
+    X = np.asarray(table()[0], dtype=dtype, order=order)
+    held = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=X.shape, order=order)
+    held[:] = X
+    C = np.random.default_rng(1).normal(size=(5, 50))
+    want = np.einsum("vi,ijm,vj->vm", C, gaussian_gram(X.astype(np.float64)), C)
+    for given in (X, held):
+        stream = kw.KernelStream.gaussians(given, GAMMAS)
+        assert_allclose(stream.looks(C)[0], want, atol=1e-9)
+        some = np.array([0, 1, 5, 40, 77])
+        forms, traces = stream.looks(C, some, np.full(50, 2.0))
+        assert_allclose(forms, want[:, some], atol=1e-9)
+        assert_allclose(traces, 100.0)
+
+
+# ---- paths and solutions --------------------------------------------------------------------------
+
+
+def streams_of_gaussians():
+    X, y = table()
+    gram = gaussian_gram(X)
+    n_kernels = gram.shape[2]
+    return {
+        "gaussians": (kw.KernelStream.gaussians(X, GAMMAS), gram, y),
+        "matrices": (kw.KernelStream(lambda m: gram[..., m], n_kernels, kind="matrices"), gram, y),
+        "sequence": (kw.KernelStream(list(np.moveaxis(gram, -1, 0)), kind="matrices"), gram, y),
+        "iterator": (
+            kw.KernelStream.of_iterator(
+                lambda: (gram[..., m] for m in range(n_kernels)), n_kernels, kind="matrices"
+            ),
+            gram,
+            y,
+        ),
+    }
+
+
+def streams_of_features():
+    blocks, y, gram = feature_blocks()
+    return {
+        "features": (kw.KernelStream(lambda m: blocks[m], 30), gram, y),
+        "sparse": (kw.KernelStream(lambda m: sparse.csr_array(blocks[m]), 30), gram, y),
+        "iterated features": (kw.KernelStream.of_iterator(lambda: iter(blocks), 30), gram, y),
+    }
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-8])
+@pytest.mark.parametrize("kind", [*streams_of_gaussians(), *streams_of_features()])
+def test_a_path_is_that_of_the_stack(kind, tol):
+    stream, gram, y = {**streams_of_gaussians(), **streams_of_features()}[kind]
+    alphas = np.geomspace(20.0, 0.05, 9)
+    path = kw.rls2_path(stream, y, alphas, tol=tol)
+    dense = kw.rls2_path(gram, y, alphas, tol=tol)
+    assert (np.abs(path.primal - dense.primal) <= path.gap + dense.gap).all()
+    for one in path.solutions:
+        check(gram, y, one, tol)
+        assert one.verify(kw.problems.rls2_problem(gram, y)).status is kw.Status.CONVERGED
+    assert_allclose(path.df, dense.df, rtol=0.05 if tol > 1e-4 else 1e-3)
+
+
+def test_single_precision_is_computed_in_double():
+    blocks, y, _ = feature_blocks()
+    single = [B.astype(np.float32) for B in blocks]
+    gram = np.stack([B.astype(np.float64) @ B.T.astype(np.float64) for B in single], axis=-1)
+    check(gram, y, kw.solve_rls2(kw.KernelStream(single), y, 2.0, tol=1e-9), 1e-9)
+    matrices = gram.astype(np.float32)
+    stream = kw.KernelStream(lambda m: matrices[..., m], 30, kind="matrices")
+    check(matrices.astype(np.float64), y, kw.solve_rls2(stream, y, 2.0, tol=1e-5), 1e-5)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("relax", [None, 0.1])
+def test_several_outputs_weights_of_rows_and_factors(shared, relax):
+    X, y = table()
+    Y = np.c_[y, np.cos(X[:, 5]) - np.cos(X[:, 5]).mean()]
+    weights = np.where(np.arange(50) % 5 == 0, 0.0, 1.0 + np.arange(50) / 20)
+    scale = np.linspace(0.5, 2.0, 80)
+    options = {
+        "sample_weight": weights,
+        "scale": scale,
+        "shared_weights": shared,
+        "relax": relax,
+        "tol": 1e-9,
+    }
+    stream = kw.KernelStream.gaussians(X, GAMMAS)
+    got = kw.solve_rls2(stream, Y, 1.0, **options)
+    want = kw.solve_rls2(gaussian_gram(X), Y, 1.0, **options)
+    assert abs(got.primal - want.primal) <= got.gap + want.gap
+    assert got.weights.shape == want.weights.shape
+    assert not got.dual_coef[weights == 0].any()
+    assert_allclose(got.weights, want.weights, atol=1e-3)
+    assert_allclose(got.dual_coef, want.dual_coef, atol=1e-3 * np.abs(want.dual_coef).max())
+    if relax is None:
+        problem = kw.problems.rls2_problem(stream, Y, sample_weight=weights, scale=scale)
+        assert got.verify(problem).status is kw.Status.CONVERGED
+        moved = replace(got, weights=0.9 * got.weights + 0.1 / 80)
+        assert moved.verify(problem).status is kw.Status.REFUTED
+        assert replace(got, dual_coef=1.01 * got.dual_coef).verify(problem).status is kw.Status.REFUTED
+    else:
+        assert_allclose(got.ridge_primal, want.ridge_primal, rtol=1e-3)
+
+
+def test_a_path_with_a_ridge_of_its_own():
+    X, y = table()
+    alphas = [5.0, 0.5]
+    got = kw.rls2_path(kw.KernelStream.gaussians(X, GAMMAS), y, alphas, tol=1e-9, relax=[0.1, 1.0])
+    want = kw.rls2_path(gaussian_gram(X), y, alphas, tol=1e-9, relax=[0.1, 1.0])
+    assert_allclose(got.dual_coef, want.dual_coef, atol=1e-3 * np.abs(want.dual_coef).max())
+
+
+def test_rough_series_are_paid_for_in_the_gap(monkeypatch):
+    X, y = table()
+    monkeypatch.setattr(gaussians_module, "ERROR", 1e-4)
+    stream = kw.KernelStream.gaussians(X, GAMMAS)
+    result = kw.solve_rls2(stream, y, 0.5, tol=1e-6)
+    primal, gap = gap_of(gaussian_gram(X), y, result)
+    assert result.status is kw.Status.ROUNDING
+    assert gap <= result.gap
+    assert abs(primal - result.primal) <= result.gap
+    # the kernels of the series are solved to 1e-6
+    assert result.own_gap > 0
+    assert 1e-6 < result.rel_gap < 1e-1
+
+
+def test_units_do_not_matter():
+    blocks, y, _ = feature_blocks()
+    reference = kw.solve_rls2(kw.KernelStream(blocks), y, 2.0, tol=1e-10)
+    for size in (1e-30, 1e30):
+        a = kw.solve_rls2(kw.KernelStream(lambda m, s=size: blocks[m] * s, 30), y, 2.0 * size**2, tol=1e-10)
+        assert_allclose(a.primal, reference.primal, rtol=1e-9)
+        assert_allclose(a.weights, reference.weights, atol=1e-4)
+        b = kw.solve_rls2(kw.KernelStream(blocks), y * size, 2.0, tol=1e-10)
+        assert_allclose(b.primal, reference.primal * size**2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["infinite alpha", "targets of zero", "kernels of zero"])
+def test_nothing_to_learn(kind):
+    X, y = table()
+    stream = kw.KernelStream.gaussians(X, GAMMAS)
+    if kind == "kernels of zero":
+        stream = kw.KernelStream(lambda m: np.zeros((50, 2)), 7)
+    result = kw.solve_rls2(
+        stream, 0 * y if kind == "targets of zero" else y, np.inf if "alpha" in kind else 1.0
+    )
+    assert result.status is kw.Status.CONVERGED
+    assert result.weights.sum() == 1.0
+    if kind == "kernels of zero":
+        assert_allclose(result.dual_coef, y)
+        assert result.primal == pytest.approx(0.5 * y @ y)
+    else:
+        assert not result.dual_coef.any()
+
+
+def test_a_range_begins_where_one_kernel_is_left():
+    X, y = table()
+    path = kw.rls2_path(kw.KernelStream.gaussians(X, GAMMAS), y, n_alphas=5, tol=1e-4)
+    dense = kw.rls2_path(gaussian_gram(X), y, n_alphas=5, tol=1e-4)
+    assert_allclose(path.alphas, dense.alphas, rtol=0.06)
+    assert np.count_nonzero(path.weights[0]) == 1
+
+
+# ---- passes ---------------------------------------------------------------------------------------
+
+
+def test_kernels_that_cannot_be_active_are_left_out(monkeypatch):
+    blocks = list(np.random.default_rng(0).normal(size=(400, 60, 1)))
+    y = blocks[0][:, 0] + 0.5 * blocks[1][:, 0]
+    alphas = np.geomspace(50.0, 1.0, 12)
+    found = {}
+    for share in (0.1, 2.0):
+        monkeypatch.setattr(streams_module, "WORTH_SKIPPING", share)
+        stream = kw.KernelStream(blocks)
+        path = kw.rls2_path(stream, y, alphas, tol=1e-6)
+        assert set(path.status) == {kw.Status.CONVERGED}
+        found[share] = stream.passes, path
+    assert found[0.1][0] < found[2.0][0]
+    assert_allclose(found[0.1][1].primal, found[2.0][1].primal, rtol=2e-6)
+    gram = np.stack([B @ B.T for B in blocks], axis=-1)
+    for one in found[0.1][1].solutions:
+        check(gram, y, one, 1e-6)
+
+
+def test_passes_are_few_and_progress_is_told():
+    X, y = table()
+    seen = []
+    stream = kw.KernelStream.gaussians(X, GAMMAS, progress=lambda *told: seen.append(told))
+    kw.rls2_path(stream, y, np.geomspace(20.0, 0.5, 30), tol=1e-3)
+    # all alphas together take fewer passes than they are
+    assert stream.passes < 15
+    assert seen[0] == (80, 80)
+    assert all(0 < done <= total <= 80 for done, total in seen)
+
+
+def test_only_kernels_with_weights_are_kept():
+    blocks, y, _ = feature_blocks(count=200)
+    alive, most = [0], [0]
+
+    class Block(np.ndarray):
+        def __del__(self):
+            alive[0] -= 1
+
+    def make(m):
+        alive[0] += 1
+        most[0] = max(most[0], alive[0])
+        return blocks[m].copy().view(Block)
+
+    kw.rls2_path(kw.KernelStream(make, 200), y, np.geomspace(20.0, 1.0, 5), tol=1e-3)
+    assert most[0] <= 10
+
+
+class Interrupted:
+    """Kernels that are made `calls` times before Ctrl-C."""
+
+    def __init__(self, blocks, calls):
+        self.blocks, self.left = blocks, calls
+
+    def __call__(self, m):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.blocks[m]
+
+
+def test_an_interrupted_path_keeps_what_is_done():
+    blocks, y, _ = feature_blocks()
+    alphas = np.geomspace(20.0, 0.5, 12)
+    whole = kw.rls2_path(kw.KernelStream(blocks), y, alphas, tol=1e-6)
+    path = kw.rls2_path(kw.KernelStream(Interrupted(blocks, 150), 30), y, alphas, tol=1e-6)
+    assert 0 < len(path) < 12
+    assert path.solutions[-1].status is kw.Status.INTERRUPTED
+    for one, other in zip(path.solutions, whole.solutions, strict=False):
+        assert_allclose(one.primal, other.primal, rtol=2e-6)
+    with pytest.raises(KeyboardInterrupt):
+        kw.rls2_path(kw.KernelStream(Interrupted(blocks, 40), 30), y, alphas, tol=1e-6)
+
+
+def test_an_interrupted_solver_returns_the_best_so_far():
+    blocks, y, gram = feature_blocks()
+    result = kw.solve_rls2(kw.KernelStream(Interrupted(blocks, 120), 30), y, 0.5, tol=1e-9)
+    assert result.status is kw.Status.INTERRUPTED
+    primal, gap = gap_of(gram, y, result)
+    assert_allclose(result.primal, primal, rtol=1e-10)
+    assert gap <= result.gap * (1 + 1e-9)
+    assert result.rel_gap > 1e-9
+    with pytest.raises(KeyboardInterrupt):
+        kw.solve_rls2(kw.KernelStream(Interrupted(blocks, 20), 30), y, 0.5)
+
+
+# ---- bad input ------------------------------------------------------------------------------------
+
+
+def test_arguments_that_make_no_stream():
+    X = np.eye(4)
+    for give, words in (
+        (lambda: kw.KernelStream(lambda m: X), "n_kernels"),
+        (lambda: kw.KernelStream(3.0, 4), "function"),
+        (lambda: kw.KernelStream([X, X], 3), "length"),
+        (lambda: kw.KernelStream([]), "length"),
+        (lambda: kw.KernelStream(lambda m: X, 2, kind="gram"), "kind"),
+        (lambda: kw.KernelStream(lambda m: X[:3], 2, kind="matrices"), "matrices"),
+        (lambda: kw.KernelStream(lambda m: "text", 2), "real numbers"),
+        (lambda: kw.KernelStream.gaussians(X, gamma=-1.0), "gamma"),
+        (lambda: kw.KernelStream.gaussians(X, gamma=[]), "gamma"),
+        (lambda: kw.KernelStream.gaussians(X[0]), "shape"),
+        (lambda: kw.KernelStream.gaussians(np.where(X > 0, np.nan, X)), "finite"),
+        (lambda: kw.KernelStream.gaussians(X * 1e7), "Standardise"),
+        (lambda: kw.KernelStream.gaussians(X, progress=3), "progress"),
+        (lambda: kw.solve_svm_mkl(kw.KernelStream([X]), [1, -1, 1, -1], 1.0), "rls2_path"),
+        (
+            lambda: kw.solve_rls2(kw.KernelStream([X]), np.arange(4.0), 1.0, solver="alternating"),
+            "newton",
+        ),
+        (lambda: kw.solve_rls2(kw.KernelStream([X]), np.arange(5.0), 1.0), "n_samples=4"),
+    ):
+        with pytest.raises(InputError, match=words):
+            give()
+
+
+def test_kernels_that_are_wrong_are_named():
+    rng = np.random.default_rng(0)
+    blocks, y, _ = feature_blocks()
+    for wrong, words in (
+        (np.full((40, 2), np.nan), "kernel 7"),
+        (rng.normal(size=(39, 2)), "kernel 7"),
+        (np.full((40, 1), 1e152), "traces"),
+    ):
+        given = [wrong if m == 7 else B for m, B in enumerate(blocks)]
+        with pytest.raises(InputError, match=words):
+            kw.solve_rls2(kw.KernelStream(given), y, 1.0)
+    few = kw.KernelStream.of_iterator(lambda: iter(blocks[:20]), 30)
+    with pytest.raises(InputError, match="kernel 20"):
+        kw.solve_rls2(few, y, 1.0)
+    matrices = [B @ B.T for B in blocks]
+    indefinite = [*matrices[:3], np.diag(np.sign(y)), *matrices[4:]]
+    with pytest.raises(NotPSDError, match="Kernel 3"):
+        kw.solve_rls2(kw.KernelStream(indefinite, kind="matrices"), np.where(y < 0, y, 0.0), 1.0)
+    skew = rng.normal(size=(40, 40))
+    bad = [*matrices[:2], 100 * np.eye(40) + skew - skew.T]
+    with pytest.raises(InputError, match=r"Kernel 2 .* symmetric"):
+        kw.solve_rls2(kw.KernelStream(bad, kind="matrices"), y, 1.0)
+
+
+def test_a_stream_says_what_it_is():
+    assert repr(kw.KernelStream.gaussians(np.eye(3), [1.0, 2.0])) == "KernelStream(3 samples, 6 kernels)"
