@@ -38,16 +38,12 @@ SECTIONS = [
     (
         "Functions of arrays",
         "Functions of precomputed Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
-        [
-            "solve_rls2",
-            "rls2_path",
-            "FeatureStack",
-            "BlockStatistics",
-            "KernelStream",
-            "Status",
-            "KernelBank",
-            "repair_gram",
-        ],
+        ["solve_rls2", "rls2_path", "FeatureStack", "KernelStream", "Status", "KernelBank", "repair_gram"],
+    ),
+    (
+        "Rows beyond memory",
+        "Sums over any number of rows, read in chunks, and what follows from them.",
+        ["block_statistics", "BlockStatistics", "FoldStatistics", "rls2_path_cv", "predict_rows"],
     ),
     (
         "Machines on one kernel",

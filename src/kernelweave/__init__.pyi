@@ -45,6 +45,10 @@ from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save
 from kernelweave.results import Status as Status
+from kernelweave.rows.collecting import block_statistics as block_statistics
+from kernelweave.rows.folds import FoldStatistics as FoldStatistics
+from kernelweave.rows.predicting import predict_rows as predict_rows
+from kernelweave.rows.validation import rls2_path_cv as rls2_path_cv
 from kernelweave.views.container import Views as Views
 from kernelweave.views.container import precomputed as precomputed
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 
@@ -54,6 +55,38 @@ def blas_threads_for(n_samples: int) -> Iterator[None]:
             yield
     finally:
         _outside.reset(token)
+
+
+class _Shared:
+    """The limit of one thread that threads of Python share: the first sets it, the last removes it."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = threading.Lock(), 0
+        self.limit: AbstractContextManager[object] | None = None
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def one_blas_thread_each() -> Iterator[None]:
+    """Use one BLAS thread inside the block, in every thread of Python that is in such a block.
+
+    Limits that end in another order than they began would leave the wrong number of threads behind.
+    """
+    with _shared.lock:
+        _shared.count += 1
+        if _shared.count == 1:
+            _shared.limit = _controller().limit(limits=1)
+            _shared.limit.__enter__()
+    try:
+        yield
+    finally:
+        with _shared.lock:
+            _shared.count -= 1
+            if _shared.count == 0 and _shared.limit is not None:
+                _shared.limit.__exit__(None, None, None)
+                _shared.limit = None
 
 
 def _now() -> int:

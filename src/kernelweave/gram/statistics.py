@@ -105,7 +105,7 @@ class BlockStatistics:
         names: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self._given = groups
+        self.given_groups = groups
         self.groups: Index | None = None
         self.names = _texts(names, "names")
         self.columns = _texts(columns, "columns")
@@ -137,7 +137,7 @@ class BlockStatistics:
         return 0 if self.groups is None else len(self.groups) - 1
 
     def _set_features(self, n_features: int) -> None:
-        self.groups = as_groups(self._given, n_features)
+        self.groups = as_groups(self.given_groups, n_features)
         self.n_features = n_features
         for own, wanted, what in (
             (self.names, self.n_kernels, "names"),

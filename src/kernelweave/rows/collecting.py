@@ -1,0 +1,189 @@
+"""Statistics of rows that are read in chunks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import joblib
+from numpy.typing import ArrayLike
+
+from kernelweave._errors import InputError, KernelWarning
+from kernelweave._parameters import Function, OneOf, Whole, checked, shown
+from kernelweave._threads import one_blas_thread_each
+from kernelweave.fitting.memory import memory_budget
+from kernelweave.gram import BlockStatistics
+from kernelweave.rows.adding import Statistics, add_chunk, empty_like
+from kernelweave.rows.chunk import Chunk, Source
+from kernelweave.rows.dask_rows import dask_parts, is_dask, statistics_of_dask
+from kernelweave.rows.folds import UNITS, FoldStatistics
+from kernelweave.rows.parallel import each
+from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.sources import Blocks, Request, open_rows
+
+
+@checked
+def block_statistics(
+    rows: Any,
+    y: ArrayLike | None = None,
+    *,
+    groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
+    target: str | Sequence[str] | None = None,
+    weight: str | None = None,
+    columns: Sequence[str] | None = None,
+    sample_weight: ArrayLike | None = None,
+    features: Annotated[Any, Function() | None] = None,
+    folds: Annotated[int | None, Whole(2) | None] = None,
+    fold_by: Annotated[str, OneOf(*UNITS)] = "row",
+    seed: Annotated[int, Whole(0)] = 0,
+    into: BlockStatistics | FoldStatistics | None = None,
+    max_memory: float | str | None = None,
+    n_jobs: int | None = None,
+    progress: Report | bool | None = None,
+) -> BlockStatistics | FoldStatistics:
+    """Sums over rows of features and targets, from arrays, files, iterators or Dask, read in chunks.
+
+    Parameters
+    ----------
+    rows : array, sparse matrix, frame, path, list of paths, iterable, Dask array or Dask frame
+        An array or memory map (n_samples, n_features) with `y`; a data frame, a Parquet or text table (.csv, .tsv, also
+        packed), a folder of such files or a list of them, with `target`; or an iterator of chunks ``(Z, y)`` or
+        ``(Z, y, sample_weight)``.
+    y : array of shape (n_samples,) or (n_samples, n_outputs), optional
+        Targets of an array.
+    groups : array of int, shape (n_kernels + 1,), or mapping, or path, optional
+        The starts of the blocks and the end, as for `FeatureStack`; for tables also names of blocks with their columns,
+        in which ``*`` and ``?`` match any text, or a TOML or GMT file of such names. Default: every column is a block.
+    target : str or list of str, optional
+        Columns of the targets in a table.
+    weight : str, optional
+        Column of sample weights in a table.
+    columns : list of str, optional
+        Columns of the features in a table. Default: all others.
+    sample_weight : array of shape (n_samples,), optional
+        Weights >= 0 of the rows of an array.
+    features : callable, optional
+        Features of a chunk of rows, ``Z = features(X)``, such as the method ``transform`` of a fitted kernel; `groups`
+        are then those of Z.
+    folds : int, optional
+        Number of folds: `FoldStatistics` for cross-validation are returned.
+    fold_by : {"row", "file"}, default="row"
+        Whether folds are made of rows or of files.
+    seed : int, default=0
+        Other numbers make other folds.
+    into : BlockStatistics or FoldStatistics, optional
+        Statistics to continue; rows that these have taken of a file or array are left out.
+    max_memory : float or str, optional
+        For a chunk and the statistics, in bytes or such as "2GB". Default: chunks of some tens of megabytes.
+    n_jobs : int, optional
+        Files, or parts of an array, that are read at the same time, by joblib; each has one thread of BLAS. Parts of
+        Dask collections are computed by its own workers.
+    progress : callable or bool, optional
+        ``progress(n_rows, total)`` after every chunk, or False. Default: a line on the terminal after two seconds.
+
+    Returns
+    -------
+    BlockStatistics or FoldStatistics
+        After Ctrl-C those of the rows that are in, with a `KernelWarning`; pass them as `into` to continue.
+
+    Raises
+    ------
+    InputError
+        Columns that are missing or hold no numbers, NaN, files that cannot be read, too little memory.
+
+    Notes
+    -----
+    One pass, O(n_features^2) per row. The result does not depend on the chunks, but for rounding errors, and folds do
+    not at all.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(1000, 6))
+    >>> kw.block_statistics(Z, Z[:, 0] - Z[:, 5], groups=[0, 2, 4, 6])
+    BlockStatistics(1000 rows, 6 features in 3 blocks, 1 outputs)
+    >>> kw.block_statistics(((Z[k::4], Z[k::4, 0]) for k in range(4)), folds=5)
+    FoldStatistics(5 folds by row, 1000 rows)
+    """
+    request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
+    if is_dask(rows):
+        parts, blocks = dask_parts(rows, request)
+        found = _begun(into, blocks, folds, fold_by, seed)
+        return found.merge(statistics_of_dask(parts, empty_like(found), features))
+    source, blocks = open_rows(rows, request)
+    found = _begun(into, blocks, folds, fold_by, seed)
+    report, close = make_report(progress)
+    try:
+        _collect(source, found, n_jobs=n_jobs, max_memory=max_memory, report=report)
+    except KeyboardInterrupt:
+        if not found.taken:
+            raise
+        warnings.warn(
+            f"Interrupted: {_taken(found)} are in. Pass what is returned as `into` to continue.",
+            KernelWarning,
+            stacklevel=3,
+        )
+    finally:
+        close()
+    return found
+
+
+def _begun(into: Statistics | None, blocks: Blocks, folds: int | None, fold_by: str, seed: int) -> Statistics:
+    """Statistics without rows, or those to continue."""
+    if into is None:
+        if folds is None:
+            return BlockStatistics(blocks.ends, names=blocks.names, columns=blocks.columns)
+        return FoldStatistics(
+            folds, blocks.ends, names=blocks.names, columns=blocks.columns, by=fold_by, seed=seed
+        )
+    if not isinstance(into, BlockStatistics | FoldStatistics):
+        raise InputError(f"`into` must be BlockStatistics or FoldStatistics, got {shown(into)}.")
+    if folds is not None and (not isinstance(into, FoldStatistics) or into.n_folds != folds):
+        raise InputError(f"`into` must have {folds} folds, as `folds` says, got {into!r}. Leave `folds` out.")
+    return into
+
+
+def _taken(found: Statistics) -> str:
+    files = sum(1 for name in found.taken if name)
+    rows = f"{sum(found.taken.values()):,} rows"
+    return f"{rows} of {files} files" if files else rows
+
+
+def _collect(
+    source: Source, found: Statistics, *, n_jobs: int | None, max_memory: float | str | None, report: Report
+) -> None:
+    taken = dict(found.taken)
+    pieces = source.pieces()
+    if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
+        for part in each(_of_piece, ((piece, empty_like(found), taken) for piece in pieces), n_jobs):
+            found.merge(part)
+            report(sum(found.taken.values()), source.total)
+        return
+    allowed = max_memory is None
+    for chunk in source.chunks(taken):
+        if not allowed:
+            _check_memory(found, chunk, max_memory)
+            allowed = True
+        add_chunk(found, chunk)
+        report(sum(found.taken.values()), source.total)
+
+
+def _of_piece(piece: Source, found: Statistics, taken: Mapping[str, int]) -> Statistics:
+    """Statistics of the rows of a file, in a process or thread of its own."""
+    with one_blas_thread_each():
+        for chunk in piece.chunks(taken):
+            add_chunk(found, chunk)
+    return found
+
+
+def _check_memory(found: Statistics, chunk: Chunk, max_memory: float | str | None) -> None:
+    """Raise if the statistics, and one more for a Cholesky factor, exceed the memory."""
+    size = int(chunk.Z.shape[1]) + (1 if chunk.y is None or chunk.y.ndim == 1 else chunk.y.shape[1])
+    count = found.n_folds + 2 if isinstance(found, FoldStatistics) else 2
+    needed, budget = 8.0 * count * size * size, memory_budget(max_memory)
+    if needed > budget:
+        raise InputError(
+            f"`max_memory` must be at least {needed / 2**20:.0f} MB for products of {size} columns with each other, "
+            f"got {budget / 2**20:.0f} MB. Raise it, or take fewer features."
+        )

@@ -1,0 +1,201 @@
+"""Chunks of Parquet and text tables, one file or folders of them, which are never read whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._errors import InputError
+from kernelweave.rows.arrays import chunk_of_frame
+from kernelweave.rows.chunk import Chunk, Layout, Source
+
+PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv", ".txt")
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+#: Rows from which types of the columns of a text table are taken.
+LOOKED_AT = 1000
+
+
+class FileRows(Source):
+    """Rows of files.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        Names of files, as statistics remember them, and where they are.
+    layout : Layout
+    size : int
+        Rows of a chunk.
+    """
+
+    def __init__(self, files: Mapping[str, Path], layout: Layout, size: int) -> None:
+        self.files, self.layout, self.size = dict(files), layout, size
+        self.columns = layout.columns
+        self.total = _count(self.files.values())
+
+    def pieces(self) -> list[Source]:
+        """A source for each file."""
+        return [FileRows({name: path}, self.layout, self.size) for name, path in self.files.items()]
+
+    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
+        """All rows but the first of each file that are taken."""
+        for name, path in self.files.items():
+            skip = taken.get(name, 0)
+            read = _parquet_chunks if is_parquet(path) else _text_chunks
+            for chunk in read(name, path, self.layout, self.size):
+                if chunk.first + len(chunk) > skip:
+                    yield chunk.but_first(max(0, skip - chunk.first))
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is read as Parquet, by its name."""
+    return path.suffix.lower() in PARQUET
+
+
+def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
+    """Tables at a path, in a folder and its subfolders, or in a list, with names relative to the folder."""
+    if isinstance(source, str | os.PathLike):
+        place = Path(source)
+        if not place.exists():
+            raise InputError(f"There is no file or folder {place}.")
+        if place.is_file():
+            return {place.name: place}
+        found = {
+            path.relative_to(place).as_posix(): path
+            for path in sorted(place.rglob("*"))
+            if path.is_file() and not any(part[:1] in "._" for part in path.relative_to(place).parts)
+        }
+        tables = {name: path for name, path in found.items() if _is_table(path)}
+        if not tables:
+            raise InputError(
+                f"{place} holds no tables. They are files {', '.join((*PARQUET, *TEXT))}, also packed."
+            )
+        return tables
+    paths = [Path(path) for path in source]
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"There is no file {path}.")
+    names = [path.name for path in paths]
+    if len(set(names)) == len(names):
+        return dict(zip(names, paths, strict=True))
+    return {path.as_posix(): path for path in paths}
+
+
+def _is_table(path: Path) -> bool:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in PACKED:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in (*PARQUET, *TEXT)
+
+
+def columns_of(path: Path) -> list[str]:
+    """Names of the columns of a table."""
+    if is_parquet(path):
+        with _opened_parquet(path) as file:
+            return list(file.schema_arrow.names)
+    return [str(name) for name in _read_text(path, nrows=0).columns]
+
+
+def _count(paths: Iterable[Path]) -> int | None:
+    """Rows of Parquet files, which say it at their end; None with text tables."""
+    total = 0
+    for path in paths:
+        if not is_parquet(path):
+            return None
+        with _opened_parquet(path) as file:
+            total += int(file.metadata.num_rows)
+    return total
+
+
+# ---- Parquet --------------------------------------------------------------------------------------
+
+
+def _opened_parquet(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    try:
+        return pq.ParquetFile(path, page_checksum_verification=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from error
+
+
+def _parquet_chunks(name: str, path: Path, layout: Layout, size: int) -> Iterator[Chunk]:
+    first = 0
+    with _opened_parquet(path) as file:
+        _need(name, file.schema_arrow.names, layout.needed)
+        try:
+            for batch in file.iter_batches(batch_size=size, columns=layout.needed):
+                yield layout.split(partial(_column, batch), batch.num_rows, name, first)
+                first += batch.num_rows
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from error
+
+
+def _column(batch: Any, name: str) -> NDArray[Any]:
+    return np.asarray(batch.column(name).to_numpy(zero_copy_only=False))
+
+
+# ---- text -----------------------------------------------------------------------------------------
+
+
+def _text_chunks(name: str, path: Path, layout: Layout, size: int) -> Iterator[Chunk]:
+    first = 0
+    _need(name, columns_of(path), layout.needed)
+    pieces = _read_text(path, chunksize=size, usecols=layout.needed)
+    with pieces:
+        while True:
+            try:
+                frame = next(pieces, None)
+            except (OSError, EOFError, ValueError) as error:
+                raise InputError(f"{path} cannot be read as a table: {_first_line(error)}.") from error
+            if frame is None:
+                return
+            yield chunk_of_frame(frame, layout, name, first)
+            first += len(frame)
+
+
+def _read_text(path: Path, **options: Any) -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("Text tables need pandas: pip install pandas, or 'kernelweave[cli]'.") from None
+    try:
+        return pd.read_csv(path, sep=_separator(path), **options)
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a table: {_first_line(error)}.") from error
+
+
+def _separator(path: Path) -> str:
+    """The separator that is most frequent in the first line."""
+    import pandas as pd
+
+    # tables do not contain this character, so that a line is one field
+    head = pd.read_csv(path, sep="\x01", header=None, nrows=1, dtype=str, na_filter=False, quoting=3)
+    line = str(head.iloc[0, 0]) if len(head) else ""
+    return max((",", ";", "\t"), key=lambda mark: (line.count(mark), mark == ","))
+
+
+# ---- both -----------------------------------------------------------------------------------------
+
+
+def _need(name: str, known: Sequence[str], needed: Sequence[str]) -> None:
+    missing = [column for column in needed if column not in known]
+    if missing:
+        raise InputError(
+            f"{name} has no column {missing[0]!r}, which the first file has. Leave the file out."
+        )
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

@@ -1,0 +1,261 @@
+"""Statistics of folds: each row goes to the fold that a hash of its number says."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_floats
+from kernelweave._interrupts import interrupts_deferred
+from kernelweave._parameters import OneOf, Whole, checked, shown
+from kernelweave.gram import BlockStatistics
+from kernelweave.gram.chunks import check_chunk
+from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
+
+Index = NDArray[np.int64]
+
+#: What files hold.
+KIND = "statistics of folds"
+#: What goes to a fold together.
+UNITS = ("row", "file")
+
+
+def folds_of_rows(
+    first: int, count: int, n_folds: int, *, source: str = "", by: str = "row", seed: int = 0
+) -> Index:
+    """Folds of successive rows, whatever chunks they are in: a hash of the name of the file and the number of the row.
+
+    Parameters
+    ----------
+    first, count : int
+        Number of the first row in its file or array, and of rows.
+    n_folds : int
+    source : str
+        Name of the file.
+    by : {"row", "file"}
+        Whether rows of a file may be in different folds.
+    seed : int
+    """
+    key = np.uint64((zlib.crc32(source.encode()) << 32) ^ (seed & 0xFFFFFFFF))
+    rows = (
+        np.arange(first, first + count, dtype=np.uint64) if by == "row" else np.zeros(count, dtype=np.uint64)
+    )
+    with np.errstate(over="ignore"):
+        # splitmix64 (S. Vigna), once for the key and once for the row
+        x = _mixed(_mixed(np.full(1, key)) + rows * np.uint64(0x9E3779B97F4A7C15))
+    return (x % np.uint64(n_folds)).astype(np.int64)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+class FoldStatistics:
+    """Statistics of folds of rows, for cross-validation without the rows: see `rls2_path_cv`.
+
+    Parameters
+    ----------
+    n_folds : int, default=5
+    groups, names, columns
+        As for `BlockStatistics`.
+    by : {"row", "file"}, default="row"
+        Whether a fold is made of rows or of whole files. A row's fold follows from its number in its file or array, not
+        from the chunk that it is in.
+    seed : int, default=0
+        Other numbers make other folds.
+
+    Attributes
+    ----------
+    parts : list of BlockStatistics
+        One for each fold.
+    taken : dict of str to int
+        Rows that were taken from each source.
+
+    Raises
+    ------
+    InputError
+        Fewer than two folds, and as `BlockStatistics`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(300, 6))
+    >>> folds = kw.FoldStatistics(5, [0, 2, 4, 6]).add(Z, Z[:, 0] - Z[:, 5])
+    >>> sum(part.n_rows for part in folds.parts), folds.total.n_rows
+    (300, 300)
+    """
+
+    @checked
+    def __init__(
+        self,
+        n_folds: Annotated[int, Whole(2)] = 5,
+        groups: ArrayLike | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        by: Annotated[str, OneOf(*UNITS)] = "row",
+        seed: Annotated[int, Whole(0)] = 0,
+    ) -> None:
+        self.by, self.seed = by, seed
+        self.parts = [BlockStatistics(groups, names=names, columns=columns) for _ in range(n_folds)]
+        self.taken: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"FoldStatistics({len(self.parts)} folds by {self.by}, {self.total_rows} rows)"
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.parts)
+
+    @property
+    def total_rows(self) -> int:
+        """Rows of positive weight in all folds."""
+        return sum(part.n_rows for part in self.parts)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features; 0 before the first chunk."""
+        return max(part.n_features for part in self.parts)
+
+    @property
+    def total(self) -> BlockStatistics:
+        """Statistics of all rows."""
+        return BlockStatistics.merged(part.copy() for part in self.parts)
+
+    def without(self, fold: int) -> BlockStatistics:
+        """Statistics of the rows of all other folds.
+
+        The sum of the others rather than the difference from all: that keeps the digits also where one fold has much
+        larger numbers, and takes less time than the Cholesky factor that follows.
+        """
+        return BlockStatistics.merged(part.copy() for k, part in enumerate(self.parts) if k != fold)
+
+    def add(
+        self,
+        Z: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        taken: tuple[str, int] | None = None,
+        first: int | None = None,
+    ) -> Self:
+        """Add rows, each to its fold; returns itself.
+
+        Parameters
+        ----------
+        Z, y, sample_weight
+            As for `BlockStatistics.add`.
+        taken : (str, int), optional
+            Name of the file and number of its rows that these are.
+        first : int, optional
+            Number of the first row in its file or array. Default: the rows follow those that were taken before.
+        """
+        source, count = ("", len(y)) if taken is None else taken  # type: ignore[arg-type]
+        if self.by == "file" and not source:
+            raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
+        rows, targets, single = check_chunk(Z, y, self.n_features, max(p.n_outputs for p in self.parts))
+        start = self.taken.get(source, 0) if first is None else first
+        folds = folds_of_rows(start, len(targets), self.n_folds, source=source, by=self.by, seed=self.seed)
+        weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
+        if weights is not None and (weights.shape != (len(targets),) or (weights < 0).any()):
+            raise InputError(
+                f"`sample_weight` must hold {len(targets)} numbers >= 0, one for each row, got {shown(sample_weight)}."
+            )
+        Y = targets[:, 0] if single else targets
+        with interrupts_deferred():
+            for k, part in enumerate(self.parts):
+                own = np.flatnonzero(folds == k)
+                if len(own):
+                    part.add(rows[own], Y[own], None if weights is None else weights[own])
+            self.taken[source] = self.taken.get(source, 0) + count
+        return self
+
+    def merge(self, other: FoldStatistics) -> Self:
+        """Add the rows of other statistics, fold by fold; returns itself."""
+        if not isinstance(other, FoldStatistics) or other is self:
+            raise InputError(f"`merge` takes other FoldStatistics, got {shown(other)}.")
+        for what in ("n_folds", "by", "seed"):
+            if getattr(self, what) != getattr(other, what):
+                raise InputError(
+                    f"Statistics must have the same `{what}` to merge, got {getattr(self, what)!r} and "
+                    f"{getattr(other, what)!r}. Their folds are different."
+                )
+        with interrupts_deferred():
+            for part, more in zip(self.parts, other.parts, strict=True):
+                part.merge(more)
+            for key, count in other.taken.items():
+                self.taken[key] = self.taken.get(key, 0) + count
+        return self
+
+    def copy(self) -> Self:
+        """Another one with the same numbers."""
+        out = type(self).__new__(type(self))
+        out.by, out.seed = self.by, self.seed
+        out.parts, out.taken = [part.copy() for part in self.parts], dict(self.taken)
+        return out
+
+    def __add__(self, other: object) -> Self:
+        if not isinstance(other, FoldStatistics):
+            return NotImplemented
+        return self.copy().merge(other)
+
+    def __radd__(self, other: object) -> Self:
+        # sum(parts) begins with 0
+        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
+
+    # ---- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
+        arrays: dict[str, Any] = {
+            "folds": np.array([self.n_folds, UNITS.index(self.by), self.seed], dtype=np.int64),
+            "sources": np.array(list(self.taken), dtype=np.str_),
+            "taken": np.array(list(self.taken.values()), dtype=np.int64),
+        }
+        for k, part in enumerate(self.parts):
+            arrays |= {f"{k}.{name}": value for name, value in part.state().items()}
+        write_arrays(path, KIND, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            No such file, a damaged one, one of something else, a later version of the format.
+        """
+        arrays = read_arrays(path, KIND)
+        try:
+            n_folds, unit, seed = map(int, arrays["folds"])
+            out = cls(n_folds, by=UNITS[unit], seed=seed)
+            out.taken = {str(k): int(v) for k, v in zip(arrays["sources"], arrays["taken"], strict=True)}
+        except (KeyError, ValueError, IndexError) as error:
+            raise InputError(
+                f"{path} cannot be read as statistics: {error}. Write it again, or leave it out."
+            ) from error
+        out.parts = [BlockStatistics.of_state(_of_fold(arrays, k), path) for k in range(n_folds)]
+        return out
+
+    @classmethod
+    def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
+        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
+        every = iter(files_in(folder, pattern))
+        out = cls.load(next(every))
+        for path in every:
+            out.merge(cls.load(path))
+        return out
+
+
+def _of_fold(arrays: Mapping[str, Any], fold: int) -> dict[str, Any]:
+    start = f"{fold}."
+    return {name[len(start) :]: value for name, value in arrays.items() if name.startswith(start)}

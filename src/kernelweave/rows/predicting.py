@@ -1,0 +1,152 @@
+"""Predictions for rows that are read in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._errors import InputError
+from kernelweave._parameters import Function, checked, shown
+from kernelweave._threads import one_blas_thread_each
+from kernelweave.gram.chunks import check_features
+from kernelweave.results import Path, Solution
+from kernelweave.rows.chunk import Source
+from kernelweave.rows.dask_rows import is_dask
+from kernelweave.rows.parallel import each
+from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.sources import Request, Transform, features_of, open_rows
+
+Array = NDArray[np.float64]
+
+
+@checked
+def predict_rows(
+    solution: Solution | Path[Solution],
+    rows: Any,
+    *,
+    groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
+    columns: Sequence[str] | None = None,
+    features: Annotated[Any, Function() | None] = None,
+    max_memory: float | str | None = None,
+    n_jobs: int | None = None,
+    progress: Report | bool | None = None,
+) -> Any:
+    """``Z @ feature_coef + intercept`` for rows that are read in chunks.
+
+    Parameters
+    ----------
+    solution : Solution or Path
+        From features or statistics.
+    rows : array, sparse matrix, frame, path, list of paths, iterable of Z, Dask array or Dask frame
+        As for `block_statistics`, without targets.
+    groups : mapping or path, optional
+        Names of blocks with their columns, as for `block_statistics`, if it was given these.
+    columns : list of str, optional
+        Columns of the features in a table. Default: all.
+    features : callable, optional
+        Features of a chunk of rows, as for `block_statistics`.
+    max_memory : float or str, optional
+        For a chunk.
+    n_jobs : int, optional
+        Files, or parts of an array, at the same time.
+    progress : callable or bool, optional
+        As for `block_statistics`.
+
+    Returns
+    -------
+    array of shape (n_rows,) or (n_rows, n_outputs)
+        For a path with an axis of length n_alphas after the first. For Dask collections a Dask array, which is
+        computed where the rows are when it is asked for.
+
+    Raises
+    ------
+    InputError
+        A solution without coefficients of features, rows with another number of features.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(100, 3))
+    >>> statistics = kw.block_statistics(Z, Z[:, 0] + 2.0)
+    >>> result = kw.solve_rls2(statistics, alpha=1e-6, fit_intercept=True)
+    >>> bool(np.allclose(kw.predict_rows(result, Z), Z[:, 0] + 2.0, atol=1e-4))
+    True
+    """
+    if not isinstance(solution, Solution | Path) or not np.size(solution.feature_coef):
+        raise InputError(
+            f"`solution` must be a solution or path with `feature_coef`, got {shown(solution)}. Solve on a "
+            "FeatureStack or on BlockStatistics."
+        )
+    coef, intercept = _coefficients(solution)
+    request = Request(columns=columns, groups=groups, features=features, max_memory=max_memory, targets=False)
+    if is_dask(rows):
+        return _on_dask(rows, request, coef, intercept)
+    source, _ = open_rows(rows, request)
+    pieces = source.pieces()
+    if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
+        found: Iterator[Array] = each(_of_piece, ((piece, coef, intercept) for piece in pieces), n_jobs)
+    else:
+        found = (decision(chunk.Z, coef, intercept) for chunk in source.chunks({}))
+    report, close = make_report(progress)
+    out, seen = [np.empty((0, *coef.shape[1:]))], 0
+    try:
+        for part in found:
+            out.append(part)
+            seen += len(part)
+            report(seen, source.total)
+    finally:
+        close()
+    return np.concatenate(out)
+
+
+def _coefficients(solution: Solution | Path[Solution]) -> tuple[Array, Array]:
+    """Coefficients (n_features, ...) and intercepts of the same shape without the first axis."""
+    if isinstance(solution, Path):
+        coef = np.moveaxis(solution.feature_coef, 1, 0)
+        intercept = np.array([one.intercept for one in solution.solutions])
+        if coef.ndim == 3 and intercept.ndim == 1:
+            intercept = intercept[:, None]
+        return coef, intercept
+    return np.asarray(solution.feature_coef), np.asarray(solution.intercept)
+
+
+def _of_piece(piece: Source, coef: Array, intercept: Array) -> Array:
+    with one_blas_thread_each():
+        found = [decision(chunk.Z, coef, intercept) for chunk in piece.chunks({})]
+    return np.concatenate(found) if found else np.empty((0, *coef.shape[1:]))
+
+
+def decision(Z: Any, coef: Array, intercept: Array) -> Array:
+    """``Z @ coef + intercept`` after a check of Z."""
+    rows = check_features(Z, len(coef))
+    return np.asarray(rows @ coef.reshape(len(coef), -1)).reshape(rows.shape[0], *coef.shape[1:]) + intercept
+
+
+def _of_rows(Z: Any, coef: Array, intercept: Array, features: Transform | None) -> Array:
+    with one_blas_thread_each():
+        return decision(features_of(features, Z), coef, intercept)
+
+
+def _on_dask(rows: Any, request: Request, coef: Array, intercept: Array) -> Any:
+    """A Dask array of the predictions."""
+    if hasattr(rows, "columns"):
+        layout, _ = request.layout([str(name) for name in rows.columns])
+        rows = rows[list(layout.columns)].to_dask_array()
+    else:
+        request.blocks()
+        rows = rows.rechunk({1: -1})
+    new = {k + 1: size for k, size in enumerate(coef.shape[1:])}
+    return rows.map_blocks(
+        _of_rows,
+        coef,
+        intercept,
+        request.features,
+        dtype=np.float64,
+        drop_axis=[1],
+        new_axis=list(new) or None,
+        chunks=(rows.chunks[0], *((size,) for size in new.values())),
+    )

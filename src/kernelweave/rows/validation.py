@@ -1,0 +1,346 @@
+"""Cross-validation of RLS2 from statistics of folds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import Alphas, InputError, KernelWarning, Scale
+from kernelweave._parameters import Flag, Function, MaxIter, OneOf, Tol, Whole, checked, shown
+from kernelweave._threads import one_blas_thread_each
+from kernelweave.fitting.folds import choose
+from kernelweave.gram import BlockStatistics
+from kernelweave.mkl.path import PathCallback, rls2_path
+from kernelweave.results import Path, Solution, Status
+from kernelweave.rows.folds import FoldStatistics, folds_of_rows
+from kernelweave.rows.parallel import each
+from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.sources import Request, open_rows
+
+Array = NDArray[np.float64]
+
+RULES = ("min", "1se")
+
+
+@dataclass(frozen=True)
+class CrossValidatedPath:
+    """A path of RLS2 on all rows, and the errors of paths without each fold on the rows of that fold.
+
+    Attributes
+    ----------
+    path : Path
+        On all rows.
+    mse, r2 : arrays of shape (n_folds, n_alphas) or (n_folds, n_alphas, n_outputs)
+        Weighted mean squared errors, and shares of the variance in the fold that are explained.
+    fold_weights : array of shape (n_folds,)
+        Sums of the weights of the rows.
+    fold_coef : array of shape (n_folds, n_alphas, n_features) or (.., n_outputs)
+        Coefficients without the rows of each fold.
+    fold_intercept : array of shape (n_folds, n_alphas) or (.., n_outputs)
+    rule : {"min", "1se"}
+    by, seed
+        How rows were assigned to folds.
+    """
+
+    path: Path[Solution]
+    mse: Array
+    r2: Array = field(repr=False)
+    fold_weights: Array = field(repr=False)
+    fold_coef: Array = field(repr=False)
+    fold_intercept: Array = field(repr=False)
+    rule: str = "min"
+    by: str = "row"
+    seed: int = 0
+
+    @property
+    def alphas(self) -> Array:
+        """Regularisation parameters, descending."""
+        return self.path.alphas
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.mse)
+
+    def _mean(self, values: Array) -> Array:
+        return np.average(values, axis=0, weights=self.fold_weights)
+
+    @property
+    def mean_mse(self) -> Array:
+        """Mean squared error over all rows, averaged over outputs, shape (n_alphas,)."""
+        return self._mean(self.mse.reshape(*self.mse.shape[:2], -1).mean(axis=2))
+
+    @property
+    def mean_r2(self) -> Array:
+        """Mean of `r2` over folds and outputs, shape (n_alphas,)."""
+        return self._mean(self.r2.reshape(*self.r2.shape[:2], -1).mean(axis=2))
+
+    @property
+    def se_mse(self) -> Array:
+        """Standard error of `mean_mse` from the spread over folds, shape (n_alphas,)."""
+        found = self.mse.reshape(*self.mse.shape[:2], -1).mean(axis=2)
+        return found.std(axis=0, ddof=1) / np.sqrt(self.n_folds)
+
+    @cached_property
+    def best_index(self) -> int:
+        """Position of the chosen regularisation parameter: of least error, or the largest within a standard error."""
+        return choose(-self.mean_mse, self.se_mse, self.rule)
+
+    @property
+    def alpha(self) -> float:
+        """The chosen regularisation parameter."""
+        return float(self.alphas[self.best_index])
+
+    @property
+    def best(self) -> Solution:
+        """The solution on all rows at the chosen regularisation parameter."""
+        return self.path.at(self.best_index)
+
+    def accuracy(
+        self,
+        rows: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+        features: Any = None,
+        max_memory: float | str | None = None,
+        progress: Report | bool | None = None,
+    ) -> Array:
+        """Share of the rows of each fold whose class is predicted by the path without them: one pass over the rows.
+
+        Parameters
+        ----------
+        rows, y, groups, target, weight, columns, sample_weight, features, max_memory, progress
+            The same rows as for `block_statistics`. Targets of one column are labels -1 and 1, or 0 and 1; those of
+            several columns are the classes, and the largest is that of a row.
+
+        Returns
+        -------
+        array of shape (n_folds, n_alphas)
+
+        Raises
+        ------
+        InputError
+            Targets that are no labels, and as `block_statistics`.
+        """
+        request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
+        source, _ = open_rows(rows, request)
+        report, close = make_report(progress)
+        right, total, seen = np.zeros(self.mse.shape[:2]), np.zeros(self.n_folds), 0
+        coef = self.fold_coef if self.fold_coef.ndim == 4 else self.fold_coef[..., None]
+        intercept = self.fold_intercept.reshape(*coef.shape[:2], -1)
+        try:
+            for chunk in source.chunks({}):
+                if len(chunk) == 0:
+                    continue
+                labels = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
+                ones = np.ones(len(chunk)) if chunk.sample_weight is None else chunk.sample_weight
+                folds = folds_of_rows(
+                    chunk.first, len(chunk), self.n_folds, source=chunk.source, by=self.by, seed=self.seed
+                )
+                for k in range(self.n_folds):
+                    own = np.flatnonzero(folds == k)
+                    values = np.einsum("apt->pat", coef[k]).reshape(coef.shape[2], -1)
+                    f = (chunk.Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
+                    middle = 0.5 if labels.zeros else 0.0
+                    found = f[..., 0] > middle if f.shape[2] == 1 else f.argmax(axis=2)
+                    right[k] += ones[own] @ (found == labels.classes[own, None])
+                    total[k] += ones[own].sum()
+                seen += len(chunk)
+                report(seen, source.total)
+        finally:
+            close()
+        if not total.all():
+            raise InputError("Every fold must have rows: pass those that the statistics were made of.")
+        return right / total[:, None]
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Classes of rows as numbers, and whether negatives are zeros."""
+
+    classes: NDArray[Any]
+    zeros: bool
+
+
+def _labels(Y: Array) -> _Labels:
+    if Y.shape[1] > 1:
+        return _Labels(Y.argmax(axis=1), False)
+    zeros = bool((Y == 0).any())
+    if not np.isin(Y, (0.0, 1.0) if zeros else (-1.0, 1.0)).all():
+        raise InputError(
+            f"`y` must hold labels -1 and 1, or 0 and 1, for the accuracy, got {shown(np.unique(Y)[:4])}."
+        )
+    return _Labels(Y[:, 0] > 0, zeros)
+
+
+@checked
+def rls2_path_cv(
+    folds: FoldStatistics | Sequence[BlockStatistics],
+    alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
+    *,
+    n_alphas: Annotated[int, Whole(1)] = 30,
+    tol: Tol = 1e-4,
+    rule: Annotated[str, OneOf(*RULES)] = "min",
+    fit_intercept: Annotated[bool, Flag()] = True,
+    scale: Scale = None,
+    shared_weights: Annotated[bool, Flag()] = True,
+    max_iter: MaxIter = None,
+    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+    callback: Annotated[PathCallback | None, Function() | None] = None,
+) -> CrossValidatedPath:
+    """Solve RLS2 along a path on all rows and without each fold, and score each fold, all from statistics.
+
+    Parameters
+    ----------
+    folds : FoldStatistics or list of BlockStatistics
+        Statistics of the rows of each fold, from `block_statistics` with `folds`, or one for each of several data sets.
+    alphas : array of shape (n_alphas,), optional
+        Regularisation parameters > 0. Default: `n_alphas` as `rls2_path` chooses for all rows.
+    n_alphas : int, default=30
+    tol : float, default=1e-4
+        Relative gap of every solution.
+    rule : {"min", "1se"}, default="min"
+        The regularisation parameter of the least mean squared error, or the largest within one standard error of it.
+    fit_intercept : bool, default=True
+        With an intercept, which is not penalised.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0 of the kernels. Default: 1.
+    shared_weights : bool, default=True
+        With several outputs: one set of weights for all, or one for each.
+    max_iter : int, optional
+        As in `rls2_path`.
+    n_jobs : int, optional
+        Folds at the same time, by joblib.
+    callback : callable, optional
+        ``callback(index, result)`` after every regularisation parameter of the path on all rows.
+
+    Returns
+    -------
+    CrossValidatedPath
+
+    Raises
+    ------
+    InputError
+        Fewer than two folds, a fold without rows.
+
+    Notes
+    -----
+    The rows are not needed: with the means and products of a fold the sum of its squared errors at coefficients w is
+    ``Y - 2 w'P + w'Sw + W (ybar - b - w'zbar)^2``. The time does not depend on the number of rows. The share of right
+    classes does need them: `CrossValidatedPath.accuracy`.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 12))
+    >>> folds = kw.block_statistics(Z, Z[:, 0] + 0.1 * rng.normal(size=500), groups=[0, 4, 8, 12], folds=5)
+    >>> found = kw.rls2_path_cv(folds)
+    >>> found.mse.shape, bool(found.mean_mse[found.best_index] < 0.02)
+    ((5, 30), True)
+    """
+    given = _as_folds(folds)
+    n_folds = given.n_folds
+    path = rls2_path(
+        given.total,
+        None,
+        alphas,
+        n_alphas=n_alphas,
+        tol=tol,
+        scale=scale,
+        shared_weights=shared_weights,
+        max_iter=max_iter,
+        fit_intercept=fit_intercept,
+        callback=callback,
+    )
+    options = {
+        "tol": tol,
+        "scale": scale,
+        "shared_weights": shared_weights,
+        "max_iter": max_iter,
+        "fit_intercept": fit_intercept,
+    }
+    tasks = ((given.without(k), given.parts[k], path.alphas, options) for k in range(n_folds))
+    found = list(each(_of_fold, tasks, n_jobs))
+    coef, intercept, mse, r2, good = (np.array(part) for part in zip(*found, strict=True))
+    if not good.all():
+        warnings.warn(
+            f"{int((~good).sum())} of {n_folds} paths without a fold have solutions that did not reach `tol`: see the "
+            "status of the path on all rows.",
+            KernelWarning,
+            stacklevel=3,
+        )
+    if given.parts[0].single and mse.ndim == 3:
+        mse, r2 = mse[..., 0], r2[..., 0]
+    weights = np.array([part.weight_sum for part in given.parts])
+    return CrossValidatedPath(path, mse, r2, weights, coef, intercept, rule, given.by, given.seed)
+
+
+def _as_folds(folds: Any) -> FoldStatistics:
+    if isinstance(folds, FoldStatistics):
+        found = folds
+    else:
+        parts = list(folds) if isinstance(folds, Sequence) else []
+        if len(parts) < 2 or not all(isinstance(part, BlockStatistics) for part in parts):
+            raise InputError(
+                f"`folds` must be FoldStatistics or a list of at least two BlockStatistics, got {shown(folds)}. Pass "
+                "`folds` to block_statistics."
+            )
+        found = FoldStatistics(len(parts))
+        found.parts = parts
+    if empty := [k for k, part in enumerate(found.parts) if not part.n_rows]:
+        raise InputError(
+            f"`folds` must all have rows, but fold {empty[0]} has none. Take fewer folds, or more rows."
+        )
+    return found
+
+
+def _of_fold(
+    training: BlockStatistics, held: BlockStatistics, alphas: Array, options: Mapping[str, Any]
+) -> tuple[Array, Array, Array, Array, bool]:
+    """Coefficients and intercepts without a fold, its errors, and whether all solutions are as exact as wanted."""
+    with one_blas_thread_each():
+        path = rls2_path(training, None, alphas, **options)
+    if len(path) < len(alphas):
+        raise KeyboardInterrupt
+    coef = path.feature_coef
+    intercept = np.array([one.intercept for one in path.solutions])
+    if np.ndim(intercept) == 1 and coef.ndim == 3:
+        # one number stands for all outputs where there is none
+        intercept = np.repeat(intercept[:, None], coef.shape[2], axis=1)
+    mse, r2 = scores(held, coef, intercept)
+    return coef, intercept, mse, r2, all(status is Status.CONVERGED for status in path.status)
+
+
+def scores(held: BlockStatistics, coef: Array, intercept: Array) -> tuple[Array, Array]:
+    """Mean squared errors and shares of explained variance, shape (n_alphas, n_outputs), of coefficients on some rows.
+
+    Parameters
+    ----------
+    held : BlockStatistics
+    coef : array of shape (n_alphas, n_features) or (n_alphas, n_features, n_outputs)
+    intercept : array of shape (n_alphas,) or (n_alphas, n_outputs)
+    """
+    w = coef if coef.ndim == 3 else coef[..., None]
+    b = intercept.reshape(len(w), -1)
+    p = held.n_features
+    A = held.products(centered=True)
+    P, variance = A[:p, p:], np.diag(A)[p:]
+    products = np.stack([A[:p, :p] @ one for one in w])
+    inside = variance - 2.0 * np.einsum("apt,pt->at", w, P) + np.einsum("apt,apt->at", w, products)
+    shift = held.target_means - b - np.einsum("apt,p->at", w, held.feature_means)
+    errors = np.maximum(inside, 0.0) + held.weight_sum * np.square(shift)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(variance > 0, 1.0 - errors / variance, np.nan)
+    return errors / held.weight_sum, r2
