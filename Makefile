@@ -145,6 +145,7 @@ options: $(STAMPS)/group-test
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/_ext/check_offline.py docs/_build/html
+	$(BIN)/python docs/_ext/check_pages.py docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 wheel: $(STAMPS)/venv

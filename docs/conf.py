@@ -24,6 +24,7 @@ extensions = [
     "convex_page",
     "experiment_page",
     "mathml",
+    "table_cards",
 ]
 
 exclude_patterns = ["_build", "_ext", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip"]
@@ -33,7 +34,7 @@ default_role = "autolink"
 # Pages stay readable offline, and builds need no network.
 intersphinx_mapping: dict[str, tuple[str, None]] = {}
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -75,6 +76,7 @@ if any((HERE.parent / "examples").glob("plot_*.py")):
         "gallery_dirs": "gallery",
         "filename_pattern": r"plot_",
         "abort_on_example_error": True,
+        "capture_repr": (),  # examples print what is to be read
         "download_all_examples": False,
         "remove_config_comments": True,
         "show_memory": False,
