@@ -1,5 +1,7 @@
 """What charts of the studio draw: one class at a time, one colour for one meaning, axes that end where scores end."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,290 @@ def test_of_several_stages_the_newest_with_points_is_drawn():
     assert chosen_points([], NEWEST) == []
     alone = points_of(("all rows", "", ALPHAS, 0.2))
     assert chosen_points(alone, NEWEST) == alone
+
+
+# ---- colours --------------------------------------------------------------------------------------------------------
+
+
+def contributions():
+    from kernelweave.studio.schema import Contributions
+
+    values = [[[0.5, -0.2], [-1.0, 0.1], [0.0, 0.3]]]
+    return Contributions(
+        rows=["1", "2", "3"], kernels=["a", "b"], outputs=["yes"], values=values, intercepts=[0.1], held=True
+    )
+
+
+def test_one_colour_raises_and_one_lowers():
+    """Bars, heat map, legend and style sheet: all from one module."""
+    from types import SimpleNamespace
+
+    from kernelweave._drawing import GREY, LOWERS, RAISES, SIGNED, explain_signs
+    from kernelweave.studio.pages import charts
+    from kernelweave.studio.pages.contributions_card import ContributionsCard
+    from kernelweave.studio.pages.theme import CSS
+
+    card = ContributionsCard(SimpleNamespace(contributions=contributions()))
+    bars = card.options()
+    drawn = {name: part for name, part in zip(bars["yAxis"]["data"], bars["series"][0]["data"], strict=True)}
+    colours = {name: part["itemStyle"][":color"] for name, part in drawn.items()}
+    assert (drawn["a"]["value"], drawn["b"]["value"]) == (0.5, -0.2)
+    assert (colours["a"], colours["b"]) == ("kw('raises')", "kw('lowers')")
+    assert colours["sum"] == colours["intercept"] == charts.colour(charts.TOTAL)
+    assert f"--raises: {RAISES};" in CSS
+    assert f"--lowers: {LOWERS};" in CSS
+    assert f"--c{charts.TOTAL + 1}: {GREY};" in CSS
+    # colours are not given again for dark ground
+    assert CSS.count("--raises:") == CSS.count("--c1:") == 1
+    scale = card.heat()["visualMap"]
+    assert (scale["min"], scale["max"]) == (-1.0, 1.0)
+    assert scale["inRange"]["color"] == list(SIGNED)
+    assert (SIGNED[0], SIGNED[-1]) == (LOWERS, RAISES)
+    assert explain_signs() == "Blue raises the decision value, orange lowers it."
+    red, green, blue = (int(RAISES[k : k + 2], 16) for k in (1, 3, 5))
+    assert blue > green > red
+    red, green, blue = (int(LOWERS[k : k + 2], 16) for k in (1, 3, 5))
+    assert red > green > blue
+
+
+def test_signs_are_explained_in_one_place():
+    """No page and no figure has words of its own about what a colour means."""
+    import re
+    from pathlib import Path
+
+    import kernelweave
+
+    root = Path(kernelweave.__file__).parent
+    said = [
+        path.relative_to(root).as_posix()
+        for kind in ("*.py", "*.html", "*.js")
+        for path in root.rglob(kind)
+        if re.search(r"\b(blue|orange)\b[^.]{0,30}\b(raises|lowers)", path.read_text(encoding="utf8"), re.I)
+    ]
+    assert said == ["_drawing.py"]
+
+
+def receiver(output):
+    from kernelweave.studio.schema import Receiver
+
+    line = {"fpr": [0.0, 1.0], "tpr": [0.0, 1.0], "precision": [1.0, 0.0], "recall": [0.0, 1.0]}
+    return Receiver(output=output, auc=0.5, average_precision=0.5, **line)
+
+
+def many_classes(n_classes, n_rows, seed=0):
+    """Classes with long names, a column for each."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n_rows) % n_classes
+    X = rng.normal(size=(n_rows, n_classes))
+    X[np.arange(n_rows), codes] += 2.0
+    table = pd.DataFrame(X, columns=[f"gene expression {k}" for k in range(n_classes)])
+    table["target"] = [f"cell type number {k:02d}" for k in codes]
+    return table
+
+
+@pytest.fixture(scope="module")
+def several():
+    """A model of seven classes, and its held-out rows, among which one class is missing."""
+    from kernelweave.runs.fitting import fit_model, make_model
+    from kernelweave.runs.joining import Joined
+    from kernelweave.runs.preparing import prepare, split
+    from kernelweave.runs.spec import FitSpec
+    from kernelweave.runs.writing import score_held
+
+    settings = {"target": "target", "alphas": "3", "cv": 2, "kernels": "linear; rbf(gamma=0.1)"}
+    spec = FitSpec(**settings, test_size=0.3, method="simple", Cs="3")
+    prepared = prepare(Joined(many_classes(7, 140), {}, {}, {}), spec)
+    train, test = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared, test), prepared, train, None)
+    test = test[prepared.y[test] != "cell type number 02"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the class that is missing
+        return model, score_held(model, prepared, test), prepared.X.iloc[train]
+
+
+def test_classes_have_one_colour_on_pages_and_on_paper(several):
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import to_hex
+
+    from kernelweave._drawing import COLOURS
+    from kernelweave.plots import KernelWeightsDisplay
+    from kernelweave.plots.drawing import COLORS
+    from kernelweave.reports.figures import ranking_figure
+    from kernelweave.studio.pages import charts
+    from kernelweave.studio.pages.theme import CSS, N_COLOURS
+
+    assert COLORS == COLOURS
+    assert len(set(COLOURS)) == N_COLOURS
+    for k, value in enumerate(COLOURS, start=1):
+        assert f"--c{k}: {value};" in CSS
+    model, held, _ = several
+    classes = [str(name) for name in model.classes_]
+    bars = KernelWeightsDisplay.from_estimator(model)
+    on_paper = {
+        label: to_hex(part[0].get_facecolor()).upper()
+        for label, part in zip(bars.outputs, bars.bars_, strict=True)
+    }
+    assert list(on_paper) == classes
+    on_page = charts.bars_chart(["k"], [[0.1] * 7], classes, "weight")["series"]
+    for k, name in enumerate(classes):
+        assert on_paper[name] == COLOURS[k]
+        assert on_page[k]["itemStyle"][":color"] == f"kw('c{k + 1}')"
+    # one class is not among the held-out rows, and the others keep their colours
+    shown = [name for name in classes if not name.endswith("02")]
+    chart = charts.receiver_chart([receiver(name) for name in shown], precision=False, classes=classes)
+    figure = ranking_figure(model, held, "roc")
+    lines = {
+        line.get_label().split(" (")[0]: to_hex(line.get_color()).upper() for line in figure.axes[0].lines
+    }
+    assert list(lines) == shown
+    for name, series in zip(shown, chart["series"], strict=False):
+        k = classes.index(name)
+        assert series["name"].startswith(name)
+        assert series["lineStyle"][":color"] == f"kw('c{k + 1}')"
+        assert lines[name] == COLOURS[k]
+    plt.close("all")
+
+
+def test_nothing_is_printed_over_something_else(several):
+    """Figures of seven classes with long names: no legend on data, no label on another."""
+    from figure_checks import legends_on_data, overprinted
+    from kernelweave.reports import close, draw_pictures
+
+    model, held, X = several
+    seen = set()
+    for picture in draw_pictures(model, held, X, with_path=False):
+        seen.add(picture.name)
+        assert overprinted(picture.figure) == [], picture.name
+        assert legends_on_data(picture.figure) == [], picture.name
+        close(picture.figure)
+    assert seen >= {"weights", "choice", "contributions", "held-out", "roc", "precision", "convergence"}
+
+
+def test_the_checks_of_figures_can_fail():
+    import matplotlib.pyplot as plt
+
+    from figure_checks import legends_on_data, overprinted
+
+    figure, ax = plt.subplots(figsize=(3, 3))
+    ax.barh(range(5), [1.0] * 5, label="bars")
+    ax.set_xticks([0, 0.1, 0.2], ["a long name"] * 3)
+    ax.legend(loc="lower right")
+    assert any("on 'a long name'" in pair for pair in overprinted(figure))
+    assert legends_on_data(figure)
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 12, 30])
+def test_confusion_matrices_grow_with_their_classes(n_classes):
+    import matplotlib.pyplot as plt
+
+    from figure_checks import overprinted
+    from kernelweave.reports.figures import confusion_figure
+
+    classes = [f"cell type number {k:02d}" for k in range(n_classes)]
+    rng = np.random.default_rng(0)
+    truth = np.array(classes)[rng.integers(n_classes, size=1500)]
+    figure = confusion_figure(classes, truth, truth)
+    ax = figure.axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == classes
+    assert overprinted(figure) == []
+    counts = [text.get_text() for text in ax.texts]
+    assert len(counts) == (n_classes**2 if n_classes <= 24 else 0)
+    if counts:
+        assert sum(map(int, counts)) == 1500
+    plt.close(figure)
+
+
+# ---- axes -----------------------------------------------------------------------------------------------------------
+
+
+RANGES = {
+    "accuracy": (0.0, 1.0),
+    "balanced_accuracy": (0.0, 1.0),
+    "roc_auc_ovr": (0.0, 1.0),
+    "F1 (macro), held out": (0.0, 1.0),
+    "R^2, folds": (-np.inf, 1.0),
+    "neg_root_mean_squared_error": (-np.inf, 0.0),
+    "log loss, held out": (0.0, np.inf),
+    "matthews_corrcoef": (-1.0, 1.0),
+    "something else": (-np.inf, np.inf),
+}
+MEANS = (-0.97, 0.0, 0.02, 0.5, 0.98, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("score", "low", "high", "mean"),
+    [(name, *ends, mean) for name, ends in RANGES.items() for mean in MEANS if ends[0] <= mean <= ends[1]],
+)
+def test_axes_of_scores_end_where_scores_end(score, low, high, mean):
+    import matplotlib.pyplot as plt
+
+    from kernelweave.plots import CVCurveDisplay
+    from kernelweave.studio.pages.charts import curve_chart, dots_chart
+    from kernelweave.studio.schema import Curve
+
+    curve = Curve(
+        alphas=[10.0, 1.0, 0.1], mean=[mean] * 3, error=[0.6, 0.05, 0.0], folds=[], chosen=1, best=1, rule="min",
+        score=score,
+    )  # fmt: skip
+    chart = curve_chart([("mean", curve)], score=score)
+    ends = chart["yAxis"]
+    assert low <= ends["min"] < ends["max"] <= high
+    bottom, band = ([y for _, y in series["data"]] for series in chart["series"][:2])
+    for a, size in zip(bottom, band, strict=True):
+        assert low <= a <= mean <= a + size + 1e-12
+        assert a + size <= high + 1e-12
+        assert ends["min"] <= a
+        assert a + size <= ends["max"] + 1e-12
+    dots = dots_chart(["a", "b"], [(mean, 0.6), (None, None)], score)
+    assert low <= dots["xAxis"]["min"] < dots["xAxis"]["max"] <= high
+    assert dots["xAxis"]["min"] <= mean <= dots["xAxis"]["max"]
+    shown = CVCurveDisplay(curve.alphas, curve.mean, curve.error, 1, score).plot()
+    assert low <= shown.ax_.get_ylim()[0] < shown.ax_.get_ylim()[1] <= high
+    drawn = shown.band_.get_paths()[0].vertices[:, 1]
+    assert low <= drawn.min()
+    assert drawn.max() <= high
+    plt.close("all")
+
+
+def test_round_axes():
+    from kernelweave._drawing import score_axis
+
+    assert score_axis([0.91, 0.998], "accuracy") == (0.9, 1.0, 0.02)
+    assert score_axis([0.0, 1.0], "f1") == (0.0, 1.0, 0.2)
+    assert score_axis([-0.4, 0.7], "R^2") == (-0.5, 0.75, 0.25)
+    low, high, step = score_axis([1.0, 1.0], "accuracy")
+    assert low < 1.0 == high
+    assert step > 0
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "lp", "rls2"])
+def test_sums_of_views_are_those_of_the_weights_that_are_shown(method):
+    from sklearn.datasets import load_wine
+
+    import kernelweave as kw
+    from kernelweave.reports import make_report
+    from kernelweave.studio.results import describe_weights
+
+    frame = load_wine(as_frame=True).frame.iloc[::2]
+    X, y = frame[["alcohol", "ash", "hue", "proline"]], frame["target"]
+    views = {"body": ["alcohol", "ash"], "rest": ["hue", "proline"]}
+    kernels = kw.banks.views(views, [kw.kernels.Linear(), kw.kernels.RBF(0.1)])
+    learner = {"max_iter": 3} if method in ("mlmkl", "2lmkl") else {}
+    model = kw.MKLClassifier(kernels, kw.learners.LEARNERS[method](**learner), normalize="cosine").fit(X, y)
+    shown = describe_weights(model)
+    sums = {}
+    for name, values in zip(shown.names, shown.values, strict=True):
+        view = kw.inspection.weights.view_of(name)
+        sums[view] = sums.get(view, 0.0) + float(np.mean(values))
+    for view, total in shown.views.items():
+        assert total == pytest.approx(sums.get(view, 0.0))
+    report = make_report(model, title="t", data=[], settings={}, pictures=[])
+    for total in shown.views.values():
+        assert f">{total:.3f}<" in report

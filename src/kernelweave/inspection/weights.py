@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
 from kernelweave.inspection.arguments import Model, outputs_of
+
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
 
 Array = NDArray[np.float64]
 
@@ -85,6 +88,18 @@ def view_weights(estimator: Model) -> dict[str, float]:
     for view, weight in zip(_views(estimator), weights, strict=True):
         shares[view] = shares.get(view, 0.0) + float(weight)
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def view_sums(estimator: BaseMKL) -> dict[str, float]:
+    """Sums of the kernel weights of every view, averaged over outputs, largest first: those of `kernel_weights`.
+
+    `view_weights` has the shares of views instead, which sum to 1.
+    """
+    weights = np.atleast_2d(estimator.model_.weights).mean(axis=0)
+    sums: dict[str, float] = {}
+    for view, weight in zip(_views(estimator), weights, strict=True):
+        sums[view] = sums.get(view, 0.0) + float(weight)
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def _views(estimator: Model) -> list[str]:

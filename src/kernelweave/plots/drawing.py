@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, Reals
+from kernelweave._drawing import COLOURS
 from kernelweave._parameters import LARGEST_NUMBER, Each, Rule, Text, Texts, Unfit, Whole, checked
 from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
 
@@ -145,8 +146,8 @@ class ListDisplay(ABC):
 
 # ---- axes ------------------------------------------------------------------------------------------
 
-#: Okabe and Ito's palette, distinguishable with colour-blind vision.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000")
+#: Colours of lines and bars, also on the pages of the studio.
+COLORS = COLOURS
 STYLES = ("-", "--", ":", "-.")
 #: Lines behind those with a label.
 GREY: Style = {"color": "0.8", "linewidth": 0.8, "zorder": 1}
@@ -211,6 +212,11 @@ def legend(ax: Axes, **options: Any) -> None:
     """A legend of labelled artists; none if there are none."""
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, **options)
+
+
+def legend_beside(ax: Axes) -> None:
+    """A legend on the right of the axes, where it covers nothing; none if there are no labelled artists."""
+    legend(ax, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def short(name: str, most: int = 44) -> str:

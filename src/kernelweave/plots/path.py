@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
+from kernelweave._drawing import clip_score
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
@@ -31,6 +32,7 @@ from kernelweave.plots.drawing import (
     check_place,
     grid,
     legend,
+    legend_beside,
     line_style,
     parameter_axis,
     parameter_values,
@@ -162,7 +164,7 @@ class RegularizationPathDisplay(_AgainstParameter):
         self.ax_.set_xlabel("degrees of freedom" if x == "df" else x)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name or "")
-        legend(self.ax_, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        legend_beside(self.ax_)
         plain(self.ax_)
         return self
 
@@ -265,8 +267,8 @@ class CVCurveDisplay(_AgainstParameter, Display):
         (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
             where,
-            self.mean - self.error,
-            self.mean + self.error,
+            [clip_score(float(low), self.ylabel) for low in self.mean - self.error],
+            [clip_score(float(high), self.ylabel) for high in self.mean + self.error],
             color=COLORS[0],
             alpha=0.2,
             label="± 1 standard error",
@@ -276,7 +278,9 @@ class CVCurveDisplay(_AgainstParameter, Display):
         self.ax_.set_xlabel(self.parameter)
         self.ax_.set_ylabel(self.ylabel)
         titled(self.ax_, name)
-        self.ax_.legend(frameon=False, fontsize="small", loc="lower center")
+        low, high = (clip_score(float(end), self.ylabel) for end in self.ax_.get_ylim())
+        self.ax_.set_ylim(low, high)
+        legend_beside(self.ax_)
         plain(self.ax_)
 
     @classmethod
@@ -383,7 +387,8 @@ class SelectionCriteriaDisplay(Display):
             if k >= 2:
                 panel.set_xlabel("alpha")
             titled(panel, CRITERIA[key])
-            legend(panel, fontsize="small", loc="upper center")
+            # beside the title: inside there is no place that no curve may cross
+            legend(panel, fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 0.98), borderpad=0.1)
             plain(panel)
         if name:
             self.figure_.suptitle(name, fontsize="medium")

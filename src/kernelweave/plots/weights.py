@@ -22,6 +22,7 @@ from kernelweave.plots.drawing import (
     Outputs,
     axes,
     layer_name,
+    legend_beside,
     plain,
     same_length,
     short,
@@ -79,8 +80,7 @@ class _Bars(ListDisplay):
             title = f"{title}  ({len(values) - shown} more kernels have {share:.0%})".strip()
         titled(self.ax_, title)
         if len(self.outputs) > 1:
-            # the longest bars are on top
-            self.ax_.legend(frameon=False, loc="lower right")
+            legend_beside(self.ax_)
         plain(self.ax_)
 
 

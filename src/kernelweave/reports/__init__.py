@@ -110,6 +110,7 @@ def draw_pictures(
     """
     from kernelweave import inspection, plots
     from kernelweave.inspection.arguments import class_names
+    from kernelweave.reports.figures import convergence_figure, held_figure, ranking_figure, residual_figure
 
     deep = len(model.layer_kernel_names_) > 1
     several = hasattr(model, "classes_") and model.model_.n_outputs > 1
@@ -150,121 +151,21 @@ def draw_pictures(
         figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
-        drawn.append(Picture("held-out", "Held-out rows", _held_figure(model, held)))
+        drawn.append(Picture("held-out", "Held-out rows", held_figure(model, held)))
         if not hasattr(model, "classes_"):
-            drawn.append(Picture("residuals", "Residuals of held-out rows", _residual_figure(held)))
+            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(held)))
         else:
             for name, title in (
                 ("roc", "Receiver operating characteristic"),
                 ("precision", "Precision and recall"),
             ):
-                ranking = _ranking_figure(model, held, name)
+                ranking = ranking_figure(model, held, name)
                 if ranking is not None:
                     drawn.append(Picture(name, title, ranking))
     histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
     if histories:
-        drawn.append(Picture("convergence", "Convergence", _convergence_figure(model, histories)))
+        drawn.append(Picture("convergence", "Convergence", convergence_figure(model, histories)))
     return drawn
-
-
-def _residual_figure(held: Held) -> Figure:
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
-    predicted = held.predictions["prediction"].to_numpy()
-    ax.axhline(0.0, color="0.6", linewidth=1)
-    ax.plot(predicted, np.asarray(held.truth, dtype=float) - predicted, ".", color="#0072B2")
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true − predicted")
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
-    """Curves of held-out rows for each class with rows inside and outside it; None without any."""
-    import matplotlib.pyplot as plt
-    from sklearn import metrics
-
-    from kernelweave.plots.drawing import COLORS
-
-    truth = np.asarray(held.truth).astype(str)
-    table = held.predictions
-    if "decision" in table:
-        values = {str(model.classes_[1]): table["decision"].to_numpy()}
-    else:
-        named = {str(name): f"decision {name}" for name in model.classes_}
-        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
-    shown = {name: value for name, value in values.items() if 0 < (truth == name).sum() < len(truth)}
-    if not shown:
-        return None
-    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
-    for k, (name, value) in enumerate(shown.items()):
-        here = truth == name
-        if kind == "roc":
-            x, y, _ = metrics.roc_curve(here, value)
-            area = metrics.auc(x, y)
-        else:
-            y, x, _ = metrics.precision_recall_curve(here, value)
-            area = metrics.average_precision_score(here, value)
-        drawn = "steps-post" if kind == "roc" else "default"
-        ax.plot(x, y, label=f"{name} ({area:.3f})", color=COLORS[k % len(COLORS)], drawstyle=drawn)
-    ax.set_xlabel("false positive rate" if kind == "roc" else "recall")
-    ax.set_ylabel("true positive rate" if kind == "roc" else "precision")
-    ax.legend(frameon=False, fontsize="small", loc="lower right" if kind == "roc" else "lower left")
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
-    import matplotlib.pyplot as plt
-
-    from kernelweave.inspection.arguments import class_names
-    from kernelweave.plots.drawing import COLORS
-
-    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
-    classes = class_names(model)
-    names = classes if len(classes) == len(histories) else [None] * len(histories)
-    for k, (name, history) in enumerate(zip(names, histories, strict=True)):
-        gaps = np.asarray(history["rel_gap"], dtype=float)
-        steps = np.arange(1, len(gaps) + 1)
-        ax.plot(steps[gaps > 0], gaps[gaps > 0], ".-", label=name, color=COLORS[k % len(COLORS)])
-    ax.set_yscale("log")
-    ax.set_xlabel("iteration")
-    ax.set_ylabel("relative gap")
-    if any(names):
-        ax.legend(frameon=False, fontsize="small", loc="upper right")
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
-
-
-def _held_figure(model: BaseMKL, held: Held) -> Figure:
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
-    predicted = held.predictions["prediction"].to_numpy()
-    if hasattr(model, "classes_"):
-        classes = list(model.classes_)
-        counts = np.zeros((len(classes), len(classes)), dtype=int)
-        for truth, guess in zip(held.truth, predicted, strict=True):
-            counts[classes.index(truth), classes.index(guess)] += 1
-        ax.imshow(counts, cmap="Blues")
-        for i, row in enumerate(counts):
-            for j, value in enumerate(row):
-                dark = value > counts.max() / 2
-                ax.text(j, i, str(value), ha="center", va="center", color="white" if dark else "black")
-        ax.set_xticks(range(len(classes)), [str(c) for c in classes])
-        ax.set_yticks(range(len(classes)), [str(c) for c in classes])
-        ax.set_xlabel("predicted")
-        ax.set_ylabel("true")
-        return figure
-    truth = np.asarray(held.truth, dtype=float)
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    ax.plot(ends, ends, color="0.6", linewidth=1)
-    ax.plot(predicted, truth, ".", color="#0072B2")
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true")
-    ax.spines[["top", "right"]].set_visible(False)
-    return figure
 
 
 def _environment() -> dict[str, str]:
@@ -319,7 +220,8 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative, view_weights
+    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
+    from kernelweave.inspection.weights import view_sums
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
@@ -340,7 +242,7 @@ def make_report(
             "error": float(results["std_error_test_score"][model.best_index_]),
             "folds": [float(fold[model.best_index_]) for fold in folds],
         }
-    views = view_weights(model)
+    views = view_sums(model)
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
     figures = [(picture.title, _inline(picture.svg)) for picture in drawn]
     for picture in drawn if pictures is None else ():

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights
+from kernelweave.inspection.weights import view_sums
 from kernelweave.reports import Held
 from kernelweave.runs.fitting import chosen
 from kernelweave.runs.preparing import Prepared, Rows
@@ -126,7 +127,7 @@ def describe_weights(model: BaseMKL) -> Weights:
         names=[str(n) for n in found.names],
         outputs=[name or "weight" for name in found.outputs],
         values=values.tolist(),
-        views=view_weights(model),
+        views=view_sums(model),
         layers=_layers(model) if is_deep(model) else [],
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nicegui import ui
 
+from kernelweave._drawing import COLOURS, GREY, clip_score, score_axis
 from kernelweave.studio.pages.shell import text
 from kernelweave.studio.pages.theme import DASHES, N_COLOURS
 from kernelweave.studio.schema import in_parameter
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Lines with a colour of their own; the others are thin and grey.
 MOST_LINES = 8
+#: The rank of the grey, for totals.
+TOTAL = COLOURS.index(GREY)
 
 
 def figure(options: Tree, label: str, caption: str = "", height: str = "") -> ui.echart:
@@ -225,6 +228,7 @@ def live_chart(
 def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
     """Mean scores over folds with a band of one standard error."""
     series: list[dict[str, Any]] = []
+    reached: list[float] = []
     # learners with an alpha and with a C have one axis in common
     parameters = {curve.parameter for _, curve in curves}
     parameter = "C" if parameters == {"C"} else "alpha"
@@ -233,8 +237,11 @@ def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
         points = [
             (a, m, e or 0.0) for a, m, e in zip(x, curve.mean, curve.error, strict=True) if m is not None
         ]
-        low = [[a, m - e] for a, m, e in points]
-        band = [[a, 2 * e] for a, m, e in points]
+        # a standard error may reach further than a score can
+        ends = [(clip_score(m - e, score), clip_score(m + e, score)) for _, m, e in points]
+        reached += [end for pair in ends for end in pair]
+        low = [[a, bottom] for (a, *_), (bottom, _) in zip(points, ends, strict=True)]
+        band = [[a, top - bottom] for (a, *_), (bottom, top) in zip(points, ends, strict=True)]
         stack = f"band {rank}"
         hidden = {
             "type": "line",
@@ -260,12 +267,18 @@ def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
     shown = [s["name"] for s in series if not str(s["name"]).startswith(("low ", "band "))]
     options = base(
         xAxis=parameter_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True),
-        yAxis=axis(score, scale=True, nameGap=44),
+        yAxis=axis(score, nameGap=44, **_ends(reached, score)),
         series=series,
     )
     if len(curves) > 1:
         options["legend"] = legend(shown)
     return options
+
+
+def _ends(values: Sequence[float], score: str) -> Tree:
+    """Ends of an axis of scores."""
+    low, high, step = score_axis(list(values), score)
+    return {"min": low, "max": high, "interval": step}
 
 
 def bars_chart(
@@ -294,7 +307,8 @@ def contributions_chart(kernels: Sequence[str], values: Sequence[float], interce
     numbers = [intercept, *values, intercept + sum(values)]
     labels = axis("", category=names[::-1])
     labels["axisLabel"] |= {"width": 220, "overflow": "truncate", "interval": 0}
-    colours = [colour(7), *(colour(0) if v >= 0 else colour(4) for v in values), colour(7)]
+    signed = ["kw('raises')" if v >= 0 else "kw('lowers')" for v in values]
+    colours = [colour(TOTAL), *signed, colour(TOTAL)]
     data = [
         {"value": round(v, 6), "itemStyle": {":color": c, "borderRadius": 2}}
         for v, c in zip(numbers, colours, strict=True)
@@ -306,10 +320,12 @@ def contributions_chart(kernels: Sequence[str], values: Sequence[float], interce
     return options
 
 
-def receiver_chart(receivers: Sequence[Receiver], *, precision: bool) -> Tree:
-    """Receiver operating characteristic, or precision and recall."""
+def receiver_chart(receivers: Sequence[Receiver], *, precision: bool, classes: Sequence[str] = ()) -> Tree:
+    """Receiver operating characteristic, or precision and recall; classes have the colours of their positions."""
     series = []
-    for rank, receiver in enumerate(receivers[:MOST_LINES]):
+    for place, receiver in enumerate(receivers[:MOST_LINES]):
+        several = len(receivers) > 1 and receiver.output in classes
+        rank = list(classes).index(receiver.output) if several else place
         points = (
             zip(receiver.recall, receiver.precision, strict=True)
             if precision
@@ -412,20 +428,15 @@ def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float 
     labels = axis("", category=list(names)[::-1])
     labels["axisLabel"] |= {"width": 200, "overflow": "truncate", "interval": 0}
     points, lines = [], []
-    ends = [v + sign * (s or 0.0) for v, s in values if v is not None for sign in (-1, 1)]
-    pad = 0.08 * (max(ends) - min(ends)) or 0.05
+    ends = [clip_score(v + sign * (s or 0.0), unit) for v, s in values if v is not None for sign in (-1, 1)]
     for k, (value, spread) in enumerate(list(values)[::-1]):
         if value is None:
             continue
         here = {":color": colour(len(values) - 1 - k)}
         points.append({"value": [value, k], "itemStyle": here})
         if spread:
-            lines.append(
-                [
-                    {"coord": [value - spread, k], "lineStyle": here},
-                    {"coord": [value + spread, k]},
-                ]
-            )
+            low, high = (clip_score(value + sign * spread, unit) for sign in (-1, 1))
+            lines.append([{"coord": [low, k], "lineStyle": here}, {"coord": [high, k]}])
     series = [{
         "type": "scatter", "data": points, "symbolSize": 11,
         "markLine": {
@@ -434,7 +445,7 @@ def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float 
         },
     }]  # fmt: skip
     options = base(
-        xAxis=axis(unit, min=float(f"{min(ends) - pad:.3g}"), max=float(f"{max(ends) + pad:.3g}")),
+        xAxis=axis(unit, **_ends(ends, unit)),
         yAxis=labels,
         series=series,
     )

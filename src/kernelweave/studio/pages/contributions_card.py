@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.shell import (
     card,
@@ -63,11 +64,12 @@ class ContributionsCard:
                         self.options(), "Contributions of kernels to one row",
                         height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
                     )  # fmt: skip
+                    self.signs()
                     self.said = text(self.describe()).classes("kw-hint")
                 with stack():
                     self.all = charts.figure(
                         self.heat(), "Contributions of kernels to all rows",
-                        "All rows, sorted by their decision value: blue lowers it, orange raises it.",
+                        f"All rows, sorted by their decision value. {explain_signs()}",
                         height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
                     )  # fmt: skip
 
@@ -80,6 +82,14 @@ class ContributionsCard:
             chart.options.update(options)
             chart.update()
         self.said.set_text(self.describe())
+
+    @staticmethod
+    def signs() -> None:
+        """What the colours of the bars mean."""
+        with ui.element("div").classes("kw-signs").props('role=note aria-label="Colours"'):
+            for kind, word in (("raises", RAISES_WORD), ("lowers", LOWERS_WORD)):
+                ui.element("i").classes(f"kw-{kind}").props("aria-hidden=true")
+                text(f"{word.capitalize()} {kind} the decision value", "span")
 
     def options(self) -> Tree:
         """One row as bars."""
@@ -115,7 +125,7 @@ class ContributionsCard:
             yAxis=labels,
             visualMap={
                 "min": -most, "max": most, "show": False,
-                "inRange": {"color": ["#0072B2", "#9cc9e3", "#f4f4f2", "#f3cf9b", "#D55E00"]},
+                "inRange": {"color": list(SIGNED)},
             },
             series=[{"type": "heatmap", "data": data, "progressive": 0}],
         )  # fmt: skip

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: Colours of charts, --c1, --c2, ... in the style sheet: Okabe and Ito's palette, which colour-blind readers can tell
-#: apart, without yellow and black, which are invisible on one of the backgrounds; with a violet and a grey.
-N_COLOURS = 8
+from kernelweave._drawing import COLOURS, LOWERS, RAISES
+
+#: Colours of charts, --c1, --c2, ... in the style sheet, and those of contributions: the same in light and dark, and in
+#: figures for papers.
+N_COLOURS = len(COLOURS)
 #: Dashes, which distinguish lines in addition to colour.
 DASHES: tuple[str | list[int], ...] = ("solid", [6, 3], [2, 2], [8, 3, 2, 3])
 
 _HERE = Path(__file__).parent
-CSS = (_HERE / "studio.css").read_text(encoding="utf8")
+_NAMED = {**{f"c{k}": value for k, value in enumerate(COLOURS, start=1)}, "raises": RAISES, "lowers": LOWERS}
+CSS = f"body {{ {' '.join(f'--{name}: {value};' for name, value in _NAMED.items())} }}\n" + (
+    _HERE / "studio.css"
+).read_text(encoding="utf8")
 #: Script with which charts read their colours, so that they adapt to light and dark.
 SCRIPT = (_HERE / "studio.js").read_text(encoding="utf8")
 

@@ -213,12 +213,12 @@ class _UnderstandPage:
                     if held.receivers:
                         with stack("kw-two"):
                             charts.figure(
-                                charts.receiver_chart(held.receivers, precision=False),
+                                charts.receiver_chart(held.receivers, precision=False, classes=held.classes),
                                 "Receiver operating characteristic",
                                 "Receiver operating characteristic; area in brackets.",
                             )
                             charts.figure(
-                                charts.receiver_chart(held.receivers, precision=True),
+                                charts.receiver_chart(held.receivers, precision=True, classes=held.classes),
                                 "Precision against recall",
                                 "Precision against recall; average precision in brackets.",
                             )

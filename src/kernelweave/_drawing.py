@@ -1,0 +1,108 @@
+"""What figures of reports and charts of pages have in common: colours, what signs mean, and where scores end."""
+
+from __future__ import annotations
+
+import math
+
+#: Okabe and Ito's palette, which colour-blind readers can tell apart, without yellow and black, which are invisible on
+#: one of two grounds; with a brown and a grey. The first classes, outputs or runs have the first colours.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#7F7F7F")
+#: The grey for what is neither: totals, intercepts.
+GREY = COLOURS[7]
+
+#: Contributions that raise a value, and those that lower it: colour and word.
+RAISES, LOWERS = COLOURS[0], COLOURS[1]
+RAISES_WORD, LOWERS_WORD = "blue", "orange"
+#: From the lowest contribution through none to the highest.
+SIGNED = (LOWERS, "#F3CF9B", "#F4F4F2", "#9CC9E3", RAISES)
+
+_UP_TO_ONE = (None, 1.0)
+_SHARE = (0.0, 1.0)
+_LOSS = (0.0, None)
+#: Where scores end, by their names in the results; of others by the beginning of the name.
+_RANGES: dict[str, tuple[float | None, float | None]] = {
+    "r^2": _UP_TO_ONE,
+    "r2": _UP_TO_ONE,
+    "d2": _UP_TO_ONE,
+    "explained variance": _UP_TO_ONE,
+    "matthews": (-1.0, 1.0),
+    "neg ": (None, 0.0),
+    "rmse": _LOSS,
+    "mae": _LOSS,
+    "log loss": _LOSS,
+    "brier": _SHARE,
+    **dict.fromkeys(
+        (
+            *("accuracy", "balanced accuracy", "top k accuracy", "f1", "precision", "recall", "jaccard"),
+            *("roc auc", "average precision"),
+        ),
+        _SHARE,
+    ),
+}
+
+
+def explain_signs(value: str = "the decision value") -> str:
+    """The legend of signed contributions.
+
+    Examples
+    --------
+    >>> explain_signs()
+    'Blue raises the decision value, orange lowers it.'
+    """
+    return f"{RAISES_WORD.capitalize()} raises {value}, {LOWERS_WORD} lowers it."
+
+
+def score_range(name: str) -> tuple[float | None, float | None]:
+    """The least and the largest value that a score can have; None where there is none.
+
+    Parameters
+    ----------
+    name : str
+        Of results, such as "accuracy, folds", or of scikit-learn, such as "neg_mean_squared_error".
+
+    Examples
+    --------
+    >>> score_range("balanced_accuracy"), score_range("R^2, held out"), score_range("neg_log_loss")
+    ((0.0, 1.0), (None, 1.0), (None, 0.0))
+    """
+    plain = name.partition(",")[0].lower().replace("_", " ")
+    return next((ends for start, ends in _RANGES.items() if plain.startswith(start)), (None, None))
+
+
+def clip_score(value: float, name: str) -> float:
+    """A value, such as the end of a band, moved to where its score ends."""
+    low, high = score_range(name)
+    if low is not None:
+        value = max(value, low)
+    return value if high is None else min(value, high)
+
+
+def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[float, float, float]:
+    """Ends and step of an axis with round numbers, which holds all values and nothing that no score can be.
+
+    Parameters
+    ----------
+    values : list of float
+        Finite.
+    name : str, default=""
+        Of the score.
+    n_steps : int, default=5
+        About so many steps.
+
+    Returns
+    -------
+    low, high, step : float
+
+    Examples
+    --------
+    >>> score_axis([0.91, 0.998], "accuracy")
+    (0.9, 1.0, 0.02)
+    """
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    spread = high - low or 0.1 * (abs(high) or 1.0)
+    if high == low:
+        low, high = low - spread / 2, high + spread / 2
+    power = 10.0 ** math.floor(math.log10(spread / n_steps))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * n_steps >= spread * 0.999)
+    ends = [math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step]
+    return *(round(clip_score(end, name), 12) for end in ends), round(step, 12)  # type: ignore[return-value]
