@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import ArrayLike
 
     from kernelweave._types import DataFrame, Figure, Labels, SubFigure
     from kernelweave.estimators.base import BaseMKL
