@@ -33,8 +33,19 @@ def test_examples_of_pages_run(page, capsys):
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("page", ["user_guide/defaults.md", "user_guide/many_features.md"])
+#: Pages whose results are compared, and the packages that they need.
+COMPARED = {
+    "user_guide/defaults.md": (),
+    "user_guide/many_features.md": (),
+    "user_guide/rows_without_limit.md": ("pandas",),
+    "user_guide/clusters.md": ("dask.array",),
+}
+
+
+@pytest.mark.parametrize("page", COMPARED)
 def test_results_on_pages_are_those_of_the_code(page):
+    for package in COMPARED[page]:
+        pytest.importorskip(package)
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, attempted = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=options)
     assert attempted
