@@ -151,7 +151,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         weights = None if sample_weight is None else sample_weight[kept]
         if weights is not None and (weights == 1.0).all():
             weights = None
-        source = self._make_source(rows, kept, weights)
+        source = self._make_source(rows, kept, weights, learner)
         extra = self._extra_queries(normalizer, encoder)
         if extra is not None and isinstance(source, TableSource):
             extra = source.accepted(extra)
@@ -353,7 +353,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         """Set the model and the fitted attributes."""
         results = [s.result for s in solved]
         keep_model(self, model)
-        self.gram_ = solved[0].setup.gram.describe()
+        self._tell_route(model, solved[0].setup.gram)
         self.objective_ = float(sum(r.primal for r in results))
         self.gap_ = float(sum(r.gap for r in results))
         self.rel_gap_ = relative_gap(self.objective_, self.gap_)

@@ -19,6 +19,7 @@ from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.class_weights import weights_of_classes, weights_of_labels
 from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
+from kernelweave.estimators.routes import Approximation
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
 from kernelweave.kernels.stationary import Width
@@ -60,6 +61,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         scale if labels share it, count rows by the sample weights alone.
     max_memory : float, str or "auto", default="auto"
     rank_tol : float, default=0.0
+    approximation : str, map of features or None, default="auto"
+        Features in place of kernels, see `MKLRegressor`.
     views : dict of str to columns, or str, optional
         Views of one table, see `MKLRegressor`.
     missing : str or `kernelweave.kernels.Impute`, default="error"
@@ -82,7 +85,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only if every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
     alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
-    stationarity_, status_, n_iter_, history_, gram_, missing_
+    stationarity_, status_, n_iter_, history_, gram_, feature_coef_, missing_
         As in `MKLRegressor`.
 
     References
@@ -113,6 +116,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         class_weight: Any = None,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        approximation: Annotated[Any, Approximation()] = "auto",
         views: Any = None,
         missing: Annotated[Any, CELLS] = "error",
         missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
@@ -128,6 +132,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.class_weight = class_weight
         self.max_memory = max_memory
         self.rank_tol = rank_tol
+        self.approximation = approximation
         self.views = views
         self.missing = missing
         self.missing_views = missing_views

@@ -22,6 +22,7 @@ from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
 from kernelweave.estimators.regressor import MKLRegressor
+from kernelweave.estimators.routes import Approximation
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.folds import Fold, split_rows
 from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
@@ -160,7 +161,8 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     Parameters
     ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, approximation,
+    views
         See `MKLRegressor`; the learner's own alpha is not used.
     missing, missing_views
         See `MKLRegressor`.
@@ -220,6 +222,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        approximation: Annotated[Any, Approximation()] = "auto",
         views: Any = None,
         missing: Annotated[Any, CELLS] = "error",
         missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
@@ -233,6 +236,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
             fit_intercept=fit_intercept,
             max_memory=max_memory,
             rank_tol=rank_tol,
+            approximation=approximation,
             views=views,
             missing=missing,
             missing_views=missing_views,
@@ -285,7 +289,8 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     Parameters
     ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, approximation,
+    views
         See `MKLClassifier`; the learner's own alpha is not used.
     missing, missing_views
         See `MKLRegressor`.
@@ -347,6 +352,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
         class_weight: Any = None,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        approximation: Annotated[Any, Approximation()] = "auto",
         views: Any = None,
         missing: Annotated[Any, CELLS] = "error",
         missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
@@ -361,6 +367,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
             class_weight=class_weight,
             max_memory=max_memory,
             rank_tol=rank_tol,
+            approximation=approximation,
             views=views,
             missing=missing,
             missing_views=missing_views,

@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
 from kernelweave.banks import DefaultViews
+from kernelweave.estimators.routes import Route, described
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.folds import content_folds, negative_squared_error
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Setup, Task
+from kernelweave.gram import Gram
 from kernelweave.learners.folds import deal
 
 Array = NDArray[np.float64]
@@ -76,7 +78,10 @@ class DefaultsMixin(BaseEstimator):
     alpha: float | str | None
     model_: Model
     defaults_: dict[str, Any]
+    gram_: str
+    feature_coef_: Array
     _recipe_found: dict[str, list[str]]
+    _route: Route
     #: What `BaseMKL` does with a path.
     _search: Any
     _finish_path: Any
@@ -125,6 +130,17 @@ class DefaultsMixin(BaseEstimator):
         if self.learner is None:
             told["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
         self.defaults_ = told
+
+    def _tell_route(self, model: Model, gram: Gram) -> None:
+        """Say how kernels were held, and what was left out of them."""
+        route = self._route
+        del self._route
+        said = [gram.describe(), described(model.source)]
+        self.gram_ = ", ".join(part for part in said if part) + (f"; {route.said}" if route.said else "")
+        if route.said:
+            self.defaults_ = {**self.defaults_, "approximation": self.gram_}
+        if model.features is not None:
+            self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
 
     def _tell_choice(self, said: str) -> None:
         if self.C == "auto" or self.learner is None:
@@ -183,6 +199,8 @@ class DefaultsMixin(BaseEstimator):
             lines.append(f"Scale of kernels: {told['normalize']}")
         if "learner" in told:
             lines.append(f"Learner: {told['learner']}")
+        if "approximation" in told:
+            lines.append(f"Approximation: {told['approximation']}.")
         lines += [f"Regularisation: {text}" for text in [told.get("choice")] if text]
         return "\n".join([*lines, OTHERWISE]) if lines else NO_DEFAULTS
 

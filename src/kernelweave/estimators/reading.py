@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from kernelweave.estimators.missing import (
     skipping,
     takes_missing,
 )
+from kernelweave.estimators.routes import Route, route_of
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.base import Source
@@ -41,6 +42,7 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
+from kernelweave.learners import Learner
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.annotated import is_annotated, matrix_of
 
@@ -64,6 +66,8 @@ class ReadingMixin(BaseEstimator):
     standardize: bool | str
     max_memory: float | str
     rank_tol: float
+    approximation: Any = None
+    _route: Route
     model_: Model
 
     def _is_precomputed(self) -> bool:
@@ -229,11 +233,29 @@ class ReadingMixin(BaseEstimator):
         self._recipe_found = chosen.found
         return chosen.kernels
 
-    def _make_source(self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None) -> Source:
+    def _make_source(
+        self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None, learner: Learner
+    ) -> Source:
+        source, remade = self._exact_source(rows, kept, sample_weight)
+        given: list[Kernel] = []
+        if isinstance(source, TableSource):
+            given = source.kernels if source.rules is None else source.rules
+        route = route_of(source, self.approximation, learner, given)
+        if route.kernels is not None and remade is not None:
+            source = remade(route.kernels)
+        if isinstance(source, TableSource):
+            source.explicit = route.explicit
+        self._route = route
+        return source
+
+    def _exact_source(
+        self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None
+    ) -> tuple[Source, Callable[[list[Kernel]], Source] | None]:
+        """The source of the kernels as they were given, and what makes one of others for the same rows."""
         if self._is_precomputed():
-            return StackSource(rows).take(kept) if len(kept) < len(rows) else StackSource(rows)
+            return (StackSource(rows).take(kept) if len(kept) < len(rows) else StackSource(rows)), None
         if isinstance(self.kernels, KernelBank):
-            return BankSource(self.kernels, rows[kept])
+            return BankSource(self.kernels, rows[kept]), None
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():
@@ -255,14 +277,17 @@ class ReadingMixin(BaseEstimator):
             "imputer": imputer,
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
-        if len(views) < 2:
-            check_cells(kernels, table, {}, imputer)
-            source = TableSource(kernels, table, **options)
-        else:
-            check_cells(kernels, table, views, imputer)
-            source = PartialSource(kernels, table, views=views, how=self.missing_views, **options)
+        some = len(views) >= 2
+        check_cells(kernels, table, views if some else {}, imputer)
+
+        def make(kernels: list[Kernel]) -> TableSource:
+            if not some:
+                return TableSource(kernels, table, **options)
+            return PartialSource(kernels, table, views=views, how=self.missing_views, **options)
+
+        source = make(kernels)
         self.missing_ = missing_of(source, self.missing, self.missing_views)
-        return source
+        return source, make
 
     def _extra_queries(
         self, normalizer: normalizers.Normalizer, encoder: TableEncoder | ViewsEncoder | None

@@ -15,6 +15,7 @@ from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
+from kernelweave.estimators.routes import Approximation
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Solved
 from kernelweave.kernels.stationary import Width
@@ -69,6 +70,12 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Kernels are stored as low-rank factors (pivoted Cholesky) with a residual of at most this share of the trace.
         With 0 factors are equal to the kernel up to rounding; a larger value saves time and memory, and the residual
         enters the certificate.
+    approximation : str, map of features or None, default="auto"
+        None: kernels are exact. "nystroem", "random-features", or a map with its number of features, such as
+        ``kernels.Nystroem(200, random_state=1)``, see `kernelweave.kernels.approximate`: kernels without few features
+        of their own get those of the map. "auto": exact kernels where they fit `max_memory`; with "rls2" and more than
+        5,000 rows, others become Nystroem features. From 1,000 rows on "rls2" solves on features wherever all kernels
+        have fewer of them than there are rows, with the same solution. `gram_` says what was done.
     views : dict of str to columns, or str, optional
         Views of one table: names, patterns such as ``"g_*"``, positions or slices for each, or the path of a GMT or
         TOML file of such groups. They may overlap; other columns are left out.
@@ -133,6 +140,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         `kernelweave.inspection.descent`.
     gram_ : str
         Representation of the training kernels.
+    feature_coef_ : array of shape (n_features,) or (n_features, n_outputs)
+        Only of models on explicit features, see `approximation`: coefficients of the normalised features of all
+        kernels in their order, so that a prediction is ``intercept_`` plus the sum of features times these.
     uninformative_kernels_ : list of (str, str)
         Names of kernels without information about new rows, each with "identity" (on the training rows, before
         normalisation, no row is similar to another) or "constant". There is a `KernelWarning` if most of the weight
@@ -177,6 +187,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         fit_intercept: Annotated[bool, Flag()] = True,
         max_memory: float | str = "auto",
         rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
+        approximation: Annotated[Any, Approximation()] = "auto",
         views: Any = None,
         missing: Annotated[Any, CELLS] = "error",
         missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
@@ -191,6 +202,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.fit_intercept = fit_intercept
         self.max_memory = max_memory
         self.rank_tol = rank_tol
+        self.approximation = approximation
         self.views = views
         self.missing = missing
         self.missing_views = missing_views

@@ -71,6 +71,10 @@ class Source(ABC, Generic[Q]):
         """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, if they are few."""
         return None
 
+    def features(self, queries: Q, kernels: Rows, n_rows: int) -> Iterator[tuple[slice, int, Values]]:
+        """Yield (query rows, m, features of kernel m of these), `n_rows` at a time; of kernels that have some."""
+        yield from ()
+
     def extra_diagonal(self, extra: Q) -> Array:
         """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
         return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])

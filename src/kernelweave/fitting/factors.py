@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
 from kernelweave._loops import core, pivoted_columns
-from kernelweave._sparse import is_sparse, sq_norms
+from kernelweave._sparse import is_sparse, sq_norms, to_dense
+from kernelweave.gram import FeatureGram
 from kernelweave.gram.building import Builder
 from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
-from kernelweave.kernels import Kernel, pairwise_statistic
+from kernelweave.kernels import Kernel, Linear, pairwise_statistic
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -86,6 +88,71 @@ class Features:
             return
         blocks = np.asarray(phi).reshape(len(members), len(X), -1).transpose(0, 2, 1)
         self.known.update(zip(members, blocks, strict=True))
+
+
+def feature_widths(
+    kernels: Sequence[Kernel], single: dict[int, tuple[Kernel, int]], table: Table
+) -> list[int | None]:
+    """Number of features of every fitted kernel on a table; None for a kernel without any.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+    single : dict
+        What `single_columns` found.
+    table : Table
+    """
+    first = table.rows(slice(0, 1))
+    known: dict[Kernel, int | None] = {Linear(): 1}
+    found: list[int | None] = []
+    for m, kernel in enumerate(kernels):
+        base = single[m][0] if m in single else None
+        if base is not None and base in known:
+            found.append(known[base])
+            continue
+        phi = kernel.features(first)
+        found.append(None if phi is None else int(phi.shape[1]))
+        if base is not None:
+            known[base] = found[-1]
+    return found
+
+
+def feature_gram(
+    kernels: Sequence[Kernel], columns: Sequence[Rows | None], table: Table, room: float
+) -> FeatureGram:
+    """The features of kernels that all have some, side by side in their order.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+    columns : sequence of arrays of int or None
+        The columns of each.
+    table : Table
+    room : float
+        Bytes that they may take.
+    """
+    single = single_columns(kernels, columns, table)
+    widths = feature_widths(kernels, single, table)
+    without = [m for m, width in enumerate(widths) if width is None]
+    if without:
+        raise InputError(
+            f"{kernels[without[0]].label!r} has no finite features. Use kernels.approximate on it, or "
+            "approximation='nystroem'."
+        )
+    offsets = np.r_[0, np.cumsum([width or 0 for width in widths])].astype(np.int64)
+    n, needed = table.n_rows, 8.0 * float(offsets[-1]) * table.n_rows
+    if needed > room:
+        raise InputError(
+            f"{int(offsets[-1])} features of {n} rows take {needed / 2**30:.3g} GiB, got max_memory="
+            f"{room / 2**30:.3g} GiB. Allow more, or take fewer features."
+        )
+    rows = np.empty((int(offsets[-1]), n))
+    features = Features(kernels, single, table)
+    for m in range(len(kernels)):
+        phi = features.of(m)
+        assert phi is not None
+        rows[offsets[m] : offsets[m + 1]] = to_dense(phi)
+    return FeatureGram(rows, offsets)
 
 
 def add_factors(kernels: Sequence[Kernel], members: Rows, A: Any, builder: Builder, tol: float) -> list[int]:

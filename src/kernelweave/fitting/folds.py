@@ -17,11 +17,13 @@ from kernelweave._checks import InputError, count_dimensions
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.base import Q, Source
-from kernelweave.fitting.prediction import Expansions, decisions
-from kernelweave.fitting.task import Report, Task, path_task, set_up, silent, was_interrupted
+from kernelweave.fitting.prediction import Expansions, FeatureForm, decisions
+from kernelweave.fitting.task import Report, Setup, Task, path_task, set_up, silent, was_interrupted
+from kernelweave.gram import FeatureGram
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
 from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -146,12 +148,23 @@ def walk_fold(
                 path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs),
                 setup.intercept + np.repeat(path.intercept[:done], each, axis=0),
                 cast(list[tuple[TrainedLayers | None, ...]], path.upper_layers[:done]),
+                _features_of(setup, path, done, n_outputs),
             )
         )
     values = decisions(part.source, task.source.queries(test), setups[0].normalizer, problems)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))
+
+
+def _features_of(setup: Setup, path: Path[Solution], done: int, n_outputs: int) -> FeatureForm | None:
+    """Coefficients of features of the first points of a path, for each point and output, if it was solved on these."""
+    coef = path.feature_coef[:done]
+    if not isinstance(setup.gram, FeatureGram) or not coef.size:
+        return None
+    n_features = int(setup.gram.offsets[-1])
+    flat = coef.reshape(-1, n_features, n_outputs).transpose(1, 0, 2).reshape(n_features, -1)
+    return FeatureForm(flat, setup.gram.offsets, setup.means)
 
 
 def _beside(paths: list[FoldPath]) -> FoldPath:

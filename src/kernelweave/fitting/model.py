@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.prediction import (
     Expansions,
+    FeatureForm,
     decisions,
+    feature_decisions,
     kernel_actions,
     normalized_cross,
     summed_kernels,
 )
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Solved, Task
+from kernelweave.gram import FeatureGram
 from kernelweave.learners import Learner
 from kernelweave.machines.ridge import DenseSystem
 from kernelweave.mkl.layers import TrainedLayers
@@ -74,6 +78,8 @@ class Model:
         Whether the weights of these layers were learnt too, or chosen as weights.
     encoder : TableEncoder, ViewsEncoder or None
         Makes tables of rows, if kernels have columns.
+    features : FeatureForm or None
+        The model as a function of the features of its kernels, if it was fitted on these.
     """
 
     task: Task
@@ -88,6 +94,7 @@ class Model:
     layers: tuple[TrainedLayers | None, ...] = ()
     layered: bool = False
     encoder: TableEncoder | ViewsEncoder | None = None
+    features: FeatureForm | None = None
 
     @classmethod
     def of(
@@ -113,6 +120,7 @@ class Model:
             layers=tuple(layers for r in results for layers in getattr(r, "upper_layers", ())),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
+            features=_feature_form(solved),
         )
 
     @property
@@ -190,6 +198,8 @@ class Model:
         source = self.source
         if self.linear is not None and isinstance(source, TableSource) and not source.lacks(queries):
             return source.filled(queries).values @ self.linear.coef.T + self.linear.intercept
+        if self.features is not None and not _lacks(source, queries):
+            return feature_decisions(source, queries, self.normalizers[0], self.features, self.intercept)
         problems = [
             Expansions(e[None, None], c[None, :, None], b[None, None], self._layers_of(k))
             for k, (e, c, b) in enumerate(zip(self.effective, self.dual_coef.T, self.intercept, strict=True))
@@ -206,6 +216,10 @@ class Model:
             if self.layers:
                 return self._deep_contributions(queries)
             out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
+            if self.features is not None and not _lacks(source, queries):
+                for where, m, part in self.features.parts(source, queries, self.normalizers[0]):
+                    out[where, m] = part
+                return out
             active = np.flatnonzero((self.effective != 0).any(axis=0))
             for where, m, times in kernel_actions(source, queries, self.normalizers[0], active):
                 out[where, m] = times(self.dual_coef) * self.effective[:, m]
@@ -258,15 +272,12 @@ class Model:
         """
         source, fitted = self.source, self.normalizers[0]
         gram = fitted.prepare(source.gram(), overwrite=True)
+        if isinstance(gram, FeatureGram) and self.features is not None and not _lacks(source, queries):
+            return self._std_of_features(gram, queries, prior_scale)
         weight = self.task.sample_weight
         inverse_weights = np.ones(source.n_samples) if weight is None else 1.0 / weight
-        groups = (
-            [slice(0, self.n_outputs)]
-            if self.weights.ndim == 1
-            else [slice(k, k + 1) for k in range(self.n_outputs)]
-        )
         out = np.zeros((source.query_length(queries), self.n_outputs))
-        for group in groups:
+        for group in self._groups_of_outputs():
             effective = self.effective[group.start]
             if np.isinf(self.ridge):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
@@ -283,3 +294,53 @@ class Model:
             variance = np.maximum(prior - explained, 0.0)
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
         return out
+
+    def _std_of_features(self, gram: FeatureGram, queries: Any, prior_scale: Array) -> Array:
+        """The same from features phi with the weights of kernels: ``ridge phi' (ridge I + Z'WZ)^-1 phi``, squared."""
+        assert self.features is not None
+        source, form, weight = self.source, self.features, self.task.sample_weight
+        out = np.zeros((source.query_length(queries), self.n_outputs))
+        if np.isinf(self.ridge):
+            return out
+        for group in self._groups_of_outputs():
+            roots = np.sqrt(np.repeat(self.effective[group.start], np.diff(form.offsets)))
+            used = np.flatnonzero(roots)
+            Z = gram.rows[used] * roots[used, None]
+            inner = (Z if weight is None else Z * weight) @ Z.T
+            inner.flat[:: len(inner) + 1] += self.ridge
+            factor = np.linalg.cholesky(inner)
+            variance = np.zeros(len(out))
+            for where, phi in form.rows(source, queries, self.normalizers[0]):
+                half = solve_triangular(factor, (phi[:, used] * roots[used]).T, lower=True)
+                variance[where] = self.ridge * np.square(half).sum(axis=0)
+            out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
+        return out
+
+    def _groups_of_outputs(self) -> list[slice]:
+        """Outputs that share weights."""
+        if self.weights.ndim == 1:
+            return [slice(0, self.n_outputs)]
+        return [slice(k, k + 1) for k in range(self.n_outputs)]
+
+
+def _lacks(source: Source[Any], queries: Any) -> bool:
+    """Whether queries lack a view."""
+    return isinstance(source, TableSource) and source.lacks(queries)
+
+
+def _feature_form(solved: list[Solved]) -> FeatureForm | None:
+    """Coefficients of the features on which problems were solved: the solution's own, or those of its dual ones."""
+    gram = solved[0].setup.gram
+    if not isinstance(gram, FeatureGram) or any(getattr(s.result, "upper_layers", ()) for s in solved):
+        return None
+    parts = []
+    for s in solved:
+        result, own = s.result, s.setup.gram
+        assert isinstance(own, FeatureGram)
+        if result.feature_coef.size:
+            parts.append(result.feature_coef.reshape(len(own.rows), -1))
+            continue
+        products = own.rows @ result.dual_coef.reshape(own.n_samples, -1)
+        factors = np.repeat(np.atleast_2d(result.weights) * s.setup.normalizer.scale, own.ranks, axis=1)
+        parts.append(products * factors.T)
+    return FeatureForm(np.concatenate(parts, axis=1), gram.offsets, solved[0].setup.means)

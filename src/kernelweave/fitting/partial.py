@@ -67,6 +67,8 @@ class PartialSource(TableSource):
     ----------
     kernels, table, max_memory, rank_tol, standardize, sample_weight, statistics, like, rules, imputer, fillers
         See `TableSource`. In a table of one block the views are groups of columns.
+    explicit : bool
+        See `TableSource`; only if all rows have all views.
     views : dict of str to tuple of int, or None
         See `views_of`.
     how : {"renormalize", "complete"}
@@ -127,6 +129,7 @@ class PartialSource(TableSource):
         imputer: Any = None,
         statistics: Any = None,
         fillers: Any = None,
+        explicit: bool = False,
     ) -> None:
         self.raw = self.table = table
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
@@ -231,6 +234,7 @@ class PartialSource(TableSource):
             standardize=self.standardize,
             sample_weight=weight,
             imputer=self.imputer,
+            explicit=self.explicit,
             like=self,
         )
 

@@ -3,22 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._sparse import scale_rows, sq_norms, to_dense
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.base import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.normalizers import FittedNormalizer
+from kernelweave.normalizers import FittedNormalizer, inverse_root
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: Layers above the sum of kernels, one entry for every output; empty if there are none.
 UpperLayers = Sequence[TrainedLayers | None]
+
+#: Numbers of features of new rows that are computed at a time.
+FEATURES = 2**23
+
+
+@dataclass(frozen=True)
+class FeatureForm:
+    """A model as a function of the features of its kernels: ``sum_m (phi_m(x) - mean_m) @ coef_m + intercept``.
+
+    Attributes
+    ----------
+    coef : array of shape (n_features, n_outputs)
+        Of all kernels in their order, for normalised features: with the factors of kernels and their weights.
+    offsets : array of int, shape (n_kernels + 1,)
+        Kernel m has the features ``offsets[m]:offsets[m + 1]``.
+    means : array of shape (n_features,), or None
+        Weighted means over the training rows, if kernels are centred.
+    """
+
+    coef: Array
+    offsets: Rows
+    means: Array | None = None
+
+    def parts(
+        self, source: Source[Q], queries: Q, fitted: FittedNormalizer
+    ) -> Iterator[tuple[slice, int, Array]]:
+        """Yield (query rows, m, what kernel m adds to the decision values (rows, n_outputs)), in chunks."""
+        active = self.coef.any(axis=1)
+        used = np.flatnonzero(np.add.reduceat(active, self.offsets[:-1]))
+        widest = int(np.diff(self.offsets).max())
+        for where, m, phi in source.features(queries, used, max(1, FEATURES // widest)):
+            own = slice(self.offsets[m], self.offsets[m + 1])
+            if fitted.constant is not None and fitted.constant[m]:
+                continue
+            if fitted.cosine_scale is not None:
+                phi = scale_rows(phi, inverse_root(sq_norms(phi)))
+            shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
+            yield where, m, np.asarray(phi @ self.coef[own]) - shift
+
+    def rows(self, source: Source[Q], queries: Q, fitted: FittedNormalizer) -> Iterator[tuple[slice, Array]]:
+        """Yield (query rows, their normalised features (rows, n_features)), in chunks."""
+        every = np.arange(len(self.offsets) - 1)
+        block: Array | None = None
+        for where, m, phi in source.features(queries, every, max(1, FEATURES // int(self.offsets[-1]))):
+            if m == 0:
+                block = np.zeros((where.stop - where.start, int(self.offsets[-1])))
+            assert block is not None
+            own = slice(self.offsets[m], self.offsets[m + 1])
+            if fitted.constant is None or not fitted.constant[m]:
+                if fitted.cosine_scale is not None:
+                    phi = scale_rows(phi, inverse_root(sq_norms(phi)))
+                block[:, own] = to_dense(phi) - (0.0 if self.means is None else self.means[own])
+            if m == len(every) - 1:
+                yield where, block
 
 
 @dataclass(frozen=True)
@@ -33,12 +88,15 @@ class Expansions:
     intercepts : array of shape (n_solutions, n_outputs)
     layers : sequence of sequences
         For every solution the layers above the sum of kernels of every output; empty for none.
+    features : FeatureForm, optional
+        Coefficients of features, where they replace the others, of all outputs of all solutions in this order.
     """
 
     weights: Array
     coefficients: Array
     intercepts: Array
     layers: Sequence[UpperLayers] = ()
+    features: FeatureForm | None = None
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -63,6 +121,8 @@ def decisions(
     array of shape (n_solutions, n_queries, n_outputs over all problems)
     """
     n_queries = source.query_length(queries)
+    if all(p.features is not None for p in problems):
+        return _of_features(source, queries, fitted, problems)
     active = np.flatnonzero(np.any([(p.weights != 0).any(axis=(0, 1)) for p in problems], axis=0))
     blocks = [np.repeat(p.intercepts[:, None], n_queries, axis=1) for p in problems]
     with blas_threads_for(min(n_queries, source.n_samples)):
@@ -78,6 +138,33 @@ def decisions(
                     scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
                     flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
                     block[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
+    return np.concatenate(blocks, axis=2)
+
+
+def feature_decisions(
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, form: FeatureForm, intercept: Array
+) -> Array:
+    """Decision values from features, shape (n_queries, n_outputs)."""
+    out = np.repeat(intercept[None], source.query_length(queries), axis=0)
+    with blas_threads_for(len(out)):
+        for where, _, part in form.parts(source, queries, fitted):
+            out[where] += part
+    return out
+
+
+def _of_features(
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, problems: Sequence[Expansions]
+) -> Array:
+    """Decision values of all solutions from features."""
+    explicit = [p.features for p in problems if p.features is not None]
+    joined = replace(explicit[0], coef=np.concatenate([one.coef for one in explicit], axis=1))
+    intercepts = np.concatenate([p.intercepts.reshape(-1) for p in problems])
+    flat = feature_decisions(source, queries, fitted, joined, intercepts)
+    blocks, start = [], 0
+    for p in problems:
+        stop = start + p.intercepts.size
+        blocks.append(flat[:, start:stop].reshape(len(flat), *p.intercepts.shape).transpose(1, 0, 2))
+        start = stop
     return np.concatenate(blocks, axis=2)
 
 
@@ -136,7 +223,9 @@ def kernel_actions(
     """
     direct = []
     for m in kernels:
-        maps = None if fitted.changes_kernels else source.feature_maps(int(m), queries)
+        maps = source.feature_maps(int(m), queries)
+        if maps is not None:
+            maps = fitted.of_features(int(m), *maps)
         if maps is None:
             direct.append(m)
         else:

@@ -15,7 +15,7 @@ from kernelweave._threads import SMALL, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.correction import Correction, check_kernel_values, correct
-from kernelweave.fitting.factors import Features, add_factors, single_columns
+from kernelweave.fitting.factors import Features, add_factors, feature_gram, single_columns
 from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
@@ -72,6 +72,8 @@ class TableSource(Source[Table]):
         Imputation of missing cells before other preparations.
     fillers : dict of str to Impute, optional
         The same by view, fitted on these rows already.
+    explicit : bool
+        Whether the training stack is that of explicit features, which all kernels must have.
 
     Attributes
     ----------
@@ -79,6 +81,9 @@ class TableSource(Source[Table]):
         The unfitted kernels, from which those of other rows are fitted; None if there is no
         difference.
     """
+
+    #: Also for models that were pickled without it.
+    explicit: bool = False
 
     def __init__(
         self,
@@ -94,8 +99,9 @@ class TableSource(Source[Table]):
         rules: list[Kernel] | None = None,
         imputer: Impute | None = None,
         fillers: Fillers | None = None,
+        explicit: bool = False,
     ) -> None:
-        self.raw = table
+        self.raw, self.explicit = table, explicit
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
         self.sample_weight = sample_weight
         self.n_samples = table.n_rows
@@ -171,6 +177,7 @@ class TableSource(Source[Table]):
             sample_weight=weight,
             like=self,
             imputer=self.imputer,
+            explicit=self.explicit,
         )
 
     def queries(self, rows: Rows) -> Table:
@@ -194,9 +201,10 @@ class TableSource(Source[Table]):
     def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
         training = self.kernels[m].features(self.table)
         # products with sparse features cost less than kernel values, for any number of columns
-        if training is None or (
-            training.shape[1] > MAX_RANK_SHARE * self.n_samples and not is_sparse(training)
-        ):
+        if training is None:
+            return None
+        many = training.shape[1] > MAX_RANK_SHARE * self.n_samples and not is_sparse(training)
+        if many and not self.kernels[m].is_approximate:
             return None
         new = self.kernels[m].features(self.encode(queries))
         return None if new is None else (new, training)
@@ -205,6 +213,9 @@ class TableSource(Source[Table]):
 
     def gram(self) -> Gram:
         n = self.n_samples
+        if self.explicit:
+            room = max(self.max_memory, SMALL_CHANGE)
+            return feature_gram(self.kernels, self._columns, self.table, room)
         alone = single_columns(self.kernels, self._columns, self.table)
         single = [m for m, (base, _) in alone.items() if base == Linear()]
         columns = np.array([alone.pop(m)[1] for m in single], dtype=np.intp)
@@ -412,6 +423,16 @@ class TableSource(Source[Table]):
         return linear_layout(self.kernels, self._columns, self.table)
 
     # ---- prediction -------------------------------------------------------------------------------
+
+    def features(self, queries: Table, kernels: Rows, n_rows: int) -> Iterator[tuple[slice, int, Values]]:
+        table = self.encode(queries)
+        for start in range(0, table.n_rows, n_rows):
+            where = slice(start, min(start + n_rows, table.n_rows))
+            part = table.rows(where)
+            for m in map(int, kernels):
+                phi = self.kernels[m].features(part)
+                assert phi is not None  # as when it was fitted
+                yield where, m, phi
 
     def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         table = self.encode(queries)

@@ -18,7 +18,7 @@ from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import kernel_actions
-from kernelweave.gram import Gram, identities_and_constants, spread_and_alignment
+from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
 from kernelweave.learners.base import Info, Learner
 from kernelweave.mkl.path import Path, make_alphas
@@ -175,6 +175,8 @@ class Setup:
         Uninformative kernels, before normalisation: see `identities_and_constants`.
     spread, chance : arrays of int
         Kernels that were left out as noise: rows hardly resemble each other, or no alignment beyond chance.
+    means : array of shape (n_features,), or None
+        Weighted means of explicit features, if these are centred.
     """
 
     gram: Gram
@@ -186,6 +188,7 @@ class Setup:
     constants: Rows
     spread: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     chance: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    means: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,7 @@ def set_up(task: Task) -> list[Setup]:
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
     setups: list[Setup] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
+    means: Array | None = None
     left_out = _screened(task, raw) if task.screen else ()
     for k, target in enumerate(task.targets):
         weights = task.weights_of(k)
@@ -227,11 +231,15 @@ def set_up(task: Task) -> list[Setup]:
                 )
             for some in left_out:
                 fitted = fitted.without(np.isin(np.arange(raw.n_kernels), some))
+            if isinstance(raw, FeatureGram) and fitted.probability is not None:
+                means = raw.rows @ fitted.probability
             # if each problem has its own normaliser, the raw kernels are needed again
             shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
         mean = np.average(target, axis=0, weights=weights)
         intercept = mean if task.fit_intercept else np.zeros_like(mean)
         setups.append(Setup(shared[1], shared[0], target - intercept, intercept, weights, *looks, *left_out))
+    if means is not None:
+        setups = [replace(setup, means=means) for setup in setups]
     return setups
 
 

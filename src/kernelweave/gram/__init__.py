@@ -6,6 +6,8 @@ form               what is kept                                    when it is ch
 `PackedGram`       upper triangles, ``n (n + 1) / 2`` each         full-rank kernels that fit in memory
 `FactorGram`       factors Z with ``K = Z Z'`` (exact or bounded)  linear features, polynomials of one
                                                                    feature, anything numerically low rank
+`FeatureGram`      features, as such factors                       kernels of features, where many rows make
+                                                                   solvers of features cheaper
 `TileGram`         nothing; blocks are recomputed                  when the memory budget would be exceeded
 `CompositeGram`    several of these, side by side                  mixed banks
 =================  ==============================================  ========================================
@@ -18,6 +20,7 @@ are needed, for RLS2.
 from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.feature_gram import FeatureGram
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.looks import identities_and_constants, spread_and_alignment
 from kernelweave.gram.packed import PackedGram
@@ -31,6 +34,7 @@ __all__ = [
     "BlockStatistics",
     "CompositeGram",
     "FactorGram",
+    "FeatureGram",
     "FeatureStack",
     "Gram",
     "KernelStream",

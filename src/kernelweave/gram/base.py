@@ -156,13 +156,18 @@ class Gram(ABC):
             sample_weight = as_floats(sample_weight, "sample_weight", (self.n_samples,))
         return self._trace(sample_weight)
 
-    def square_norm(self, kernel: int) -> float | None:
-        """Squared Frobenius norm of a kernel, or None if it is not available in one pass over the stored entries."""
-        return self._square_norm(int(as_index(np.array([kernel]), self.n_kernels, "kernel")[0]))
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float | None:
+        """Squared Frobenius norm of a kernel, with weights of rows ``sum_ij w_i w_j K_ij^2``.
+
+        None if it is not available in one pass over the stored entries.
+        """
+        return self._square_norm(
+            int(as_index(np.array([kernel]), self.n_kernels, "kernel")[0]), sample_weight
+        )
 
     # ---- what representations implement -----------------------------------------------------------
 
-    def _square_norm(self, kernel: int) -> float | None:
+    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
         return None
 
     @abstractmethod

@@ -118,8 +118,8 @@ class CompositeGram(Gram):
             out[here] = part._panel(rows, inside)
         return out
 
-    def _square_norm(self, kernel: int) -> float | None:
-        return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]))
+    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+        return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]), sample_weight)
 
     @property
     def ranks(self) -> Index:

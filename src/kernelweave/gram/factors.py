@@ -105,6 +105,13 @@ class FactorGram(Gram):
             out[first : first + step] = np.square(self.rows[first : first + step]) @ sample_weight
         return self._sums(out)
 
+    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+        rows = self.rows[self.offsets[kernel] : self.offsets[kernel + 1]]
+        if len(rows) > self.n_samples or self.residual_trace[kernel] > 0:
+            return None
+        inner = rows @ rows.T if sample_weight is None else (rows * sample_weight) @ rows.T
+        return float(np.vdot(inner, inner))
+
     def _scores(self, C: Array, kernels: Index | None) -> Array:
         """Products of the factor rows of some kernels with vectors, shape (rows, n_vectors)."""
         if kernels is None:

@@ -132,11 +132,10 @@ def spread_and_alignment(
 
 def _weighted_square(gram: Gram, m: int, weights: Array | None) -> float:
     """``sum_ij w_i w_j K_ij^2`` of one kernel."""
-    if weights is None:
-        known = gram.square_norm(m)
-        if known is not None:
-            return known
-        weights = np.ones(gram.n_samples)
+    known = gram.square_norm(m, weights)
+    if known is not None:
+        return known
+    weights = np.ones(gram.n_samples) if weights is None else weights
     n, total = gram.n_samples, 0.0
     step = max(1, PIECE // n)
     for first in range(0, n, step):

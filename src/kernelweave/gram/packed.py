@@ -110,7 +110,9 @@ class PackedGram(Gram):
             row -= means[:, i:]
         return PackedGram(packed, self.n_samples)
 
-    def _square_norm(self, kernel: int) -> float:
+    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+        if sample_weight is not None:
+            return None
         own = self.packed[kernel]
         diagonal = own[packed_rows(self.n_samples)[:-1]]
         return 2.0 * float(own @ own) - float(diagonal @ diagonal)

@@ -93,6 +93,8 @@ class Learner(BaseEstimator, ABC):
     validates = False
     #: Whether a path can begin with weights: see `Info.start`.
     begins = False
+    #: Whether it solves on explicit features, `FeatureGram`, without matrices of rows by rows.
+    on_features = False
     #: Whether it can be used for regression.
     regression = True
     #: Meaning of the gap, as shown in reports.

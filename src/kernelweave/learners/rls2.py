@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Tol, Whole
+from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Info, Learner
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
@@ -106,6 +107,11 @@ class RLS2(Learner):
         self.n_folds = n_folds
         self.n_jobs = n_jobs
 
+    @property
+    def on_features(self) -> bool:  # type: ignore[override]
+        """Whether it solves on explicit features: Newton does."""
+        return self.solver == "newton"
+
     def requested(self) -> float | None:
         return None if "auto" in (self.alpha, self.relax) else float(self.alpha)
 
@@ -115,9 +121,14 @@ class RLS2(Learner):
     def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
+    def _given(self, info: Info) -> Gram | FeatureStack:
+        """The kernels, or their features where they were prepared."""
+        gram = info.gram
+        return gram.stack() if isinstance(gram, FeatureGram) and self.on_features else gram
+
     def solve(self, info: Info, alpha: float) -> Solution:
         return solve_rls2(
-            info.gram,
+            self._given(info),
             info.y,
             alpha,
             tol=self.tol,
@@ -139,7 +150,7 @@ class RLS2(Learner):
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[Solution]:
         return rls2_path(
-            info.gram,
+            self._given(info),
             info.y,
             alphas,
             tol=self.tol if tol is None else tol,

@@ -19,6 +19,7 @@ from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
+from kernelweave.fitting.prediction import FeatureForm
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
@@ -94,6 +95,7 @@ _DATACLASSES: tuple[type, ...] = (
     layers.TrainedLayers,
     Calibration,
     DefaultViews,
+    FeatureForm,
     ColumnMask,
     ColumnSlice,
     FittedNormalizer,
@@ -176,6 +178,7 @@ _SOURCE = (
     "rules",
     "imputer",
     "fillers",
+    "explicit",
 )
 
 KINDS: dict[str, Kind] = {

@@ -39,6 +39,8 @@ MOST = 20_000
 
 #: Sweeps after which Newton on the weights continues, and a share of the smaller side of the working columns.
 POLISH_AFTER = 60
+#: Sweeps before Newton, once it took at most so many steps at the last point, where sweeps were slow.
+FEW_SWEEPS, FEW_STEPS = 10, 15
 #: Most rows of a system that Newton factorises.
 LARGEST_SYSTEM = 6000
 #: Evaluations without a smaller gap.
@@ -102,6 +104,7 @@ class FeatureDescent:
         self.slope = 0.5  # of log(level) in log(alpha)
         self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
         self.together = 1
+        self.steep = False  # whether sweeps were slow at the last point, and few Newton steps did
         self.interrupted = False
 
     def _start(self) -> Working:
@@ -231,8 +234,11 @@ class FeatureDescent:
         theta: Array | None = None
         stalled = False
         budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], work.n_columns)
+        # where sweeps were slow before: a few for the blocks that are active, then Newton, and then as always
+        early = self.steep and self.max_iter > FEW_SWEEPS
+        some = FEW_SWEEPS if early else SWEEPS
         while True:
-            sweeps, left = work.descend(a, aim, max(1, min(SWEEPS, self.max_iter - n_iter)))
+            sweeps, left = work.descend(a, aim, max(1, min(some, self.max_iter - n_iter)))
             n_iter += sweeps
             primal = self._objective(a)
             trace.append((primal, left, int(np.count_nonzero(work.norms))))
@@ -244,10 +250,18 @@ class FeatureDescent:
             if slow and polished == 2:
                 stalled = True
                 break
+            if early:
+                early, some = False, SWEEPS
+                steps, _ = self._polish(a, aim, on_rows=not work.on_products)
+                n_iter += steps
+                trace = trace[-1:]
+                self.steep = 0 < steps <= FEW_STEPS
+                continue
             if slow or (n_iter > budget and not polished):
                 steps, theta = self._polish(a, aim, on_rows=polished == 1 or not work.on_products)
                 polished = 2 if polished or not work.on_products else 1
                 n_iter += steps
+                self.steep = 0 < steps <= FEW_STEPS
                 if theta is not None:
                     break
                 trace = trace[-1:]

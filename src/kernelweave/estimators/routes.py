@@ -1,0 +1,199 @@
+"""Whether a model is fitted on kernel matrices or on features, exact ones or those of a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._loops import packed_length
+from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
+from kernelweave.fitting.base import Source
+from kernelweave.fitting.factors import feature_widths, single_columns
+from kernelweave.fitting.source import TableSource
+from kernelweave.gram.low_rank import highest_rank
+from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate
+from kernelweave.learners import Learner
+
+#: Rows from which features take the place of kernels; with fewer, both take well under a second.
+MANY_ROWS = 1000
+#: Rows above which kernels that do not fit the memory are approximated by "auto", and not computed again and again.
+TOO_MANY_TILES = 5000
+#: Features of a kernel for "auto", at most and at least.
+MOST, LEAST = 256, 16
+
+
+class Approximation(Rule):
+    """A way to approximate kernels: a name, or a map of features."""
+
+    def read(self, value: Any) -> Any:
+        """The value, as it is."""
+        if isinstance(value, FeatureMap):
+            return value
+        return (OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map of features") | None).read(value)
+
+    def words(self) -> str:
+        """What is expected, after "must be"."""
+        return f"None, 'auto', {', '.join(map(repr, MAPS))}, or a map such as kernels.Nystroem(200)"
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the kernels of a model are held.
+
+    Attributes
+    ----------
+    kernels : list of Kernel or None
+        The kernels to use in place of the given ones, before they are fitted; None if these are kept.
+    explicit : bool
+        Whether they are held as features.
+    said : str
+        Why, in words; empty for kernels as they are.
+    """
+
+    kernels: list[Kernel] | None = None
+    explicit: bool = False
+    said: str = ""
+
+
+def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kernel]) -> Route:
+    """Decide how kernels are held.
+
+    Parameters
+    ----------
+    source : Source
+        With fitted kernels.
+    asked : None, str or FeatureMap
+        The parameter `approximation`.
+    learner : Learner
+    given : list of Kernel
+        The kernels before they were fitted.
+
+    Returns
+    -------
+    Route
+
+    Raises
+    ------
+    InputError
+        If the kernels cannot be approximated as was asked.
+    """
+    rule = _rule(asked)
+    table_source = isinstance(source, TableSource)
+    whole = table_source and source.is_whole  # type: ignore[attr-defined]
+    if not table_source or not whole:
+        if rule is not None:
+            what = "views that rows lack" if table_source else "precomputed kernels"
+            raise InputError(
+                f"`approximation` needs kernels that are computed from rows, got {what}. Leave it out"
+                + (", or drop rows that lack a view." if table_source else ".")
+            )
+        return Route()
+    assert isinstance(source, TableSource)
+    widths = feature_widths(
+        source.kernels, single_columns(source.kernels, source._columns, source.table), source.table
+    )
+    if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):
+        return Route(explicit=_cheaper(source, widths, learner))
+    room = int(source.max_memory / (8.0 * source.n_samples * source.n_kernels))
+    chosen = rule or Nystroem(max(LEAST, min(MOST, room)), tol=0.0)
+    # features that kernels have by themselves are kept, unless they are far more than those of the map
+    most = max(chosen.width, min(room, source.n_samples))
+    kept = [width is not None and width <= most for width in widths]
+    kernels = [
+        kernel if keep else approximate(kernel, chosen) for kernel, keep in zip(given, kept, strict=True)
+    ]
+    if all(kept):
+        return Route(explicit=learner.on_features)
+    return Route(kernels, True, "" if rule is not None else _why(source))
+
+
+def _rule(asked: Any) -> FeatureMap | None:
+    if isinstance(asked, FeatureMap):
+        return asked
+    if asked is None or (isinstance(asked, str) and asked == "auto"):
+        return None
+    if not isinstance(asked, str):
+        raise InputError(
+            f"`approximation` must be {Approximation().words()}, got {shown(asked)}. Leave it out for exact kernels."
+        )
+    return MAPS[check_known(asked, ("auto", *MAPS), "approximation")]()
+
+
+def _cheaper(source: TableSource, widths: list[int | None], learner: Learner) -> bool:
+    """Whether all kernels have features, and rows are so many that these are the cheaper way."""
+    if not learner.on_features or any(width is None for width in widths):
+        return False
+    total = sum(width for width in widths if width is not None)
+    n = source.n_samples
+    return n >= MANY_ROWS and total <= n and 8.0 * total * n <= source.max_memory
+
+
+def _too_large(source: TableSource, widths: list[int | None], learner: Learner) -> bool:
+    """Whether the kernels exceed the memory, have too many rows to be computed again and again, and can be replaced."""
+    n = source.n_samples
+    if not learner.on_features or n <= TOO_MANY_TILES:
+        return False
+    if any(kernel.is_corrected or kernel.needs_psd_check for kernel in source.kernels):
+        return False
+    if any(isinstance(kernel.base, Precomputed) for kernel in source.kernels):
+        return False
+    return _needed(source, widths) > source.max_memory
+
+
+def _needed(source: TableSource, widths: list[int | None]) -> float:
+    """Bytes of the kernels as they are."""
+    n = source.n_samples
+    triangle = packed_length(n)
+    return 8.0 * sum(
+        n * width if width is not None and width <= highest_rank(n) else triangle for width in widths
+    )
+
+
+def _why(source: TableSource) -> str:
+    n, m = source.n_samples, source.n_kernels
+    needed = 8.0 * packed_length(n) * m / 2**30
+    return f"the kernels themselves would take {needed:.3g} GiB, and max_memory is {source.max_memory / 2**30:.3g} GiB"
+
+
+def fitted_maps(source: Source[Any]) -> dict[str, FeatureMap]:
+    """The maps of approximate kernels by the kernels' names."""
+    found: dict[str, FeatureMap] = {}
+    for name, kernel in zip(source.names, getattr(source, "kernels", ()), strict=False):
+        for part in _parts(kernel):
+            if isinstance(getattr(part, "map", None), FeatureMap):
+                found[str(name)] = part.map  # type: ignore[attr-defined]
+    return found
+
+
+def _parts(kernel: Kernel) -> list[Kernel]:
+    """A kernel and those that it is made of."""
+    inside = [*getattr(kernel, "terms", ()), *([kernel.kernel] if hasattr(kernel, "kernel") else [])]
+    return [kernel, *(part for one in inside for part in _parts(one))]
+
+
+def described(source: Source[Any]) -> str:
+    """What maps leave out, in words for `gram_`; empty without any."""
+    maps = list(fitted_maps(source).values())
+    if not maps:
+        return ""
+    worst = max(maps, key=lambda one: 0.0 if one.left_out is None else one.left_out.share)
+    left = worst.left_out
+    kind = "Nystroem features" if isinstance(worst, Nystroem) else "random features"
+    if left is None:
+        return kind
+    if isinstance(worst, Nystroem):
+        return f"{kind} that leave out at most {left.share:.2g} of the trace of a kernel"
+    return f"{kind} with errors of at most {left.share:.2g} of the diagonal (root mean square)"
+
+
+def bounds_of(source: Source[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Largest share that each kernel leaves out, 0 for exact ones, shape (n_kernels,)."""
+    maps = fitted_maps(source)
+    left = [maps[str(name)].left_out if str(name) in maps else None for name in source.names]
+    return np.array([0.0 if one is None else one.bound for one in left])
+
+
+__all__ = ["Approximation", "Route", "bounds_of", "described", "fitted_maps", "route_of"]
