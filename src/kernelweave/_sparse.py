@@ -133,6 +133,12 @@ def scale_rows(A: Any, factors: FloatArray) -> Any:
     return scaled
 
 
+def unit_rows(A: Any) -> Any:
+    """Rows divided by their lengths, in the format of `A`; rows of zeros are not changed."""
+    lengths = np.sqrt(sq_norms(A))
+    return scale_rows(A, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+
+
 def row_ranks(A: Any) -> NDArray[np.intp]:
     """Position of each row among the distinct ones in lexicographic order; equal rows share it."""
     if not is_sparse(A):

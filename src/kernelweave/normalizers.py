@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Number, OneOf, check_fields
-from kernelweave._sparse import is_sparse, scale_rows, sq_norms
+from kernelweave._sparse import is_sparse, unit_rows
 from kernelweave.gram import Gram
 
 __all__ = [
@@ -103,7 +103,7 @@ class FittedNormalizer:
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(K)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * inverse_root(diagonal())[:, None]
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
         if self.probability is not None and self.center_means is not None and self.center_total is not None:
             K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
         return K
@@ -119,7 +119,7 @@ class FittedNormalizer:
         if self.constant is not None and self.constant[m]:
             return np.zeros((new.shape[0], 1)), np.zeros((training.shape[0], 1))
         if self.cosine_scale is not None:
-            new, training = (scale_rows(phi, inverse_root(sq_norms(phi))) for phi in (new, training))
+            new, training = unit_rows(new), unit_rows(training)
         if self.probability is None:
             return new, training
         if is_sparse(training):
@@ -132,15 +132,14 @@ class FittedNormalizer:
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(diagonal)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * inverse_root(diagonal)[:, None]
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
             diagonal = (diagonal > 0).astype(np.float64)
         if self.probability is not None and self.center_total is not None:
             diagonal = diagonal - 2.0 * (K @ self.probability) + self.center_total[m]
         return diagonal
 
 
-def inverse_root(diagonal: Array) -> Array:
-    """``1 / sqrt(diagonal)``; 0 where the diagonal is not positive."""
+def _inverse_root(diagonal: Array) -> Array:
     root = np.fmax(diagonal, 0.0)
     np.sqrt(root, out=root)
     return np.divide(1.0, root, out=root, where=root > 0)
@@ -357,7 +356,7 @@ class Cosine(Normalizer):
     name = "cosine"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
-        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=inverse_root(gram.diagonal()))
+        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
 
 
 _RULES: dict[str, type[Normalizer]] = {

@@ -161,10 +161,9 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
 
     Parameters
     ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, approximation,
-    views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, views
         See `MKLRegressor`; the learner's own alpha is not used.
-    missing, missing_views
+    approximation, missing, missing_views
         See `MKLRegressor`.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
@@ -289,10 +288,9 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
 
     Parameters
     ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, approximation,
-    views
+    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
         See `MKLClassifier`; the learner's own alpha is not used.
-    missing, missing_views
+    approximation, missing, missing_views
         See `MKLRegressor`.
     alphas : array-like, optional
         Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see

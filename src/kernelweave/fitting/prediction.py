@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._sparse import scale_rows, sq_norms, to_dense
+from kernelweave._sparse import to_dense, unit_rows
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.base import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.normalizers import FittedNormalizer, inverse_root
+from kernelweave.normalizers import FittedNormalizer
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -55,7 +55,7 @@ class FeatureForm:
             if fitted.constant is not None and fitted.constant[m]:
                 continue
             if fitted.cosine_scale is not None:
-                phi = scale_rows(phi, inverse_root(sq_norms(phi)))
+                phi = unit_rows(phi)
             shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
             yield where, m, np.asarray(phi @ self.coef[own]) - shift
 
@@ -70,7 +70,7 @@ class FeatureForm:
             own = slice(self.offsets[m], self.offsets[m + 1])
             if fitted.constant is None or not fitted.constant[m]:
                 if fitted.cosine_scale is not None:
-                    phi = scale_rows(phi, inverse_root(sq_norms(phi)))
+                    phi = unit_rows(phi)
                 block[:, own] = to_dense(phi) - (0.0 if self.means is None else self.means[own])
             if m == len(every) - 1:
                 yield where, block
