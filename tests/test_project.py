@@ -229,7 +229,7 @@ def test_version_is_stated_once():
     assert not (ROOT / "src" / "kernelweave" / "_version.py").exists()
 
 
-@pytest.mark.parametrize("name", ["demo", "fit", "predict", "path", "evaluate"])
+@pytest.mark.parametrize("name", ["demo", "fit", "predict", "path", "evaluate", "statistics"])
 def test_commands_have_help(name):
     pytest.importorskip("cyclopts")
     if importlib.util.find_spec("kernelweave.cli") is None:

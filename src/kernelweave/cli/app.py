@@ -30,7 +30,7 @@ def make_app(*, fitting: bool = True) -> App:
         from kernelweave.cli.options import with_options
 
         commands = [with_options(command) for command in commands]
-    for command in [demo, *commands, predict, evaluate, reproduce, studio]:
+    for command in [demo, *commands, predict, evaluate, statistics, reproduce, studio]:
         app.command(command)
     app.command(list_datasets, name="datasets")
     return app
@@ -142,7 +142,8 @@ def path(
     Parameters
     ----------
     table
-        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target".
+        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target"; or a file of the
+        command statistics: then the folds in it, if it has any, choose the regularisation parameter.
     out
         Folder for the results.
     settings
@@ -152,7 +153,11 @@ def path(
     """
     from kernelweave.cli.options import final_spec
     from kernelweave.cli.runs import run_path
+    from kernelweave.cli.statistics import is_statistics, run_statistics_path
 
+    if is_statistics(table):
+        run_statistics_path(table, final_spec(spec, settings), out, overwrite=overwrite)
+        return
     run_path(table, final_spec(spec, settings), out, overwrite=overwrite)
 
 
@@ -235,6 +240,83 @@ def evaluate(
     from kernelweave.cli.runs import run_evaluate
 
     run_evaluate(model, table, target, out, join=join, key=key, view=view)
+
+
+def statistics(
+    *rows: str,
+    out: str,
+    target: Names = None,
+    groups: str = "",
+    columns: Names = None,
+    weight: str = "",
+    folds: int = 0,
+    fold_by: str = "row",
+    merge: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    max_memory: str = "auto",
+    jobs: int = 1,
+    seed: int = 0,
+) -> int:
+    """Sums over the rows of tables of any number and size, from which the command path follows without the rows.
+
+    Jobs of an array write a file each, from their own tables, and --merge adds the files. Ctrl-C writes what is in, and
+    --resume continues.
+
+    Example: kernelweave statistics rows --target y --groups views.toml --folds 5 --out all.npz
+
+    Parameters
+    ----------
+    rows
+        Folder of tables (CSV, TSV, also packed, or Parquet), or tables; with --merge folder of files of this command,
+        or such files.
+    out
+        File to write, .npz.
+    target
+        Columns to predict; numbers.
+    groups
+        Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of the
+        blocks and the end, such as 0,10,25. Default: every column is a block.
+    columns
+        Columns that are features. Default: all others.
+    weight
+        Column of sample weights.
+    folds
+        Folds for cross-validation; 0 for none.
+    fold_by
+        row or file: what goes to a fold together.
+    merge
+        Add files of this command.
+    resume
+        Continue with the file --out.
+    overwrite
+        Replace the file --out.
+    max_memory
+        For sums and rows at a time, such as 2GB.
+    jobs
+        Tables at the same time; -1 for one per core.
+    seed
+        Other numbers make other folds.
+    """
+    from kernelweave.cli.statistics import run_merge, run_statistics
+
+    if merge:
+        return run_merge(list(rows), out, overwrite=overwrite)
+    return run_statistics(
+        list(rows),
+        out,
+        target=target,
+        groups=groups,
+        columns=columns,
+        weight=weight,
+        folds=folds,
+        fold_by=fold_by,
+        seed=seed,
+        resume=resume,
+        overwrite=overwrite,
+        max_memory=max_memory,
+        jobs=jobs,
+    )
 
 
 def reproduce(

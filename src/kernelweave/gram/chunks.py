@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_targets
+from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 
 Array = NDArray[np.float64]
@@ -78,3 +80,12 @@ def stays_sparse(Z: Any) -> bool:
     """Whether products of sparse rows are cheap and lose no digits to the means."""
     n, p = Z.shape
     return bool(Z.nnz <= SPARSE * n * p and np.bincount(Z.indices, minlength=1).max() <= COLUMN * n)
+
+
+def check_texts(values: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
+    """Names as a tuple, or None."""
+    if values is None:
+        return None
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise InputError(f"`{name}` must be a list of texts, got {shown(values)}.")
+    return tuple(values)

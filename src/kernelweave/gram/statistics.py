@@ -25,7 +25,7 @@ from kernelweave._checks import InputError, as_floats, check_row_weights
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
-from kernelweave.gram.chunks import check_chunk, stays_sparse
+from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
 
@@ -107,8 +107,8 @@ class BlockStatistics:
     ) -> None:
         self.given_groups = groups
         self.groups: Index | None = None
-        self.names = _texts(names, "names")
-        self.columns = _texts(columns, "columns")
+        self.names = check_texts(names, "names")
+        self.columns = check_texts(columns, "columns")
         self.n_features = self.n_outputs = self.n_rows = 0
         self.single = True
         self.weight_sum = 0.0
@@ -169,6 +169,14 @@ class BlockStatistics:
     def reach(self, *, centered: bool) -> Array:
         """Sums of squares of all that was added and subtracted, for rounding errors: (n_features + n_outputs,)."""
         return self._reach[0 if centered else 1].copy()
+
+    def mean_diagonals(self, *, centered: bool) -> Array:
+        """Mean diagonals of the kernels ``Z_m Z_m'``, shape (n_kernels,): their inverses as `scale` make them 1."""
+        p = self.n_features
+        squares = np.diag(self._scatter)[:p].copy()
+        if not centered:
+            squares += self.weight_sum * np.square(self._means[:p])
+        return np.add.reduceat(squares, np.asarray(self.groups)[:-1]) / self.weight_sum
 
     @property
     def ZtZ(self) -> Array:
@@ -485,11 +493,3 @@ class BlockStatistics:
 
 #: What files hold.
 KIND = "statistics of blocks"
-
-
-def _texts(values: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
-    if values is None:
-        return None
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-        raise InputError(f"`{name}` must be a list of texts, got {shown(values)}.")
-    return tuple(values)

@@ -1,0 +1,131 @@
+"""`kernelweave statistics`, and `kernelweave path` on its files."""
+
+import os
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+pytest.importorskip("cyclopts")
+
+import kernelweave as kw
+from kernelweave.cli import main
+from kernelweave.rows import sources
+from test_features import make
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A folder of four tables, and views."""
+    Z, _, y = make(80)
+    frame = pd.DataFrame(Z, columns=[f"x{j}" for j in range(16)]).assign(y=y + 3.0, w=1.0)
+    (tmp_path / "rows").mkdir()
+    for k in range(4):
+        frame[20 * k : 20 * k + 20].to_csv(tmp_path / "rows" / f"{k}.csv", index=False)
+    (tmp_path / "views.toml").write_text('[views]\nfirst = ["x0", "x1", "x2"]\nrest = ["x3", "x?", "x1?"]\n')
+    return tmp_path
+
+
+def test_sums_of_jobs_are_those_of_one_pass(rows, capsys):
+    views = ["--target", "y", "--groups", str(rows / "views.toml"), "--folds", "3"]
+    assert main(["statistics", str(rows / "rows"), *views, "--out", str(rows / "all.npz")]) == 0
+    text = capsys.readouterr().out
+    assert text.index("Found 4 tables") < text.index("Wrote")
+    assert "80 rows, 19 features in 2 blocks, 3 folds" in text
+    for k in range(4):
+        part = str(rows / "parts" / f"{k}.npz")
+        (rows / "parts").mkdir(exist_ok=True)
+        assert main(["statistics", str(rows / "rows" / f"{k}.csv"), *views, "--out", part]) == 0
+    assert main(["statistics", str(rows / "parts"), "--merge", "--out", str(rows / "merged.npz")]) == 0
+    whole, merged = (kw.FoldStatistics.load(rows / f"{name}.npz") for name in ("all", "merged"))
+    for a, b in zip(whole.parts, merged.parts, strict=True):
+        assert a.n_rows == b.n_rows
+        assert_allclose(a.products(centered=True), b.products(centered=True), rtol=1e-9, atol=1e-9)
+
+    out = rows / "path"
+    assert main(["path", str(rows / "all.npz"), "--alphas", "8", "--rule", "1se", "--out", str(out)]) == 0
+    assert "Cross-validated: mean squared error" in capsys.readouterr().out
+    table = pd.read_csv(out / "path.csv")
+    scale = 1.0 / whole.total.mean_diagonals(centered=True)
+    found = kw.rls2_path_cv(whole, n_alphas=8, scale=scale, tol=1e-6, rule="1se")
+    assert_allclose(table["alpha"], found.alphas)
+    assert_allclose(table["mse"], found.mean_mse)
+    assert_allclose(table[["first", "rest"]], found.path.weights, atol=1e-12)
+    coef = pd.read_csv(out / "coefficients.csv")
+    assert_allclose(coef["intercept"], found.path.intercept[:, 0])
+    assert_allclose(coef[[f"first: x{j}" for j in range(3)]], found.path.feature_coef[:, :3], atol=1e-12)
+    assert (out / "path.svg").exists()
+
+
+def test_without_folds_and_names(rows, capsys):
+    one = str(rows / "all.npz")
+    more = ["--target", "y", "--target", "w", "--columns", "x0", "--columns", "x1", "--columns", "x2"]
+    assert (
+        main(["statistics", str(rows / "rows"), *more, "--groups", "0,2,3", "--jobs", "1", "--out", one]) == 0
+    )
+    args = [
+        "path",
+        one,
+        "--alphas",
+        "1,0.1",
+        "--normalize",
+        "none",
+        "--no-intercept",
+        "--out",
+        str(rows / "p"),
+    ]
+    assert main(args) == 0
+    coef = pd.read_csv(rows / "p" / "coefficients.csv")
+    assert coef["output"].tolist() == [0, 1, 0, 1]
+    assert not coef["intercept"].any()
+    assert {"block 0", "block 1"} <= set(pd.read_csv(rows / "p" / "path.csv").columns)
+    # several targets, of which one does not vary
+    assert "80 rows, 3 features in 2 blocks" in capsys.readouterr().out
+
+
+def test_ctrl_c_writes_what_is_in(rows, capsys, monkeypatch):
+    monkeypatch.setattr(sources, "MOST", 16 * 11)
+    monkeypatch.setattr(sources, "LEAST", 1)
+    add, calls = kw.BlockStatistics.add, []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return add(self, *args, **kwargs)
+
+    monkeypatch.setattr(kw.BlockStatistics, "add", interrupted)
+    args = ["statistics", str(rows / "rows"), "--target", "y", "--out", str(rows / "all.npz")]
+    assert main(args) == 130
+    assert "--resume continues" in capsys.readouterr().out
+    part = kw.BlockStatistics.load(rows / "all.npz").n_rows
+    assert 0 < part < 80
+    assert main(args) == 2
+    assert main([*args, "--resume"]) == 0
+    assert kw.BlockStatistics.load(rows / "all.npz").n_rows == 80
+
+
+def test_refusals_are_one_line(rows, capsys):
+    table, out = str(rows / "rows"), str(rows / "all.npz")
+    assert main(["statistics", table, "--target", "y", "--out", out]) == 0
+    np.savez(rows / "other.npz", a=np.ones(3))
+    capsys.readouterr()
+    for args, words in [
+        (["statistics", table, "--out", str(rows / "b.npz")], "--target must name"),
+        (["statistics", table, "--target", "y", "--out", "b.csv"], "--out must be a file .npz"),
+        (["statistics", table, "--target", "y", "--out", out], "exists"),
+        (["statistics", "--target", "y", "--out", str(rows / "b.npz")], "Name a folder"),
+        (["statistics", table, "--target", "q", "--out", str(rows / "b.npz")], "Unknown column in `target`"),
+        (["statistics", table, "--merge", "--out", str(rows / "b.npz")], "No file in"),
+        (["statistics", str(rows / "other.npz"), "--merge", "--out", str(rows / "b.npz")], "no statistics"),
+        (["path", out, "--learner", "simple", "--out", str(rows / "p")], "must be rls2"),
+        (["path", out, "--normalize", "cosine", "--out", str(rows / "p")], "--normalize must be"),
+        (["path", out, "--kernels", "rls2", "--out", str(rows / "p")], "`kernels` does not apply"),
+        (["path", out, "--solver", "alternating", "--out", str(rows / "p")], "`solver` does not apply"),
+    ]:
+        assert main(args) == 2, args
+        text = capsys.readouterr().err
+        assert words in text, text
+        assert text.count("\n") == 1
