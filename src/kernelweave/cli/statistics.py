@@ -162,13 +162,16 @@ def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
     if not paths:
         raise InputError(f"There are no files to merge in {rows[0]}.")
     console.print(f"Found {len(paths)} files.")
-    found: Any = read_statistics(paths[0])
+    found = read_statistics(paths[0])
     steps = Steps("files", len(paths))
     for path in paths[1:]:
         part = read_statistics(path)
-        if type(part) is not type(found):
+        if isinstance(found, FoldStatistics) and isinstance(part, FoldStatistics):
+            found.merge(part)
+        elif isinstance(found, BlockStatistics) and isinstance(part, BlockStatistics):
+            found.merge(part)
+        else:
             raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
-        found.merge(part)
         steps.advance()
     steps.close()
     with writing():
