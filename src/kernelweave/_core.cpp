@@ -147,15 +147,24 @@ KW_CLONES void dot_four(const double* const* a, const double* b, size_t n, doubl
     out[0] = tp, out[1] = tq, out[2] = tr, out[3] = ts;
 }
 
-// tiles go through a buffer, so that neither half is read or written with long strides
+// Tiles go through buffers, so that neither half is read or written with long strides; they are turned in squares of 8,
+// which stay in registers.
 KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
-    constexpr size_t B = 32;
-    double tile[B][B];
+    constexpr size_t B = 32, S = 8;
+    double rows[B][B], tile[B][B];
     for (size_t j0 = part * B; j0 < n; j0 += PARTS * B) {
         const size_t j1 = std::min(j0 + B, n);
         for (size_t i0 = 0; i0 < j0; i0 += B) {
-            for (size_t i = i0; i < i0 + B; ++i)
-                for (size_t j = j0; j < j1; ++j) tile[j - j0][i - i0] = P[i * n + j];
+            if (j1 - j0 == B) {
+                for (size_t i = 0; i < B; ++i) std::copy(P + (i0 + i) * n + j0, P + (i0 + i) * n + j1, rows[i]);
+                for (size_t i = 0; i < B; i += S)
+                    for (size_t j = 0; j < B; j += S)
+                        for (size_t c = 0; c < S; ++c)
+                            for (size_t r = 0; r < S; ++r) tile[j + c][i + r] = rows[i + r][j + c];
+            } else {
+                for (size_t i = i0; i < i0 + B; ++i)
+                    for (size_t j = j0; j < j1; ++j) tile[j - j0][i - i0] = P[i * n + j];
+            }
             for (size_t j = j0; j < j1; ++j) std::copy(tile[j - j0], tile[j - j0] + B, P + j * n + i0);
         }
         for (size_t i = j0; i < j1; ++i)
@@ -271,6 +280,58 @@ void decays(In2 D, int64_t first, In1 gammas, Out2 packed, int64_t threads) {
                 for (size_t m = 0; m < k; ++m)
                     stacks::exponentials(x + j, -gammas(m), std::min(SEGMENT, len - j),
                                          packed.data() + m * L + row_start(start + i, n) + j);
+        });
+    });
+}
+
+// triangles of K_m[rows, rows] from those of K_m (n, n), in the order of `rows`
+void choose_rows(In2 packed, Index rows, int64_t n_samples, Out2 out, int64_t threads) {
+    const size_t n = size_t(n_samples), r = rows.shape(0), M = packed.shape(0), L = triangle(n), own = triangle(r);
+    expect("packed", packed, {M, L});
+    sizes::expect_inside("rows", rows, n);
+    expect("out", out, {M, own});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        std::vector<size_t> at(r);
+        rows_of(part, r, [&](size_t a) {
+            const size_t i = size_t(rows(a));
+            for (size_t b = a; b < r; ++b) {
+                const size_t j = size_t(rows(b)), low = std::min(i, j);
+                at[b] = row_start(low, n) + (std::max(i, j) - low);
+            }
+            for (size_t m = 0; m < M; ++m) {
+                const double* P = packed.data() + m * L;
+                double* target = out.data() + m * own + row_start(a, r) - a;
+                for (size_t b = a; b < r; ++b) target[b] = P[at[b]];
+            }
+        });
+    });
+}
+
+// K_m,ij + totals[m] - means[m, i] - means[m, j], in place
+void shift_rows(Out2 packed, In2 means, In1 totals, int64_t threads) {
+    const size_t M = means.shape(0), n = means.shape(1), L = triangle(n);
+    expect("packed", packed, {M, L});
+    expect("totals", totals, {M});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        rows_of(part, n, [&](size_t i) {
+            for (size_t m = 0; m < M; ++m)
+                stacks::shift(packed.data() + m * L + row_start(i, n), means.data() + m * n + i,
+                              totals(m) - means.data()[m * n + i], n - i);
+        });
+    });
+}
+
+// out (r, m) = sums over columns of |A_ic - B_cj|, squared or not, of rows A (r, n_columns) and columns B (n_columns, m)
+void differences(In2 A, In2 B, bool squared, Out2 out, int64_t threads) {
+    const size_t r = A.shape(0), n_columns = A.shape(1), m = B.shape(1);
+    expect("B", B, {n_columns, m});
+    expect("out", out, {r, m});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        rows_of(part, r, [&](size_t i) {
+            stacks::differences(A.data() + i * n_columns, B.data(), n_columns, m, squared, out.data() + i * m);
         });
     });
 }
@@ -776,6 +837,9 @@ NB_MODULE(_core, module) {
     module.def("matvecs", &matvecs, "packed"_a, "idx"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("combine", &combine, "packed"_a, "idx"_a, "w"_a, "out"_a, "threads"_a = 1);
     module.def("pack", &pack, "stack"_a, "packed"_a, "asym"_a, "size"_a, "bad"_a, "threads"_a = 1);
+    module.def("choose_rows", &choose_rows, "packed"_a, "rows"_a, "n_samples"_a, "out"_a, "threads"_a = 1);
+    module.def("shift_rows", &shift_rows, "packed"_a, "means"_a, "totals"_a, "threads"_a = 1);
+    module.def("differences", &differences, "A"_a, "B"_a, "squared"_a, "out"_a, "threads"_a = 1);
     module.def("decays", &decays, "D"_a, "first"_a, "gammas"_a, "packed"_a, "threads"_a = 1);
     module.def("pivoted_cholesky", &pivoted_cholesky);
     module.def("pivoted_decay", &pivoted_decay);

@@ -152,6 +152,49 @@ KW_CLONES void distances(const double* X, size_t n_columns, size_t n, size_t piv
     }
 }
 
+// row += level - means
+KW_CLONES void shift(double* row, const double* means, double level, size_t len) {
+#pragma omp simd
+    for (size_t j = 0; j < len; ++j) row[j] += level - means[j];
+}
+
+// out = sum over columns of |a_c - B_cj|, squared or not; four columns of B (n_columns, m) at a time, in pieces of `out`
+// that stay in the cache
+KW_CLONES void differences(const double* a, const double* B, size_t n_columns, size_t m, bool squared, double* out) {
+    constexpr size_t PIECE = 1024;
+    for (size_t start = 0; start < m; start += PIECE) {
+        const size_t len = std::min(PIECE, m - start);
+        double* target = out + start;
+        for (size_t j = 0; j < len; ++j) target[j] = 0.0;
+        size_t c = 0;
+        for (; c + 4 <= n_columns; c += 4) {
+            const double *p = B + c * m + start, *q = p + m, *r = q + m, *s = r + m;
+            const double w = a[c], x = a[c + 1], y = a[c + 2], z = a[c + 3];
+            if (squared) {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j)
+                    target[j] += (p[j] - w) * (p[j] - w) + (q[j] - x) * (q[j] - x) + (r[j] - y) * (r[j] - y) +
+                                 (s[j] - z) * (s[j] - z);
+            } else {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j)
+                    target[j] += std::fabs(p[j] - w) + std::fabs(q[j] - x) + std::fabs(r[j] - y) + std::fabs(s[j] - z);
+            }
+        }
+        for (; c < n_columns; ++c) {
+            const double* p = B + c * m + start;
+            const double w = a[c];
+            if (squared) {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j) target[j] += (p[j] - w) * (p[j] - w);
+            } else {
+#pragma omp simd
+                for (size_t j = 0; j < len; ++j) target[j] += std::fabs(p[j] - w);
+            }
+        }
+    }
+}
+
 // Pivoted Cholesky of a matrix given by its diagonal and a function for its columns. Z (cap, n) receives the factor's
 // columns as rows, K ~ Z'Z. Ends when the residual trace is at most `bound`, or when every row's residual diagonal is
 // within eight units in the last place of its own diagonal entry: then rounding is all that is left, and the residual is

@@ -156,6 +156,46 @@ def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, thread
         out[i, i:] = total[start[i] : start[i + 1]]
 
 
+def _choose_rows(
+    packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1
+) -> None:
+    _check_inside("rows", rows, n_samples)
+    expected = (len(packed), packed_length(len(rows)))
+    if packed.shape[1] != packed_length(n_samples) or out.shape != expected:
+        raise ValueError(f"`packed` must have triangles of {n_samples} rows and `out` shape {expected}")
+    upper = np.triu_indices(len(rows))
+    low = np.minimum(rows[upper[0]], rows[upper[1]])
+    where = packed_rows(n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
+    for own, target in zip(packed, out, strict=True):
+        # "clip" avoids a buffered copy; no index is out of range
+        own.take(where, out=target, mode="clip")
+
+
+@_sized(means="Mn", packed="Mt", totals="M")
+def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) -> None:
+    n = means.shape[1]
+    start = packed_rows(n)
+    for i in range(n):
+        row = packed[:, start[i] : start[i + 1]]
+        row += (totals - means[:, i])[:, None]
+        row -= means[:, i:]
+
+
+@_sized(A="rp", B="pm", out="rm")
+def _differences(A: Array, B: Array, squared: bool, out: Array, threads: int = 1) -> None:
+    fold = np.square if squared else np.abs
+    out[:] = 0.0
+    rows = max(1, 32768 // max(B.shape[1], 1))  # tiles that stay in the cache
+    work = np.empty((rows, B.shape[1]))
+    for top in range(0, len(A), rows):
+        tile = out[top : top + rows]
+        difference = work[: len(tile)]
+        for a, b in zip(A.T, B, strict=True):
+            np.subtract(a[top : top + rows, None], b, out=difference)
+            fold(difference, out=difference)
+            tile += difference
+
+
 @_sized(stack="nnM", packed="Mt", asym="M", size="M", bad="M")
 def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, threads: int = 1) -> None:
     n = len(stack)
@@ -444,6 +484,9 @@ numpy_core = SimpleNamespace(
     matvecs=_matvecs,
     combine=_combine,
     pack=_pack,
+    choose_rows=_choose_rows,
+    shift_rows=_shift_rows,
+    differences=_differences,
     decays=_decays,
     pivoted_cholesky=_pivoted_cholesky,
     pivoted_decay=_pivoted_decay,

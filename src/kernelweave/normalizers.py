@@ -127,6 +127,32 @@ class FittedNormalizer:
         mean = self.probability @ training
         return new - mean, training - mean
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether products with normalised kernels follow from those with the kernels; see `product`."""
+        return self.cosine_scale is None
+
+    def product(self, m: int, times: Callable[[Array], Array], C: Array) -> Array:
+        """``K_m(new, training) @ C`` after normalisation, without the factor and without the matrix.
+
+        Parameters
+        ----------
+        m : int
+        times : callable
+            ``times(C)`` is the product with the raw kernel. Not for cosine normalisation.
+        C : array of shape (n_samples, n_vectors)
+        """
+        if self.probability is None or self.center_means is None or self.center_total is None:
+            return times(C)
+        # (K - K p 1' - 1 m' + t 1 1') C
+        found = times(np.column_stack([C, self.probability]))
+        sums = C.sum(axis=0)
+        return (
+            found[:, :-1]
+            - np.outer(found[:, -1], sums)
+            + (self.center_total[m] * sums - self.center_means[m] @ C)
+        )
+
     def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
         """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
         if self.constant is not None and self.constant[m]:

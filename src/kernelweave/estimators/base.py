@@ -20,7 +20,14 @@ from kernelweave.estimators.defaults import N_FOLDS, DefaultsMixin, said_choice
 from kernelweave.estimators.missing import residuals_of
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.texts import column_importances
-from kernelweave.fitting.folds import Fold, choose, content_folds, negative_squared_error, score_folds
+from kernelweave.fitting.folds import (
+    Fold,
+    FoldScores,
+    choose,
+    content_folds,
+    negative_squared_error,
+    score_folds,
+)
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.search import can_search, search_folds
 from kernelweave.fitting.source import TableSource
@@ -255,23 +262,26 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         n_jobs: int | None = None,
         narrow: bool = False,
         part: Task | None = None,
+        n_rows: int | None = None,
         searcher: learners.Learner | None = None,
+        scored: tuple[FoldScores, list[Array]] | None = None,
     ) -> tuple[float, list[Solved]]:
         """Score the path on folds of the rows of the task, or of a part of it, choose, and solve on all of them.
 
-        With `narrow`, far candidates are not scored. With a `searcher` for folds, only the best is solved on all rows.
+        With `narrow`, far candidates are not scored. With a `searcher` for folds, only the best is solved on all rows,
+        and likewise with scores that are known, and weights to begin with.
         """
         searched, part = None, task if part is None else part
         self._candidates = alphas
-        if narrow and can_search(part, learner, alphas):
+        if scored:
+            scores, interrupted = scored[0].scores, scored[0].interrupted
+        elif narrow and can_search(part, learner, alphas):
             searched = search_folds(part, learner, folds, alphas, score, n_jobs=n_jobs, report=report)
             alphas = alphas[searched.positions]
             scores, interrupted = searched.scores, searched.interrupted
         else:
-            scored = score_folds(
-                part, searcher or learner, folds, alphas, score, n_jobs=n_jobs, report=report
-            )
-            scores, interrupted = scored.scores, scored.interrupted
+            found = score_folds(part, searcher or learner, folds, alphas, score, n_jobs=n_jobs, report=report)
+            scores, interrupted = found.scores, found.interrupted
         if interrupted:
             self._say_interrupted(f"alpha was chosen on {len(scores)} of {len(folds)} folds")
             ask = report
@@ -312,13 +322,13 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             said_choice(
                 self.cv_results_,
                 best,
-                part.source.n_samples,
+                part.source.n_samples if n_rows is None else n_rows,
                 task.source.n_samples,
                 learner.regularization_parameter,
             )
         )
-        if searched or searcher:
-            starts = searched.mean_weights(best) if searched else None
+        if searched or searcher or scored:
+            starts = searched.mean_weights(best) if searched else scored[1] if scored else None
             return self._finish_path(task, setups, learner, alphas[best : best + 1], 0, report, starts)
         return self._finish_path(task, setups, learner, alphas, best, report)
 

@@ -14,11 +14,13 @@ from kernelweave import learners, recipe
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.routes import Route, described
 from kernelweave.fitting.base import Source
-from kernelweave.fitting.folds import content_folds, negative_squared_error
+from kernelweave.fitting.costs import score_costs
+from kernelweave.fitting.folds import negative_squared_error
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import Setup, Task
 from kernelweave.gram import Gram
 from kernelweave.learners.folds import deal
+from kernelweave.mkl.weight_sets import LpBall
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -151,29 +153,29 @@ class DefaultsMixin(BaseEstimator):
     ) -> Any:
         """Choose C on folds of some of the rows, and solve on all of them."""
         alphas = 1.0 / np.array(recipe.COSTS)
-        rows = cost_rows(task, labels, recipe.COST_ROWS)
-        part = task if len(rows) == task.source.n_samples else task.take(rows)
-        folds = cost_folds(part, labels[rows])
         self.Cs_ = 1.0 / alphas
+        rows = cost_rows(task, labels, recipe.COST_ROWS)
+        folds = cost_folds(task, labels, rows)
         if len(folds) < 2:
             return self._finish_path(task, setups, learner, alphas, 0, report)
-        name, score = cost_score(part)
-        searcher = clone(learner)
-        if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
-            searcher.set_params(tol=recipe.COST_TOL)
-        return self._search(
-            task,
-            setups,
-            learner,
-            folds,
-            alphas,
-            score,
-            "min",
-            report,
-            name=name,
-            part=part,
-            searcher=searcher,
-        )
+        name, score = cost_score(task, rows)
+        settings: dict[str, Any] = {"name": name, "n_rows": len(rows)}
+        if self._is_quick(task):
+            loss, ball = learner.losses(True), LpBall(float(learner.p))
+            settings["scored"] = score_costs(
+                task, setups, loss, ball, rows, folds, self.Cs_, score, report=report
+            )
+        else:
+            settings["part"] = task if len(rows) == task.source.n_samples else task.take(rows)
+            searcher = clone(learner)
+            if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
+                searcher.set_params(tol=recipe.COST_TOL)
+            settings["searcher"] = searcher
+        return self._search(task, setups, learner, folds, alphas, score, "min", report, **settings)
+
+    def _is_quick(self, task: Task) -> bool:
+        """Whether C is chosen with kernels and weights that stay as they are on all folds."""
+        return self.learner is None and task.classification
 
     def explain_defaults(self) -> str:
         """Say in words what was taken where nothing was stated, and why.
@@ -240,34 +242,36 @@ def cost_rows(task: Task, labels: Array, most: int) -> Rows:
     return deal(task.content, labels, -(-distinct // most), stratify=task.classification)[0]
 
 
-def cost_score(task: Task) -> tuple[str, Callable[[Array, Rows], float]]:
-    """What C is chosen by on folds: the share of rows in their class, or minus the squared error."""
+def cost_score(task: Task, rows: Rows) -> tuple[str, Callable[[Array, Rows], float]]:
+    """What C is chosen by on folds of some rows: the share of rows in their class, or minus the squared error."""
+    weights = None if task.loss_weight is None else task.loss_weight[rows]
     if not task.classification:
-        return "- squared error", negative_squared_error(task.targets, task.sample_weight)
-    weights = task.loss_weight
+        return "- squared error", negative_squared_error([target[rows] for target in task.targets], weights)
     if task.multilabel:
-        labels = np.concatenate(task.targets, axis=1) > 0
+        labels = np.concatenate(task.targets, axis=1)[rows] > 0
 
-        def share(values: Array, rows: Rows) -> float:
-            right = (values > 0) == labels[rows]
+        def share(values: Array, test: Rows) -> float:
+            right = (values > 0) == labels[test]
             if weights is not None and weights.ndim == 2:
-                return float(np.average(right, axis=0, weights=weights[rows]).mean())
-            return float(np.average(right.mean(axis=1), weights=None if weights is None else weights[rows]))
+                return float(np.average(right, axis=0, weights=weights[test]).mean())
+            return float(np.average(right.mean(axis=1), weights=None if weights is None else weights[test]))
 
         return "share of right labels", share
-    codes = task.codes
+    codes = task.codes[rows]
 
-    def score(values: Array, rows: Rows) -> float:
+    def score(values: Array, test: Rows) -> float:
         found = values[:, 0] > 0 if values.shape[1] == 1 else np.argmax(values, axis=1)
-        right = found.astype(np.intp) == codes[rows]
-        return float(np.average(right, weights=None if weights is None else weights[rows]))
+        right = found.astype(np.intp) == codes[test]
+        return float(np.average(right, weights=None if weights is None else weights[test]))
 
     return "accuracy", score
 
 
-def cost_folds(task: Task, labels: Array) -> list[tuple[Rows, Rows]]:
-    """Folds by what rows hold."""
-    return content_folds(task.source, labels, N_FOLDS, stratify=task.classification)
+def cost_folds(task: Task, labels: Array, rows: Rows) -> list[tuple[Rows, Rows]]:
+    """Folds of some rows by what they hold, as positions among them."""
+    tests = deal(task.content[rows], labels[rows], N_FOLDS, stratify=task.classification)
+    every = np.arange(len(rows))
+    return [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
 
 
 def said_choice(results: Mapping[str, Any], best: int, n_rows: int, n_all: int, parameter: str) -> str:

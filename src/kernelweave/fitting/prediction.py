@@ -221,17 +221,23 @@ def kernel_actions(
 
     For kernels with a feature map of low rank it is used, O(n_queries + n_samples) instead of their product.
     """
-    direct = []
-    for m in kernels:
-        maps = source.feature_maps(int(m), queries)
-        if maps is not None:
-            maps = fitted.of_features(int(m), *maps)
-        if maps is None:
-            direct.append(m)
+    if fitted.constant is not None:
+        kernels = kernels[~fitted.constant[kernels]]
+    every, direct = slice(0, source.query_length(queries)), []
+    for m in map(int, kernels):
+        maps = source.feature_maps(m, queries)
+        own = None if maps is None else fitted.of_features(m, *maps)
+        if own is not None:
+            yield every, m, partial(_through_features, *own)
+        elif maps is not None and fitted.is_linear:
+            yield every, m, partial(fitted.product, m, partial(_through_features, *maps))
         else:
-            yield slice(0, source.query_length(queries)), int(m), partial(_through_features, *maps)
+            direct.append(m)
     for where, m, K in source.cross(queries, np.array(direct, dtype=np.intp)):
-        yield where, m, normalized_cross(source, queries, fitted, where, m, K).__matmul__
+        if fitted.is_linear:
+            yield where, m, partial(fitted.product, m, K.__matmul__)
+        else:
+            yield where, m, normalized_cross(source, queries, fitted, where, m, K).__matmul__
 
 
 def _through_features(new: Array, training: Array, C: Array) -> Array:

@@ -35,8 +35,10 @@ from kernelweave.views import Table
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-#: New rows that are compared with the training rows at a time.
-CHUNK_BYTES = 64 * 2**20
+#: New rows that are compared with the training rows at a time: by calls of kernels, and by loops here.
+CHUNK_BYTES, PIECE_BYTES = 64 * 2**20, 4 * 2**20
+#: At least so many at a time in loops.
+FEW_QUERIES = 32
 #: Bytes computed at a time while triangles are filled. They stay in the cache while all kernels of a group read them.
 PANEL_BYTES = 2**20
 #: Bytes of a recomputed block of a kernel.
@@ -437,20 +439,26 @@ class TableSource(Source[Table]):
     def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         table = self.encode(queries)
         groups = self._groups(kernels)
-        step = max(1, int(CHUNK_BYTES / (8.0 * self.n_samples)))
+        # of kernels that are called, few calls cost least; others stay in the cache
+        called = any(getattr(self.kernels[group[0]].base, "statistic", None) is None for group in groups)
+        step, few = (max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES))
+        step = step if called else min(step, max(few, FEW_QUERIES))
+        training: dict[int, tuple[Array, Array]] = {}
         for start in range(0, table.n_rows, step):
             where = slice(start, min(start + step, table.n_rows))
             part = table.rows(np.arange(where.start, where.stop))
-            for group in groups:
+            for k, group in enumerate(groups):
                 base = self.kernels[group[0]].base
                 if getattr(base, "statistic", None) is None:
                     for m in group:
                         yield where, int(m), self._projected(int(m), self.kernels[m](part, self.table))
                     continue
                 A = self._statistic(int(group[0]), part)
-                B = self._statistic(int(group[0]), self.table)
-                S = pairwise_statistic(base.statistic, A, B)
-                left, right = sq_norms(A)[:, None], sq_norms(B)[None, :]
+                if k not in training:
+                    B = self._statistic(int(group[0]), self.table)
+                    training[k] = B, sq_norms(B)[None, :]
+                B, right = training[k]
+                S, left = pairwise_statistic(base.statistic, A, B), sq_norms(A)[:, None]
                 for m in group:
                     K = self.kernels[m].base.from_statistic(S, left, right)
                     yield where, int(m), self._projected(int(m), K)

@@ -80,13 +80,8 @@ class PackedGram(Gram):
         return PackedGram(self.packed[kernels], self.n_samples)
 
     def _restrict(self, rows: Index) -> PackedGram:
-        upper = np.triu_indices(len(rows))
-        low = np.minimum(rows[upper[0]], rows[upper[1]])
-        where = packed_rows(self.n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
-        out = np.empty((self.n_kernels, len(where)))
-        for m, own in enumerate(self.packed):
-            # "clip" avoids a buffered copy; no index is out of range
-            own.take(where, out=out[m], mode="clip")
+        out = np.empty((self.n_kernels, packed_length(len(rows))))
+        core.choose_rows(self.packed, rows, self.n_samples, out, threads_for(len(rows)))
         return PackedGram(out, len(rows))
 
     def _rescale(self, row_scale: Array, overwrite: bool) -> PackedGram:
@@ -102,12 +97,7 @@ class PackedGram(Gram):
         means = self.matvecs(probability[None])[:, 0]
         total = means @ probability
         packed = self.packed if overwrite else self.packed.copy()
-        start = packed_rows(self.n_samples)
-        for i in range(self.n_samples):
-            row = packed[:, start[i] : start[i + 1]]
-            row += total[:, None]
-            row -= means[:, i, None]
-            row -= means[:, i:]
+        core.shift_rows(packed, means, total, threads_for(self.n_samples))
         return PackedGram(packed, self.n_samples)
 
     def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:

@@ -104,11 +104,11 @@ class TrainingRows:
             return np.arange(n), self.weight
         rows, weights = self.distinct()
         if len(rows) <= MEDIAN_ROWS:
-            return rows, weights
+            return rows, _unless_equal(weights)
         reached = np.cumsum(weights)
         at = (np.arange(MEDIAN_ROWS) + 0.5) / MEDIAN_ROWS * reached[-1]
         taken, counts = np.unique(np.searchsorted(reached, at), return_counts=True)
-        return rows[taken], counts.astype(np.float64)
+        return rows[taken], _unless_equal(counts.astype(np.float64))
 
     def distinct(self) -> tuple[Rows, FloatArray]:
         """Distinct rows, sorted by their values, and the sums of their weights."""
@@ -196,6 +196,11 @@ def distinct_rows(table: Table, weight: FloatArray | None) -> tuple[Rows, FloatA
         keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).reshape(-1)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first, np.bincount(inverse.reshape(-1), weights=weight, minlength=len(first)).astype(np.float64)
+
+
+def _unless_equal(weights: FloatArray) -> FloatArray | None:
+    """Weights, None if they are equal, as then no sorting is needed."""
+    return None if (weights == weights[0]).all() else weights
 
 
 def _middle(values: FloatArray) -> float:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._loops import core
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries as stored
 from kernelweave._sparse import is_sparse, l1_distances, sq_norms
+from kernelweave._threads import threads_for
 from kernelweave.kernels.incomplete import IncompleteRows, incomplete_statistic
 
 __all__ = ["pairwise_statistic", "statistic_panels"]
@@ -71,7 +73,8 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
             np.fill_diagonal(S, sq_norms(left) if kind == "dot" else 0.0)
         return mirror(S) if symmetric else S
     if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
-        return _by_columns(left, right, np.abs if kind == "l1" else np.square, symmetric)
+        S = _by_columns(left, right, kind)
+        return mirror(S) if symmetric else S
     if kind == "dot":
         S = left @ right.T
         return mirror(S) if symmetric else S
@@ -135,7 +138,7 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
     while start < n:
         rows = slice(start, min(n, start + max(1, entries // (n - start))))
         if squares is None:
-            S = _by_columns(A[rows], A[start:], np.abs if kind == "l1" else np.square, False)
+            S = _by_columns(A[rows], A[start:], kind)
         else:
             S = A[rows] @ A[start:].T
             if kind == "sqdist":
@@ -187,22 +190,12 @@ def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
     return S
 
 
-def _by_columns(A: FloatArray, B: FloatArray, fold: np.ufunc, symmetric: bool) -> FloatArray:
-    """Sum ``fold(A[i, j] - B[k, j])`` over the columns j, in tiles of rows that stay in the cache."""
-    n, m = len(A), len(B)
-    S = np.zeros((n, m))
-    rows = max(1, 32768 // max(m, 1))
-    work = np.empty((rows, m))
-    A_columns, B_columns = np.ascontiguousarray(A.T), np.ascontiguousarray(B.T)
-    for top in range(0, n, rows):
-        start = top if symmetric else 0
-        tile = S[top : top + rows, start:]
-        difference = work[: len(tile), start:]
-        for a, b in zip(A_columns, B_columns, strict=True):
-            np.subtract(a[top : top + rows, None], b[start:], out=difference)
-            fold(difference, out=difference)
-            tile += difference
-    return mirror(S) if symmetric else S
+def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
+    """Sums of differences over the columns, absolute or squared, of every row of A and B."""
+    S = np.empty((len(A), len(B)))
+    columns = np.ascontiguousarray(B.T)
+    core.differences(np.ascontiguousarray(A), columns, kind == "sqdist", S, threads_for(min(S.shape)))
+    return S
 
 
 def mirror(K: FloatArray, block: int = 512) -> FloatArray:

@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 SIMPLE_SOLVERS = methods_for(Simplex)
 SOFT_SOLVERS = methods_for(CappedSimplex)
 NET_SOLVERS = methods_for(ElasticNet)
+BALL_SOLVERS = methods_for(LpBall)
 
 #: Folds inside every fit, separate from those that choose the regularisation parameter.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]
@@ -144,10 +145,13 @@ class LpMKL(MarginLearner):
         See `SimpleMKL`.
     epsilon : float, default=0.1
         Half width of the tube of regression.
+    solver : {"auto", "closed-form", "dual-newton"}, default="auto"
+        "closed-form" alternates the machine and the weights; "dual-newton" finds both at once in fewer machines, for
+        losses other than the logistic. "auto" is the closed form.
     tol : float, default=1e-8
         Relative duality gap.
     max_iter : int, optional
-        Alternations; default 500.
+        Iterations; default 500.
 
     References
     ----------
@@ -167,6 +171,7 @@ class LpMKL(MarginLearner):
         *,
         loss: MachineLoss = "auto",
         epsilon: Epsilon = 0.1,
+        solver: Annotated[str, OneOf(*BALL_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
     ) -> None:
@@ -174,12 +179,14 @@ class LpMKL(MarginLearner):
         self.C = C
         self.loss = loss
         self.epsilon = epsilon
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
 
     def method(self, info: Info) -> Method:
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
-        return Method(self.losses(info.classification), weight_set, max_iter=self.max_iter)
+        solver = self.solver if self.p > 1 else "auto"
+        return Method(self.losses(info.classification), weight_set, solver, self.max_iter)
 
 
 class ElasticNetMKL(MarginLearner):

@@ -163,7 +163,9 @@ class MarginLearner(Learner):
     ) -> Path[MarginSolution]:
         # steps within a fit are reported for a single regularisation parameter only
         info = replace(info, report=None)
-        warm: list[WarmStart] = []
+        # weights alone are a start for one output
+        alone = info.start is not None and info.y.shape[1] == 1
+        warm: list[WarmStart] = [replace(self.start(), weights=info.start)] if alone else []
         done: list[MarginSolution] = []
         interrupted = False
         try:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
@@ -70,6 +71,10 @@ class Problem:
     def products(self, b: Array, kernels: Index) -> Array:
         """``s_m K_m b``, shape (len(kernels), n_samples)."""
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
+
+    def forms(self, b: Array, V: Array) -> Array:
+        """`quad` of all kernels from their `products` V with b."""
+        return V @ b + self.scale * self.gram.residual_trace * float(b @ b)
 
     def left_out(self, weights: Array, b: Array) -> float:
         """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
@@ -167,9 +172,22 @@ class Session(SessionOf["Point"]):
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
+        return self.problem.combine(weights, self._room())
+
+    def _room(self) -> Array:
         if self._matrix is None:
             self._matrix = np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
-        return self.problem.combine(weights, self._matrix)
+        return self._matrix
+
+    def combine_with(self, weights: Array, U: Array) -> Array:
+        """``K(d) + U'U`` for rows U; the next call overwrites it."""
+        K, problem = self._room(), self.problem
+        problem.gram.combine_upper(weights * problem.scale, K)
+        if len(U):
+            # the upper triangle of rows is the lower one of columns
+            blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
+        core.mirror(K, threads_for(len(K)))
+        return K
 
     def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
         """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""

@@ -40,6 +40,7 @@ from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.cutting_plane import CuttingPlane
+from kernelweave.mkl.steps.dual_newton import DualNewton
 from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
 from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
@@ -55,6 +56,7 @@ STEPS: dict[str, type[MarginStep]] = {
     "reduced-gradient": ReducedGradient,
     "cutting-plane": CuttingPlane,
     "closed-form": ClosedForm,
+    "dual-newton": DualNewton,
 }
 METHODS = ("auto", *STEPS)
 #: Losses by name: all but that of ridge regression (see RLS2).
@@ -207,11 +209,13 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
     possible = methods_for(type(weight_set))[1:]
     if not possible or method not in ("auto", *possible):
         raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
-    if method == "interior-point" and not problem.machine.loss.quadratic:
+    if method in ("interior-point", "dual-newton") and not problem.machine.loss.quadratic:
         raise InputError(
-            f"`method`='interior-point' needs a loss whose dual is a quadratic program, got "
+            f"`method`={method!r} needs a loss whose dual is a quadratic program, got "
             f"loss={problem.machine.loss.name!r}. Use 'auto'."
         )
+    if method == "dual-newton":
+        return [DualNewton(), ClosedForm()]
     # the last use of Newton only refines
     turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
     if not has_interior(problem):
