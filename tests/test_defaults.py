@@ -7,12 +7,18 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, banks, recipe
+from kernelweave.estimators.defaults import cost_score
+from kernelweave.fitting.costs import score_costs
 from kernelweave.fitting.stacks import gram_from_stack
+from kernelweave.fitting.task import set_up
 from kernelweave.gram import spread_and_alignment
 from kernelweave.kernels import RBF, Laplacian, Linear
+from kernelweave.machines.losses import Hinge
+from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.views import as_table
 
 RNG = np.random.default_rng(5)
@@ -191,6 +197,64 @@ def test_C_is_chosen_on_folds_by_what_rows_hold():
     stated = kw.MKLClassifier(C=model.C_).fit(X, Y)
     np.testing.assert_allclose(stated.decision_function(X), model.decision_function(X), rtol=1e-5, atol=1e-6)
     assert not hasattr(stated, "Cs_")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_of_C_are_those_of_machines_on_parts_of_one_matrix(n_classes, weighted, rng):
+    X = rng.normal(size=(90, 4))
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * rng.normal(size=90), [0.0, 0.9][: n_classes - 1])
+    weight = rng.integers(1, 4, size=90).astype(float) if weighted else None
+    task = kw.MKLClassifier().fit(X, y, weight).model_.task
+    setups, rows, costs = set_up(task), np.sort(rng.permutation(90)[:70]), np.array([0.1, 1.0, 10.0, 1e4])
+    folds = [(np.arange(20, 70), np.arange(20)), (np.arange(50), np.arange(50, 70))]
+    name, score = cost_score(task, rows)
+    found, weights = score_costs(task, setups, Hinge(), LpBall(2.0), rows, folds, costs, score)
+    assert name == "accuracy"
+    wanted = np.empty((2, 4))
+    for k, (train, test) in enumerate(folds):
+        for c, C in enumerate(costs):
+            values = []
+            for setup, target, w in zip(setups, task.targets, weights, strict=True):
+                K, own = setup.gram.restrict(rows).combine(w * setup.normalizer.scale), target[rows, 0]
+                svc = SVC(C=C, kernel="precomputed", tol=1e-8)
+                svc.fit(K[np.ix_(train, train)], own[train], None if weight is None else weight[rows[train]])
+                values.append(svc.decision_function(K[np.ix_(test, train)]))
+            wanted[k, c] = score(np.column_stack(values), test)
+    # machines are solved to 1e-3: a row at the border may fall on the other side
+    np.testing.assert_allclose(found.scores, wanted, atol=0.06)
+    assert np.mean(found.scores == wanted) >= 0.75
+    joint = kw.solve_svm_mkl(setups[0].gram.restrict(rows), task.targets[0][rows, 0], 1.0, LpBall(2.0),
+                             scale=setups[0].normalizer.scale,
+                             sample_weight=None if weight is None else weight[rows])  # fmt: skip
+    # weights of a gap of 1e-2; measured: at most 0.05 away
+    np.testing.assert_allclose(weights[0], joint.weights, atol=0.15)
+
+
+def test_a_stop_while_C_is_chosen_keeps_the_folds_that_are_done(rng):
+    task = kw.MKLClassifier().fit(X, Y).model_.task
+    _, score = cost_score(task, np.arange(N))
+    folds = [(np.arange(20, N), np.arange(20)), (np.arange(40), np.arange(40, N))]
+    told = []
+
+    def report(text):
+        told.append(text)
+        return True
+
+    found, _ = score_costs(
+        task,
+        set_up(task),
+        Hinge(),
+        LpBall(2.0),
+        np.arange(N),
+        folds,
+        np.array([1.0, 10.0]),
+        score,
+        report=report,
+    )
+    assert found.interrupted
+    assert found.scores.shape == (1, 2)
+    assert told == ["fold 1 of 2: C 1", "fold 1 of 2: C 10"]
 
 
 def test_C_auto_of_other_learners_and_of_regression():

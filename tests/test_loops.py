@@ -58,6 +58,38 @@ def test_combine_fills_the_upper_triangle(core, stack, rng, idx):
 
 
 @pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_triangles_of_some_rows(core, stack, rng, threads):
+    rows = rng.permutation(23)[:17]
+    out = np.empty((7, packed_length(17)))
+    core.choose_rows(packed_of(stack), rows, 23, out, threads)
+    np.testing.assert_array_equal(out, packed_of(stack[np.ix_(rows, rows)]))
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_shifted_triangles(core, stack, rng, threads):
+    means, totals, packed = rng.normal(size=(7, 23)), rng.normal(size=7), packed_of(stack)
+    core.shift_rows(packed, means, totals, threads)
+    wanted = stack + totals - means.T[:, None, :] - means.T[None, :, :]
+    np.testing.assert_allclose(packed, packed_of(wanted), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("n_columns", [0, 1, 3, 4, 9])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_of_absolute_differences(core, rng, n_columns, threads):
+    # more columns of B than a piece, and rows and columns that do not fill tiles
+    A, B, out = (
+        rng.normal(size=(21, n_columns)),
+        rng.normal(size=(n_columns, 1100)),
+        np.full((21, 1100), np.nan),
+    )
+    core.differences(A, B, out, threads)
+    np.testing.assert_allclose(out, np.abs(A[:, :, None] - B).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("layout", ["kernels last", "kernels first", "reversed"])
 def test_pack_reads_any_strides(core, stack, layout):
     view = {

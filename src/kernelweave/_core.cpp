@@ -323,15 +323,15 @@ void shift_rows(Out2 packed, In2 means, In1 totals, int64_t threads) {
     });
 }
 
-// out (r, m) = sums over columns of |A_ic - B_cj|, squared or not, of rows A (r, n_columns) and columns B (n_columns, m)
-void differences(In2 A, In2 B, bool squared, Out2 out, int64_t threads) {
+// out (r, m) = sums over columns of |A_ic - B_cj|, of rows A (r, n_columns) and columns B (n_columns, m)
+void differences(In2 A, In2 B, Out2 out, int64_t threads) {
     const size_t r = A.shape(0), n_columns = A.shape(1), m = B.shape(1);
     expect("B", B, {n_columns, m});
     expect("out", out, {r, m});
     nb::gil_scoped_release free;
     in_parts(threads, [&](size_t part) {
         rows_of(part, r, [&](size_t i) {
-            stacks::differences(A.data() + i * n_columns, B.data(), n_columns, m, squared, out.data() + i * m);
+            stacks::differences(A.data() + i * n_columns, B.data(), n_columns, m, out.data() + i * m);
         });
     });
 }
@@ -839,7 +839,7 @@ NB_MODULE(_core, module) {
     module.def("pack", &pack, "stack"_a, "packed"_a, "asym"_a, "size"_a, "bad"_a, "threads"_a = 1);
     module.def("choose_rows", &choose_rows, "packed"_a, "rows"_a, "n_samples"_a, "out"_a, "threads"_a = 1);
     module.def("shift_rows", &shift_rows, "packed"_a, "means"_a, "totals"_a, "threads"_a = 1);
-    module.def("differences", &differences, "A"_a, "B"_a, "squared"_a, "out"_a, "threads"_a = 1);
+    module.def("differences", &differences, "A"_a, "B"_a, "out"_a, "threads"_a = 1);
     module.def("decays", &decays, "D"_a, "first"_a, "gammas"_a, "packed"_a, "threads"_a = 1);
     module.def("pivoted_cholesky", &pivoted_cholesky);
     module.def("pivoted_decay", &pivoted_decay);

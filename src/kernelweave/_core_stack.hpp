@@ -158,9 +158,9 @@ KW_CLONES void shift(double* row, const double* means, double level, size_t len)
     for (size_t j = 0; j < len; ++j) row[j] += level - means[j];
 }
 
-// out = sum over columns of |a_c - B_cj|, squared or not; four columns of B (n_columns, m) at a time, in pieces of `out`
-// that stay in the cache
-KW_CLONES void differences(const double* a, const double* B, size_t n_columns, size_t m, bool squared, double* out) {
+// out = sum over columns of |a_c - B_cj|; four columns of B (n_columns, m) at a time, in pieces of `out` that stay in the
+// cache
+KW_CLONES void differences(const double* a, const double* B, size_t n_columns, size_t m, double* out) {
     constexpr size_t PIECE = 1024;
     for (size_t start = 0; start < m; start += PIECE) {
         const size_t len = std::min(PIECE, m - start);
@@ -170,27 +170,15 @@ KW_CLONES void differences(const double* a, const double* B, size_t n_columns, s
         for (; c + 4 <= n_columns; c += 4) {
             const double *p = B + c * m + start, *q = p + m, *r = q + m, *s = r + m;
             const double w = a[c], x = a[c + 1], y = a[c + 2], z = a[c + 3];
-            if (squared) {
 #pragma omp simd
-                for (size_t j = 0; j < len; ++j)
-                    target[j] += (p[j] - w) * (p[j] - w) + (q[j] - x) * (q[j] - x) + (r[j] - y) * (r[j] - y) +
-                                 (s[j] - z) * (s[j] - z);
-            } else {
-#pragma omp simd
-                for (size_t j = 0; j < len; ++j)
-                    target[j] += std::fabs(p[j] - w) + std::fabs(q[j] - x) + std::fabs(r[j] - y) + std::fabs(s[j] - z);
-            }
+            for (size_t j = 0; j < len; ++j)
+                target[j] += std::fabs(p[j] - w) + std::fabs(q[j] - x) + std::fabs(r[j] - y) + std::fabs(s[j] - z);
         }
         for (; c < n_columns; ++c) {
             const double* p = B + c * m + start;
             const double w = a[c];
-            if (squared) {
 #pragma omp simd
-                for (size_t j = 0; j < len; ++j) target[j] += (p[j] - w) * (p[j] - w);
-            } else {
-#pragma omp simd
-                for (size_t j = 0; j < len; ++j) target[j] += std::fabs(p[j] - w);
-            }
+            for (size_t j = 0; j < len; ++j) target[j] += std::fabs(p[j] - w);
         }
     }
 }

@@ -160,9 +160,10 @@ def _choose_rows(
     packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1
 ) -> None:
     _check_inside("rows", rows, n_samples)
-    expected = (len(packed), packed_length(len(rows)))
-    if packed.shape[1] != packed_length(n_samples) or out.shape != expected:
-        raise ValueError(f"`packed` must have triangles of {n_samples} rows and `out` shape {expected}")
+    for name, array, length in (("packed", packed, n_samples), ("out", out, len(rows))):
+        expected = (len(packed), packed_length(length))
+        if array.shape != expected:
+            raise ValueError(f"`{name}` must have shape {expected}, got {array.shape}")
     upper = np.triu_indices(len(rows))
     low = np.minimum(rows[upper[0]], rows[upper[1]])
     where = packed_rows(n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
@@ -182,8 +183,7 @@ def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) ->
 
 
 @_sized(A="rp", B="pm", out="rm")
-def _differences(A: Array, B: Array, squared: bool, out: Array, threads: int = 1) -> None:
-    fold = np.square if squared else np.abs
+def _differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
     out[:] = 0.0
     rows = max(1, 32768 // max(B.shape[1], 1))  # tiles that stay in the cache
     work = np.empty((rows, B.shape[1]))
@@ -192,7 +192,7 @@ def _differences(A: Array, B: Array, squared: bool, out: Array, threads: int = 1
         difference = work[: len(tile)]
         for a, b in zip(A.T, B, strict=True):
             np.subtract(a[top : top + rows, None], b, out=difference)
-            fold(difference, out=difference)
+            np.abs(difference, out=difference)
             tile += difference
 
 

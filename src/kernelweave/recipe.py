@@ -22,7 +22,7 @@ from kernelweave.views.table import TEXT
 __all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose"]
 
 #: The learners of a plain fit, by short name, with parameters.
-CLASSIFICATION: tuple[str, dict[str, Any]] = ("lp", {"p": 2.0, "solver": "dual-newton", "tol": 1e-10})
+CLASSIFICATION: tuple[str, dict[str, Any]] = ("lp", {"p": 2.0, "solver": "dual-newton", "tol": 1e-7})
 REGRESSION: tuple[str, dict[str, Any]] = ("rls2", {"alpha": "auto", "relax": "auto"})
 #: How kernels are brought to one scale.
 NORMALIZER = "center"

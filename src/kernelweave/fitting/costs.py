@@ -1,9 +1,9 @@
 """Scores of values of C on folds, with kernels and kernel weights that stay as they are.
 
-Folds that fit kernels anew and learn weights anew at every C cost more than all else in a fit. Here kernels are those of
-all rows, weights are learnt once, roughly, and every fold only solves machines on parts of one matrix. Test rows of a
-fold so have a share in widths and weights, few numbers for many rows, but none in coefficients. That is for choosing C
-inside a fit; what estimates errors on new rows must leave rows out before the fit.
+Folds that fit kernels anew and learn weights anew at every C cost more than all else in a fit. Here kernels are those
+of all rows, weights are learnt once, roughly, and every fold only solves machines on parts of one matrix. Test rows of
+a fold so have a share in widths and weights, few numbers for many rows, but none in coefficients. That is for choosing
+C inside a fit; what estimates errors on new rows must leave rows out before the fit.
 """
 
 from __future__ import annotations
@@ -128,11 +128,15 @@ class _Look:
         weight = None if self.sample_weight is None else self.sample_weight[train]
         inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
         values, b = np.empty((len(costs), len(test))), None
+        loss = self.machine.loss
         with blas_threads_for(len(train)):
             for k, C in enumerate(costs):
-                found = Machine(y, float(C), self.machine.loss, weight).solve(
-                    inner, tol=FOLD_TOL, warm_start=b
-                )
+                machine = Machine(y, float(C), loss, weight)
+                found = machine.solve(inner, tol=FOLD_TOL, warm_start=b)
                 b = found.dual_coef
                 values[k] = cross @ b + found.intercept
+                if not machine.ridge.any() and not (np.abs(b) >= machine.costs)[machine.costs > 0].any():
+                    # no coefficient is at its bound: a larger C changes nothing
+                    values[k + 1 :] = values[k]
+                    break
         return values

@@ -192,9 +192,21 @@ def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
 
 def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
     """Sums of differences over the columns, absolute or squared, of every row of A and B."""
-    S = np.empty((len(A), len(B)))
     columns = np.ascontiguousarray(B.T)
-    core.differences(np.ascontiguousarray(A), columns, kind == "sqdist", S, threads_for(min(S.shape)))
+    if kind == "l1":
+        S = np.empty((len(A), len(B)))
+        core.differences(np.ascontiguousarray(A), columns, S, threads_for(min(S.shape)))
+        return S
+    # in tiles of rows that stay in the cache
+    n, m = len(A), len(B)
+    S, rows = np.zeros((n, m)), max(1, 32768 // max(m, 1))
+    work = np.empty((rows, m))
+    for top in range(0, n, rows):
+        tile = S[top : top + rows]
+        difference = work[: len(tile)]
+        for a, b in zip(A.T, columns, strict=True):
+            np.subtract(a[top : top + rows, None], b, out=difference)
+            tile += np.square(difference, out=difference)
     return S
 
 

@@ -164,6 +164,9 @@ class LpMKL(MarginLearner):
     LpMKL(p=4)
     """
 
+    #: Also for older model files.
+    solver = "auto"
+
     def __init__(
         self,
         p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0,

@@ -110,12 +110,14 @@ def solve_svm_mkl(
         Factors s_m > 0. Default: 1.
     tol : float, default=1e-4
         Stop when ``gap <= tol * primal``.
-    method : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form"}, default="auto"
+    method : str, default="auto"
+        One of "auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form", "dual-newton":
         "newton" on the weights, and "interior-point" on weights and coefficients at once, for all but Lp balls;
         "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
         SILP, both for the simplex; "closed-form" alternates the machine and the optimal weights, for all but
         the simplex; over sets where weights may vanish Newton continues if 50 rounds have not made the gap ten times
-        smaller.
+        smaller. "dual-newton", for Lp balls, is Newton on the coefficients, with the curvature of the best weights: few
+        machines and many digits.
         "auto": Newton, then the interior point if Newton is slow (many kernels of low rank, few rows inside the
         box); the closed form for Lp balls. On features: proximal Newton steps for the coefficients of the features if
         the set is the simplex or an elastic net. All other methods and sets hold the blocks as factors.

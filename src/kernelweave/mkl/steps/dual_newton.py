@@ -4,13 +4,15 @@ With the dual norm sigma of the ball the problem in the coefficients alone is
 
     min_b  1/2 sigma(q(b)) - dual_term(b) ,    q_m(b) = s_m b'K_m b ,
 
-whose second derivative is ``K(d) + 2 sum_ml v_m (dd_m / dq_l) v_l'`` with ``v_m = s_m K_m b`` and the best weights d. As
-``1/2 sigma(q(b))`` is homogeneous of degree 2, this matrix times b is the first derivative ``K(d) b``: the quadratic
+whose second derivative is ``K(d) + 2 sum_ml v_m (dd_m / dq_l) v_l'`` with ``v_m = s_m K_m b`` and the best weights d.
+As ``1/2 sigma(q(b))`` is homogeneous of degree 2, this matrix times b is the first derivative ``K(d) b``: the quadratic
 model is that of the same machine on the matrix H in place of K(d). So each iteration solves one machine, and
 converges quadratically once the free rows do not change.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,9 @@ Array = NDArray[np.float64]
 #: Gap of the machine at the first weights, and share of the square of the gap to which the others are solved.
 FIRST_TOL = 1e-2
 INNER_SHARE = 0.1
+#: Below this tolerance the gap without rounding errors must be smaller by the second number, if steps still make it ten
+#: times smaller: the last step, which doubles the digits, is taken as well.
+SHARP_BELOW, SHARPER = 1e-6, 1e-3
 #: Iterations without progress after which the closed form continues.
 PATIENCE = 3
 #: Kernels below this share of the dual norm, and directions below this share of the largest, have no curvature.
@@ -50,13 +55,17 @@ class DualNewton(MarginStep):
         ball, tol = problem.weight_set, session.tol
         assert isinstance(ball, LpBall)
         every = np.arange(problem.n_kernels)
+        sharp = tol * SHARPER if tol < SHARP_BELOW else tol
+        last = math.inf
         b = session.solve(session.start(), FIRST_TOL, session.warm.dual_coef).machine.dual_coef
         V = problem.products(b, every)
         while True:
             weights = ball.best(problem.forms(b, V))
             values = machine.loss.values(machine.y, machine.costs, b, weights @ V)
             at = Point(weights, _with_gap(b, values))
-            if values.gap <= problem.allowed_gap(at, tol):
+            enough = values.gap <= problem.allowed_gap(at, sharp)
+            slow, last = values.gap > 0.1 * last, values.gap
+            if enough or (slow and values.gap <= problem.allowed_gap(at, tol)):
                 # the certificate is that of the machine at these weights
                 at = session.solve(weights, tol, b)
                 b = at.machine.dual_coef
@@ -73,12 +82,12 @@ class DualNewton(MarginStep):
             H = session.combine_with(weights, _curvature(ball, problem.forms(b, V), V))
             share = values.gap / abs(values.primal)
             inner = float(
-                np.clip(INNER_SHARE * min(share, share**2 / FIRST_TOL), max(FINEST, 1e-2 * tol), LOOSEST)
+                np.clip(INNER_SHARE * min(share, share**2 / FIRST_TOL), max(FINEST, 1e-2 * sharp), LOOSEST)
             )
             session.n_machines += 1
             found = machine.solve(H, tol=inner, warm_start=b).dual_coef
             W = problem.products(found, every)
-            t = _step_size(problem, b, found, V, W)
+            t = step_size(problem, b, found, V, W)
             b, V = (found, W) if t == 1.0 else (b + t * (found - b), V + t * (W - V))
 
 
@@ -102,15 +111,18 @@ def _curvature(ball: LpBall, q: Array, V: Array) -> Array:
     return (np.sqrt(values[kept]) * vectors[:, kept]).T @ V[used]
 
 
-def _step_size(problem: Problem, b: Array, end: Array, V: Array, W: Array) -> float:
-    """Where the objective is lowest on the way from b to `end`, at 1 if it is not larger there."""
-    move, ball = end - b, problem.weight_set
+def objective(problem: Problem, b: Array, V: Array) -> float:
+    """What is minimised, of coefficients and the products of all kernels with them."""
+    return 0.5 * problem.weight_set.support(problem.forms(b, V)) - problem.machine.dual_term(b)
+
+
+def step_size(problem: Problem, b: Array, end: Array, V: Array, W: Array) -> float:
+    """Where the objective is lowest on the way from b to `end`; 1 if it is not larger there."""
 
     def value(t: float) -> float:
-        at = b + t * move
-        return 0.5 * ball.support(problem.forms(at, V + t * (W - V))) - problem.machine.dual_term(at)
+        return objective(problem, b + t * (end - b), V + t * (W - V))
 
     first, last = value(0.0), value(1.0)
     if last <= first + EQUAL * abs(first):
         return 1.0
-    return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+    return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}).x)
