@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.folds import Fold, FoldScores
 from kernelweave.fitting.task import Report, Setup, Task, silent
+from kernelweave.gram import Gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Problem
@@ -73,7 +74,21 @@ def score_costs(
     weights : list of arrays of shape (n_kernels,)
         Those of each problem.
     """
-    looks = [_Look(task, setup, target, loss, ball, rows) for setup, target in _pairs(task, setups)]
+    whole = len(rows) == task.source.n_samples
+    # problems may share a stack
+    parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in setups}
+    looks = [
+        _Look(
+            parts[id(setup.gram)],
+            setup.normalizer.scale,
+            column[rows],
+            _at(task.weights_of(k), rows),
+            loss,
+            ball,
+        )
+        for k, (setup, target) in enumerate(zip(setups, task.targets, strict=True))
+        for column in np.ascontiguousarray(target.T)
+    ]
     keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
     done: list[Array] = []
     interrupted = False
@@ -92,28 +107,20 @@ def score_costs(
     return FoldScores(np.array(done), interrupted, []), [look.weights for look in looks]
 
 
-def _pairs(task: Task, setups: Sequence[Setup]) -> list[tuple[Setup, Array]]:
-    """Every output with its problem."""
-    return [
-        (setup, column)
-        for setup, target in zip(setups, task.targets, strict=True)
-        for column in np.ascontiguousarray(target.T)
-    ]
+def _at(weights: Array | None, rows: Rows) -> Array | None:
+    return None if weights is None else weights[rows]
 
 
 class _Look:
     """One output on the rows that take part, with its weights."""
 
-    def __init__(self, task: Task, setup: Setup, target: Array, loss: Loss, ball: LpBall, rows: Rows) -> None:
-        whole = len(rows) == len(target)
-        self.scale = setup.normalizer.scale
-        self.gram = setup.gram if whole else setup.gram.restrict(rows)
-        self.y = target if whole else target[rows]
-        weight = task.sample_weight
-        self.sample_weight = None if weight is None else weight[rows]
-        machine = self.machine = Machine(self.y, WEIGHTS_COST, loss, self.sample_weight)
-        self.problem = Problem(self.gram, machine, self.scale, ball)
-        self.weights = ball.start(self.gram.n_kernels)
+    def __init__(
+        self, gram: Gram, scale: Array, y: Array, sample_weight: Array | None, loss: Loss, ball: LpBall
+    ) -> None:
+        self.y, self.sample_weight = y, sample_weight
+        machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
+        self.problem = Problem(gram, machine, scale, ball)
+        self.weights = ball.start(gram.n_kernels)
         if not machine.one_class:
             self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights
         self._matrix: Array | None = None
@@ -125,7 +132,7 @@ class _Look:
         y = self.y[train]
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
-        weight = None if self.sample_weight is None else self.sample_weight[train]
+        weight = _at(self.sample_weight, train)
         inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
         values, b = np.empty((len(costs), len(test))), None
         loss = self.machine.loss
