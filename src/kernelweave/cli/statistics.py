@@ -166,18 +166,20 @@ def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
     steps = Steps("files", len(paths))
     for path in paths[1:]:
         part = read_statistics(path)
-        if isinstance(found, FoldStatistics) and isinstance(part, FoldStatistics):
-            found.merge(part)
-        elif isinstance(found, BlockStatistics) and isinstance(part, BlockStatistics):
-            found.merge(part)
-        else:
+        if type(part) is not type(found):
             raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
+        _merge(found, part)
         steps.advance()
     steps.close()
     with writing():
         found.save(out)
     console.print(f"Wrote {out}: {describe(found)}")
     return 0
+
+
+def _merge(found: Any, part: Any) -> None:
+    """Add statistics of one kind."""
+    found.merge(part)
 
 
 # ---- paths ----------------------------------------------------------------------------------------
