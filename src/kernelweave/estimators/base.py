@@ -16,6 +16,7 @@ from kernelweave._callbacks import ReportingMixin
 from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
 from kernelweave._types import Features
+from kernelweave.estimators.attributes import keep_model
 from kernelweave.estimators.defaults import N_FOLDS, DefaultsMixin, said_choice
 from kernelweave.estimators.missing import residuals_of
 from kernelweave.estimators.reading import ReadingMixin
@@ -475,36 +476,3 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     def n_kernels_(self) -> int:
         """Number of kernels."""
         return len(self.kernel_names_)
-
-
-def keep_model(estimator: BaseMKL, model: Model) -> None:
-    """Set the model of an estimator, and the attributes that follow from it."""
-    for name, value in attributes_of(model).items():
-        setattr(estimator, name, value)
-
-
-def attributes_of(model: Model) -> dict[str, Any]:
-    """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
-    names = np.array(model.source.names, dtype=object)
-    upper = [np.array(layer, dtype=object) for layer in model.learner.layer_names()]
-    found: dict[str, Any] = {
-        "alpha_": model.alpha,
-        "kernel_names_": names,
-        "layer_kernel_names_": [names, *upper],
-        "normalizers_": list(model.normalizers),
-        "weights_": model.table_of_weights(),
-        "dual_coef_": model.dual_coef[:, 0] if model.flat else model.dual_coef,
-        "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
-        "support_": np.flatnonzero((model.dual_coef != 0).any(axis=1)),
-        "model_": model,
-    }
-    if isinstance(model.source, TableSource):
-        found["kernels_"] = list(model.source.kernels)
-    if model.learner.regularization_parameter == "C":
-        found["C_"] = 1.0 / model.alpha
-    if (linear := model.linear) is not None:
-        # for classes scikit-learn has a row even if there is only one
-        flat = model.flat and not model.task.classification
-        found["coef_"] = linear.coef[0] if flat else linear.coef
-        found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept
-    return found
