@@ -401,7 +401,7 @@ def test_smooth_losses_have_their_derivatives(loss):
     assert_allclose(central_difference(smooth.value, f, 1e-6), -b, atol=1e-7)
     slopes = [-central_difference(lambda x, i=i: smooth.coefficients(x)[i], f, 1e-6)[i] for i in range(12)]
     assert (smooth.curvature(f) >= np.array(slopes) - 1e-6).all()
-    t = smooth.intercept(f)
+    t = smooth.intercept(f, 0.3)
     assert_allclose(smooth.coefficients(f + t).sum(), 0.0, atol=1e-12)
     assert smooth.value(f + t) <= min(smooth.value(f + t + d) for d in (-1e-3, 1e-3)) + 1e-12
 

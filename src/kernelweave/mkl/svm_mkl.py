@@ -29,7 +29,7 @@ from kernelweave._checks import (
     check_scale,
 )
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
-from kernelweave._threads import blas_threads_for
+from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import FeatureStack, Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
@@ -242,7 +242,8 @@ def solve_margin_on_features(
     """`solve_svm_mkl` on checked features; `start` may have coefficients of these, and `warm` has the rest, checked."""
     if method == "auto" and knows(problem.weight_set):
         descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
-        with blas_threads_for(problem.stack.n_samples):
+        # products with vectors are many: threads of BLAS would wait for each other
+        with one_blas_thread():
             descent.begin_at(_features_of(problem, start, warm))
             return descent.solve()
     kernels = problem.on_kernels()

@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kernelweave._loops import core
 from kernelweave._sparse import is_sparse
+from kernelweave._threads import blas_threads_for
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 
 Array = NDArray[np.float64]
@@ -145,8 +146,9 @@ class Chosen:
             return np.asarray((weighted @ self._columns).todense()), np.asarray(weighted.sum(axis=1)).ravel()
         out = np.zeros((self.n_columns - first, self.n_columns))
         sums = np.zeros(self.n_columns - first)
-        for part, rows in self._pieces():
-            self._accumulate(out, sums, rows[first:], rows, h[part])
+        with blas_threads_for(len(h)):
+            for part, rows in self._pieces():
+                self._accumulate(out, sums, rows[first:], rows, h[part])
         return out, sums
 
     def _accumulate(self, out: Array, sums: Array, left: Array, right: Array, h: Array) -> None:

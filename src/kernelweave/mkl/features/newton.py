@@ -40,6 +40,8 @@ FIRST, NEAR = 0.9, 0.97
 LEAST, MORE = 400, 2.0
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
+#: Multiples of coefficients are taken where they gain more than this share of the gap.
+WORTH = 0.02
 #: Steps without a smaller gap.
 PATIENCE = 40
 #: Rows above which kernels are not used, however many columns there are.
@@ -98,6 +100,7 @@ class MarginDescent:
         self.chosen = Chosen(problem)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
+        self._t = 0.0
         self._set(problem)
 
     def _set(self, problem: MarginFeatureProblem) -> None:
@@ -112,6 +115,7 @@ class MarginDescent:
                 spread = float(np.average(np.abs(self.y - np.median(self.y)), weights=self.costs))
                 self.smooth.radius = 1.0 / spread if spread > 0 else 1.0
         self.fall = np.inf
+        self._known: Array | None = None  # the product to which the intercept belongs
 
     def begin_at(self, w: Array | None) -> None:
         """Start from coefficients of all features, in the solver's units."""
@@ -120,12 +124,12 @@ class MarginDescent:
         self._grow(np.flatnonzero(self.problem.norms(w)))
         self.w = w[self.chosen.index].copy()
         self.product = self.chosen.combine(self.w)
-        # the multiple of least value, if that is not zero
-        smooth = self.smooth
-        values = [self._value(t * self.w, t * self.product) for t in (1.0, 0.0)]
+        # a start that is worse than zero
+        values = []
+        for w, product in ((self.w, self.product), (0.0 * self.w, np.zeros_like(self.product))):
+            values.append(self._value(w, product, self.smooth.intercept(product, 0.0)))
         if not values[0] <= values[1]:
-            self.w[:], self.product[:] = 0.0, 0.0
-        self.smooth = smooth
+            self.w, self.product = 0.0 * self.w, np.zeros_like(self.product)
 
     # ---- a solution -------------------------------------------------------------------------------
 
@@ -146,10 +150,13 @@ class MarginDescent:
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
             G = problem.gradient(b)
-            multiple = self._multiple(b, problem.weight_set.support(np.square(problem.norms(G))))
             weights = self._weights(problem.norms(w), problem.norms(G))
             f = problem.fitted(w) + intercept
-            values = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
+            values = problem.values(weights, w, intercept, f, b, G)
+            multiple = self._multiple(b, problem.weight_set.support(np.square(problem.norms(G))), values.gap)
+            if multiple != 1.0:
+                other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
+                values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
             left = values.gap / values.primal if values.primal > 0 else 0.0
             self._tell(values.primal, left, last=True)
             if values.gap + values.rounding <= self.tol * values.primal:
@@ -260,21 +267,26 @@ class MarginDescent:
 
     # ---- values -----------------------------------------------------------------------------------
 
-    def _value(self, w: Array, product: Array) -> float:
-        f = product + self.smooth.intercept(product)
-        return self.smooth.value(f) + self._penalty(w)
+    def _intercept(self) -> float:
+        """The best intercept of the smooth loss at the present point."""
+        if self._known is not self.product:
+            self._t, self._known = self.smooth.intercept(self.product, self._t), self.product
+        return self._t
+
+    def _value(self, w: Array, product: Array, t: float) -> float:
+        return self.smooth.value(product + t) + self._penalty(w)
 
     def _coefficients(self) -> tuple[Array, float]:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
         smooth, product = self.smooth, self.product
-        t = smooth.intercept(product)
+        t = self._intercept()
         b = balanced(smooth.coefficients(product + t))
         if not smooth.exact:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
         return b, t
 
-    def _multiple(self, b: Array, support: float) -> float:
-        """The multiple of coefficients with the best bound."""
+    def _multiple(self, b: Array, support: float, gap: float) -> float:
+        """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
         loss = self.problem.machine.loss
         low, high = loss.bounds(self.y, self.costs)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -286,6 +298,8 @@ class MarginDescent:
         if not b.any() or not most > 0.0:
             return 1.0
         one = slope(min(1.0, most))
+        if most >= 1.0 and one * one <= 2.0 * support * WORTH * gap:
+            return 1.0
         if loss.quadratic:
             half = slope(0.5)
             found = 0.5 + 0.5 * half / (half - one) if half > one else most
@@ -302,7 +316,7 @@ class MarginDescent:
             lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
         if not slope(lower) > 0.0:
             return lower
-        return float(brentq(slope, lower, upper, xtol=1e-12, rtol=1e-10))
+        return float(brentq(slope, lower, upper, xtol=1e-6, rtol=1e-6))
 
     def _measure(self, b: Array, t: float, G: Array) -> Measure:
         """Both bounds over the working blocks."""
@@ -310,12 +324,15 @@ class MarginDescent:
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(self._norms(G)))
         along = float(self.w @ G)
-        multiple = self._multiple(b, support)
         primal = float(self.costs @ loss.losses(self.y, f)) + penalty
-        of_norms = max(0.0, penalty + 0.5 * multiple**2 * support - multiple * along)
-        gap = loss.gap(self.y, self.costs, multiple * b, f) + of_norms
         of_norms = max(0.0, penalty + 0.5 * support - along)
-        return Measure(primal, gap, loss.gap(self.y, self.costs, b, f), of_norms)
+        of_loss = loss.gap(self.y, self.costs, b, f)
+        gap = of_loss + of_norms
+        multiple = self._multiple(b, support, gap)
+        if multiple != 1.0:
+            own = max(0.0, penalty + 0.5 * multiple**2 * support - multiple * along)
+            gap = min(gap, loss.gap(self.y, self.costs, multiple * b, f) + own)
+        return Measure(primal, gap, of_loss, of_norms)
 
     # ---- steps ------------------------------------------------------------------------------------
 
@@ -337,7 +354,7 @@ class MarginDescent:
             self.n_iter += 1
             inner = at.gap if smooth.exact else at.of_norms
             if isinstance(smooth, Augmented) and at.of_norms <= at.of_loss:
-                smooth.centre = b
+                smooth.centre, self._known = b, None
                 if at.of_loss > FALL * self.fall:
                     smooth.radius *= GROWTH
                     chosen.scale(GROWTH)
@@ -349,8 +366,7 @@ class MarginDescent:
     def _step(self, aim: float, primal: float) -> bool:
         """One Newton step; returns whether the objective fell."""
         smooth, chosen = self.smooth, self.chosen
-        t = smooth.intercept(self.product)
-        f = self.product + t
+        f = self.product + self._intercept()
         b = balanced(smooth.coefficients(f))
         G = chosen.products(b)
         h = smooth.curvature(f)
@@ -366,13 +382,14 @@ class MarginDescent:
         length = 1.0
         while length > SHORTEST:
             w, product = self.w + length * step, self.product + length * along
-            after = self._value(w, product)
+            t = smooth.intercept(product, self._t)
+            after = self._value(w, product, t)
             if after <= value + SUFFICIENT * length * min(expected, 0.0):
                 break
             length *= 0.5
         else:
             return False
-        self.w, self.product = w, product
+        self.w, self.product, self._t, self._known = w, product, t, product
         return after < value
 
 

@@ -16,6 +16,7 @@ Mathematics of Operations Research 1 (1976).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -33,6 +34,10 @@ Array = NDArray[np.float64]
 FLATTEST = 1e-3
 #: Steps to the best intercept.
 MOST_STEPS = 200
+
+
+#: Sum of coefficients that counts as zero, as a share of the sum of their sizes.
+BALANCED = 1e-14
 
 
 class Smooth(ABC):
@@ -54,8 +59,30 @@ class Smooth(ABC):
         """Second derivatives, or somewhat more."""
 
     @abstractmethod
-    def intercept(self, product: Array) -> float:
+    def intercept(self, product: Array, start: float) -> float:
         """The best intercept for ``f = product + intercept``."""
+
+    def _root(self, product: Array, start: float, low: float, high: float) -> float:
+        """Where the sum of the coefficients, which falls with the intercept, is zero: Newton inside of a bracket."""
+        t = min(max(start, low), high)
+        for _ in range(MOST_STEPS):
+            f = product + t
+            b = self.coefficients(f)
+            total = float(b.sum())
+            if abs(total) <= BALANCED * float(np.abs(b).sum()):
+                break
+            if total > 0.0:
+                low = t
+            else:
+                high = t
+            slope = float(self.curvature(f).sum())
+            after = t + total / slope if slope > 0.0 else np.nan
+            if not low < after < high:
+                after = 0.5 * (low + high)
+            if after == t:
+                break
+            t = after
+        return t
 
 
 @dataclass
@@ -81,9 +108,14 @@ class Exact(Smooth):
             return self.costs * p * np.maximum(1.0 - p, FLATTEST)
         return np.where(self.y * f < 1.0, self.costs, 0.0)
 
-    def intercept(self, product: Array) -> float:
+    def intercept(self, product: Array, start: float) -> float:
         """The best intercept for ``f = product + intercept``."""
-        return self.loss.intercept(self.y, self.costs, product)
+        if not isinstance(self.loss, Logistic):
+            return self.loss.intercept(self.y, self.costs, product)
+        # at these ends the slope of one class is smaller than that of the other
+        positive = self.y > 0
+        odds = math.log(float(self.costs[positive].sum())) - math.log(float(self.costs[~positive].sum()))
+        return self._root(product, start, odds - float(product.max()), odds - float(product.min()))
 
 
 @dataclass
@@ -106,6 +138,9 @@ class Augmented(Smooth):
     radius: float
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        self._low, self._high = self.loss.bounds(self.y, self.costs)
+
     @property
     def _pull(self) -> Array:
         return self.radius * self.costs
@@ -116,8 +151,7 @@ class Augmented(Smooth):
         aim = self.centre + pull * (self.y - f)
         if isinstance(self.loss, EpsilonInsensitive):
             aim = np.sign(aim) * np.maximum(np.abs(aim) - pull * self.loss.epsilon, 0.0)
-        low, high = self.loss.bounds(self.y, self.costs)
-        return np.clip(aim, low, high)
+        return np.clip(aim, self._low, self._high)
 
     def value(self, f: Array) -> float:
         """The sum of the costs."""
@@ -131,29 +165,11 @@ class Augmented(Smooth):
         b = self.coefficients(f)
         return np.where((b != 0.0) & (np.abs(b) < self.costs), self._pull, 0.0)
 
-    def intercept(self, product: Array) -> float:
-        """The root of the sum of the coefficients, which falls with the intercept, is linear in pieces."""
+    def intercept(self, product: Array, start: float) -> float:
+        """The best intercept for ``f = product + intercept``."""
         rest = self.y - product
         reach = 1.0 / self.radius + self.loss.tube
-        low, high = float(rest.min()) - reach, float(rest.max()) + reach
-        t = min(max(self.loss.intercept(self.y, self.costs, product), low), high)
-        for _ in range(MOST_STEPS):
-            b = self.coefficients(product + t)
-            total = float(b.sum())
-            if total == 0.0:
-                return t
-            if total > 0.0:
-                low = t
-            else:
-                high = t
-            slope = float(np.where((b != 0.0) & (np.abs(b) < self.costs), self._pull, 0.0).sum())
-            after = t + total / slope if slope > 0.0 else high
-            if not low < after < high:
-                after = 0.5 * (low + high)
-            if abs(after - t) <= 4e-16 * max(abs(t), 1e-3):
-                return after
-            t = after
-        return t
+        return self._root(product, start, float(rest.min()) - reach, float(rest.max()) + reach)
 
 
 def smooth_loss(loss: Loss, y: Array, costs: Array) -> Smooth:
