@@ -55,6 +55,7 @@ SECTIONS = [
         "Kernel weights with a support vector machine, over convex sets of weights or by margin and radius.",
         [
             "solve_svm_mkl",
+            "svm_mkl_path",
             "solve_cardinality_mkl",
             "solve_rkl",
             "solve_radius",
