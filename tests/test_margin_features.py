@@ -146,7 +146,7 @@ def test_the_conditions_of_the_optimum_hold(loss):
 @pytest.mark.parametrize("hostile", [False, True])
 def test_random_problems_agree_with_kernels(hostile):
     ended, others = [], []
-    for seed in range(25):
+    for seed in range(16):
         rng = np.random.default_rng(seed)
         n, widths = int(rng.integers(6, 60)), rng.integers(1, 5, size=int(rng.integers(1, 25)))
         p, groups = int(widths.sum()), np.r_[0, np.cumsum(widths)]
@@ -180,8 +180,8 @@ def test_random_problems_agree_with_kernels(hostile):
         assert not got.dual_coef[options["sample_weight"] == 0].any()
         ended.append(got.status.ok)
         others.append(want.status.ok)
-    # all 25 here; on kernels 25, and 23 of the hostile ones
-    assert sum(ended) >= max(24, sum(others))
+    # all here; on kernels two of the hostile ones do not
+    assert sum(ended) >= max(15, sum(others))
 
 
 @pytest.mark.parametrize("loss", MARGINS)
@@ -333,6 +333,47 @@ def test_features_that_say_nothing_leave_the_intercept():
             want = kw.solve_svm_mkl(kw.FeatureStack(Z).gram(), y, 2.0, loss=loss)
             assert_allclose(got.primal, want.primal, rtol=1e-6)
             assert_allclose(got.weights.sum(), 1.0)
+
+
+@pytest.mark.parametrize("kind", ["features", "kernels", "other set"])
+@pytest.mark.parametrize("loss", MARGINS)
+def test_a_path_is_that_of_single_solutions(loss, kind):
+    Z, groups, y = make(loss)
+    stack, weight_set = kw.FeatureStack(Z, groups), Simplex() if kind != "other set" else LpBall(2.0)
+    given = stack.gram() if kind == "kernels" else stack
+    Cs, weights = [3.0, 1e-3, 0.1], np.where(np.arange(60) % 6 == 0, 0.0, 1.5)
+    options = {"loss": loss, "sample_weight": weights, "epsilon": 0.05, "tol": 1e-6}
+    seen = []
+    path = kw.svm_mkl_path(
+        given, y, Cs, weight_set, callback=lambda index, one: seen.append((index, one.alpha)), **options
+    )
+    assert_allclose(path.alphas, [1e3, 10.0, 1 / 3])
+    assert_allclose(seen, list(enumerate(path.alphas)))
+    for C, one in zip(sorted(Cs), path.solutions, strict=True):
+        assert one.status is kw.Status.CONVERGED
+        single = kw.solve_svm_mkl(given, y, C, weight_set, **options)
+        assert abs(one.primal - single.primal) <= one.gap + single.gap
+        verify = {"loss": loss, "sample_weight": weights, "epsilon": 0.05}
+        assert one.verify(kw.problems.margin_problem(given, y, C, weight_set, **verify)).status.ok
+    ended = kw.svm_mkl_path(given, y, Cs, weight_set, callback=lambda index, one: index == 1, **options)
+    assert len(ended) == 2
+    assert ended.status[-1] is kw.Status.INTERRUPTED
+    assert ended.dual_coef.shape == (2, 60)
+
+
+def test_ctrl_c_keeps_the_finished_part_of_a_path():
+    Z, groups, y = make("logistic")
+    stack = kw.FeatureStack(Z, groups)
+
+    def stop(index, one):
+        if index == 1:
+            raise KeyboardInterrupt
+
+    path = kw.svm_mkl_path(stack, y, [0.1, 1.0, 10.0], loss="logistic", callback=stop)
+    assert len(path) == 2
+    assert path.status[-1] is kw.Status.INTERRUPTED
+    with pytest.raises(InputError, match="`Cs`"):
+        kw.svm_mkl_path(stack, y, [1.0, -1.0])
 
 
 # ---- certificates ---------------------------------------------------------------------------------

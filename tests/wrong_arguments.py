@@ -98,6 +98,21 @@ def _solvers() -> list[Call]:
         Call("rls2_path", kw.rls2_path, {**rls2, "alphas": [1.0, 0.1], "callback": None}),
         Call("rls2_path auto", kw.rls2_path, {**rls2, "n_alphas": 3}),
         Call(
+            "svm_mkl_path",
+            kw.svm_mkl_path,
+            {
+                **stack,
+                "Cs": [0.1, 1.0],
+                "weight_set": "simplex",
+                "loss": "hinge",
+                "epsilon": 0.1,
+                "tol": 1e-3,
+                "method": "auto",
+                "max_iter": 20,
+                "callback": None,
+            },
+        ),
+        Call(
             "solve_svm_mkl",
             kw.solve_svm_mkl,
             {

@@ -244,7 +244,11 @@ def solve_margin_on_features(
         descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
         # products with vectors are many: threads of BLAS would wait for each other
         with one_blas_thread():
-            descent.begin_at(_features_of(problem, start, warm))
+            w = _features_of(problem, start, warm)
+            if w is None:
+                descent.on_the_way()
+            else:
+                descent.begin_at(w)
             return descent.solve()
     kernels = problem.on_kernels()
     begin = WarmStart() if warm is None else replace(warm)

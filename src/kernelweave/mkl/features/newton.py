@@ -6,6 +6,7 @@ of the gap over all blocks, one pass over the features gives that gap, and block
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -101,25 +102,24 @@ class MarginDescent:
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
+        self.n_before = 0  # steps on the way to the first C
         self._set(problem)
 
     def _set(self, problem: MarginFeatureProblem) -> None:
         before = getattr(self, "smooth", None)
         self.problem, self.y, self.costs = problem, problem.machine.y, problem.costs
         self.smooth = smooth_loss(problem.machine.loss, self.y, self.costs)
-        if isinstance(self.smooth, Augmented):
-            if isinstance(before, Augmented):
-                self.smooth.centre = before.centre * (self.costs / before.costs)
-                self.smooth.radius = before.radius
-            elif not problem.machine.loss.classifies:
-                spread = float(np.average(np.abs(self.y - np.median(self.y)), weights=self.costs))
-                self.smooth.radius = 1.0 / spread if spread > 0 else 1.0
+        if isinstance(self.smooth, Augmented) and isinstance(before, Augmented):
+            # coefficients at their bounds stay there
+            bounded = np.abs(before.centre) >= before.costs
+            moved = np.where(bounded, before.centre * (self.costs / before.costs), before.centre)
+            self.smooth.centre = np.clip(moved, *problem.machine.loss.bounds(self.y, self.costs))
         self.fall = np.inf
         self._known: Array | None = None  # the product to which the intercept belongs
 
-    def begin_at(self, w: Array | None) -> None:
+    def begin_at(self, w: Array) -> None:
         """Start from coefficients of all features, in the solver's units."""
-        if w is None or not np.isfinite(w).all():
+        if not np.isfinite(w).all():
             return
         self._grow(np.flatnonzero(self.problem.norms(w)))
         self.w = w[self.chosen.index].copy()
@@ -132,6 +132,21 @@ class MarginDescent:
             self.w, self.product = 0.0 * self.w, np.zeros_like(self.product)
 
     # ---- a solution -------------------------------------------------------------------------------
+
+    def on_the_way(self) -> None:
+        """Solve for smaller C to a coarse tolerance, as a start."""
+        C, traces = self.problem.machine.C, self.problem.traces
+        first = len(self.y) / float(traces.max()) if traces.any() else C
+        if not first < C or self.max_iter != MOST:
+            return
+        given, callback = self.tol, self.callback
+        self.tol, self.callback = max(given, ROUGH), None
+        steps = 0
+        for smaller in np.geomspace(first, C, 1 + math.ceil(math.log10(C / first)))[:-1]:
+            steps += self.solve(float(smaller)).n_iter
+        self.n_before = steps
+        self.tol, self.callback = given, callback
+        self._set(self.problem.at(C))
 
     def solve(self, C: float | None = None) -> Solution:
         """The solution for one C, from the last one."""
@@ -174,12 +189,13 @@ class MarginDescent:
                 break
             most = max(SHARE * left, INSIDE * self.tol)
             aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
+        n_before, self.n_before = self.n_before, 0
         names = ("objective", "rel_gap", "n_active")
         trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
         trace["objective"] /= problem.unit**2
         return problem.solution(
             weights, w, intercept, multiple * b,
-            status=status, tol=self.tol, n_iter=self.n_iter, trace=trace, values=values,
+            status=status, tol=self.tol, n_iter=self.n_iter + n_before, trace=trace, values=values,
         )  # fmt: skip
 
     def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:

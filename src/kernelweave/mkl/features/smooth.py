@@ -177,4 +177,6 @@ def smooth_loss(loss: Loss, y: Array, costs: Array) -> Smooth:
     if isinstance(loss, SquaredHinge | Logistic):
         return Exact(loss, y, costs)
     assert isinstance(loss, Hinge | EpsilonInsensitive)
-    return Augmented(loss, y, costs, np.zeros(len(y)), 1.0)
+    # the tube has the unit of the targets
+    spread = 1.0 if loss.classifies else float(np.average(np.abs(y - np.median(y)), weights=costs))
+    return Augmented(loss, y, costs, np.zeros(len(y)), 1.0 / spread if spread > 0 else 1.0)
