@@ -558,3 +558,69 @@ def test_a_stack_tells_what_it_is():
     assert "sparse" in repr(kw.FeatureStack(sparse.eye(3)))
     assert stack.n_kernels == 2
     assert stack.widths.tolist() == [1, 3]
+
+
+# ---- shortcuts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("piece", [11, 2**20])
+def test_products_in_single_precision(monkeypatch, form, piece):
+    monkeypatch.setattr("kernelweave.gram.features.PIECE", piece)
+    Z, groups, _ = make(60)
+    stack = kw.FeatureStack(FORMS[form](Z), groups)
+    left, right = np.array([0, 3, 5, 15]), np.array([2, 1])
+    root = np.linspace(0.5, 2.0, 60)
+    A, B = root[:, None] * Z[:, left], root[:, None] * Z[:, right]
+    size = np.outer(np.linalg.norm(A, axis=0), np.linalg.norm(A, axis=0))
+    assert (np.abs(stack.cross(left, left, root, single=True) - A.T @ A) <= 1e-6 * size).all()
+    assert_allclose(stack.cross(left, left, root), A.T @ A, rtol=1e-12)
+    assert_allclose(stack.cross(left, right, root), A.T @ B, atol=1e-12)
+    assert_allclose(stack.cross(left, right, root, single=True), A.T @ B, atol=1e-4)
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-4])
+def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypatch, apart):
+    monkeypatch.setattr(path_module, "MANY_ROWS", 1)
+    sharpened = []
+    sharpen = path_module.Working.sharpen
+    monkeypatch.setattr(path_module.Working, "sharpen", lambda self: sharpened.append(1) or sharpen(self))
+    Z, groups, _ = make(80)
+    # the targets are what nearly equal columns differ in
+    Z[:, 3:9] = Z[:, 3:4] + apart * Z[:, 3:9]
+    y = (Z[:, 4] - Z[:, 5]) / apart
+    for tol in (1e-3, 1e-5):
+        result = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1e-4 * apart**2, tol=tol)
+        assert result.status is kw.Status.CONVERGED
+        primal, gap = gap_of(Z, groups, y, result)
+        assert_allclose(primal, result.primal, rtol=1e-6)
+        assert gap <= tol * primal
+    assert bool(sharpened) == (apart < 1)
+
+
+@pytest.mark.parametrize("form", ["rows", "columns", "csr"])
+def test_blocks_that_cannot_be_active_are_left_out_of_a_pass(monkeypatch, form):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(80, 600))
+    y = Z[:, :6] @ np.arange(1.0, 7.0) + 3.0 * rng.normal(size=80)
+    weights = rng.uniform(0.5, 1.5, size=80)
+    groups = np.arange(0, 601, 2)
+    looked, given = [0], path_module.FeatureProblem.looks
+
+    def count(self, residuals, kernels=None):
+        looked[0] += self.n_kernels if kernels is None else len(kernels)
+        return given(self, residuals, kernels)
+
+    monkeypatch.setattr(path_module.FeatureProblem, "looks", count)
+    paths, sums = [], []
+    for share in (0.05, 2.0):
+        monkeypatch.setattr(path_module.FeatureDescent, "worth_skipping", share)
+        looked[0] = 0
+        stack = kw.FeatureStack(FORMS[form](Z), groups)
+        paths.append(kw.rls2_path(stack, y, n_alphas=25, tol=1e-7, sample_weight=weights))
+        sums.append(looked[0])
+    assert sums[0] < 0.9 * sums[1]
+    assert_allclose(paths[0].primal, paths[1].primal, rtol=2e-7)
+    for one in paths[0].solutions:
+        primal, gap = gap_of(Z, groups, y, one, sample_weight=weights)
+        assert gap <= one.gap <= 1e-7 * primal * (1 + 1e-12)

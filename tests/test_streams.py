@@ -261,7 +261,7 @@ def test_kernels_that_cannot_be_active_are_left_out(monkeypatch):
     alphas = np.geomspace(50.0, 1.0, 12)
     found = {}
     for share in (0.1, 2.0):
-        monkeypatch.setattr(streams_module, "WORTH_SKIPPING", share)
+        monkeypatch.setattr(streams_module.StreamDescent, "worth_skipping", share)
         stream = kw.KernelStream(blocks)
         path = kw.rls2_path(stream, y, alphas, tol=1e-6)
         assert set(path.status) == {kw.Status.CONVERGED}

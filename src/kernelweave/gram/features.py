@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import blas
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
 from kernelweave._loops import core
@@ -18,8 +19,6 @@ from kernelweave.gram.factors import FactorGram
 
 #: Numbers that are converted or gathered at a time.
 PIECE = 2**20
-#: Columns whose products with each other are taken together.
-TOGETHER = 256
 
 
 class FeatureStack:
@@ -160,36 +159,39 @@ class FeatureStack:
             out[:, rows] = coef @ np.asarray(self.Z[rows][:, index], dtype=np.float64).T
         return out
 
-    def cross(self, left: Index, right: Index, root: Array | None = None) -> Array:
-        """``Z[:, left]' diag(root)^2 Z[:, right]``."""
+    def cross(self, left: Index, right: Index, root: Array | None = None, *, single: bool = False) -> Array:
+        """``Z[:, left]' diag(root)^2 Z[:, right]``; with `single`, products of some rows at a time in float32."""
         if is_sparse(self.Z):
             A = self.Z[:, left] if root is None else self.Z[:, left].multiply(np.square(root)[:, None])
             return np.asarray((A.T @ self.Z[:, right]).todense(), dtype=np.float64)
-        out = np.zeros((len(left), len(right)))
+        kind = np.float32 if single else np.float64
         same = left is right
+        out = np.zeros((len(left), len(right)), order="F" if same else "C")
         step = max(1, 4 * PIECE // max(len(left), len(right)))
         for first in range(0, self.n_samples, step):
             part = slice(first, min(first + step, self.n_samples))
-            A = self.piece(left, part)
+            A = self.piece(left, part, kind)
             if root is not None:
-                A *= root[part]
+                A *= root[part].astype(kind)
             if not same:
-                B = self.piece(right, part)
-                out += (A if root is None else A * root[part]) @ B.T
-                continue
-            for at in range(0, len(A), TOGETHER):
-                own, before = slice(at, at + TOGETHER), slice(0, at + TOGETHER)
-                out[own, before] += A[own] @ A[before].T
+                B = self.piece(right, part, kind)
+                if root is not None:
+                    B *= root[part].astype(kind)
+                out += A @ B.T
+            elif single:
+                out += blas.ssyrk(1.0, A.T, trans=1, lower=1)
+            else:
+                blas.dsyrk(1.0, A.T, trans=1, lower=1, beta=1.0, c=out, overwrite_c=1)
         if same:
-            lower = np.tril(out)
-            out = lower + np.tril(lower, -1).T
+            upper = np.triu(out.T)
+            return upper + np.triu(upper, 1).T
         return out
 
-    def piece(self, index: Index, rows: slice) -> Array:
+    def piece(self, index: Index, rows: slice, kind: type = np.float64) -> Array:
         """Some columns, as rows, of some rows."""
         if self._by_columns:
-            return np.ascontiguousarray(self.Z.T[index, rows], dtype=np.float64)
-        return np.ascontiguousarray(self.Z[rows][:, index].T, dtype=np.float64)
+            return np.ascontiguousarray(self.Z.T[index, rows], dtype=kind)
+        return np.ascontiguousarray(self.Z[rows][:, index].T, dtype=kind)
 
     def restrict(self, rows: Index) -> FeatureStack:
         """The stack on some of its samples (a copy), in the order of `rows`."""

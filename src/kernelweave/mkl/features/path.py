@@ -29,6 +29,8 @@ INSIDE = 1.2
 TOGETHER = 16
 #: Rows from which products of columns replace rows.
 MANY_ROWS = 2000
+#: Tolerances from which products are taken in single precision.
+SINGLE = 1e-5
 #: Sweeps at a time.
 SWEEPS = 40
 #: Most evaluations of all blocks for one point.
@@ -76,6 +78,11 @@ class Point:
 class FeatureDescent:
     """One problem during its solution for successive regularisation parameters.
 
+    Attributes
+    ----------
+    worth_skipping : float
+        A pass leaves blocks out where these are at least this share of all.
+
     Parameters
     ----------
     problem : FeatureProblem
@@ -85,6 +92,8 @@ class FeatureDescent:
     callback : callable, optional
         ``callback(n_iter, objective, rel_gap)``.
     """
+
+    worth_skipping = 0.6
 
     def __init__(
         self,
@@ -99,6 +108,9 @@ class FeatureDescent:
         self.work = self._start()
         self.quadratic_forms = problem.looks_of_targets()  # at the last evaluated point
         self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
+        self.references = [
+            (problem.Y, self.quadratic_forms)
+        ]  # dual points of the last pass, and all blocks there
         self.before: tuple[float, Array] | None = None  # level and quadratic_forms one point earlier
         self.told = False
         self.slope = 0.5  # of log(level) in log(alpha)
@@ -109,7 +121,8 @@ class FeatureDescent:
 
     def _start(self) -> Working:
         n = self.problem.Y.shape[1]
-        return Working(self.problem, n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n)
+        on_products = n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n
+        return Working(self.problem, on_products, single=self.tol >= SINGLE)
 
     def prepare(self, alphas: Sequence[float]) -> None:
         """Learn which alphas are to come, before blocks are taken."""
@@ -168,6 +181,8 @@ class FeatureDescent:
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
                 yield self._finish(alphas[start], point, theta, quadratic_forms[k], bounds)
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
+            elif not grown and work.single:
+                work.sharpen()
             elif not grown:
                 aim *= 0.3
             else:
@@ -180,12 +195,42 @@ class FeatureDescent:
         residuals = self._residuals(points)
         duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
         found = []
-        looks = problem.looks(duals)
+        looks = self._looks(duals)
         for point, R, theta, quadratic_forms in zip(points, residuals, duals, looks, strict=True):
             length = float(point.norms @ problem.sizes[work.kernels[: len(point.norms)]])
             bounds = problem.bounds(point.a, R, point.level, theta, quadratic_forms, length)
             found.append((theta, quadratic_forms, bounds))
         return found
+
+    def _looks(self, thetas: list[Array]) -> Array:
+        """Squared norms of all blocks at some dual points: computed, or those of a point before for small blocks.
+
+        By the triangle inequality the latter are not the largest: a block of size s has at most its norm at the point
+        before and s times the distance of the points.
+        """
+        problem, work = self.problem, self.work
+        looks = None
+        if not work.on_products and len(work.kernels):
+            hopeless = np.ones(problem.n_kernels, dtype=bool)
+            before = []
+            for theta in thetas:
+                # blocks turned so that small directions are left out have norms that are no larger
+                floor = math.sqrt(float(work.quadratic_forms(theta @ work.rows.T).max()))
+                away = [float(np.linalg.norm(theta - other)) for other, _ in self.references]
+                nearest = int(np.argmin(away))
+                quadratic_forms = self.references[nearest][1]
+                reach = np.sqrt(quadratic_forms) + problem.sizes * (away[nearest] * (1.0 + 1e-9))
+                hopeless &= reach < floor * (1.0 - 1e-9)
+                before.append(quadratic_forms)
+            hopeless[work.kernels] = False
+            if hopeless.mean() >= self.worth_skipping:
+                looks = np.array(before)
+                chosen = np.flatnonzero(~hopeless)
+                looks[:, chosen] = problem.looks(thetas, chosen)
+        if looks is None:
+            looks = problem.looks(thetas)
+        self.references = list(zip(thetas, looks, strict=True))
+        return looks
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""

@@ -31,6 +31,9 @@ from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Numbers of columns that are gathered at a time.
+LOOKED = 2**20
+
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -168,10 +171,25 @@ class FeatureProblem:
         squares = np.square(G).sum(axis=1)
         return np.add.reduceat(squares, self.stack.groups[:-1], axis=1) * np.square(self.factors)
 
-    def looks(self, residuals: list[Array]) -> Array:
-        """Squared norms of all blocks of the gradients at some residuals, in one pass: (n_points, n_kernels)."""
+    def looks(self, residuals: list[Array], kernels: Index | None = None) -> Array:
+        """Squared norms of all blocks of the gradients at some residuals, or of some: (n_points, n_chosen)."""
+        if kernels is not None:
+            return self._some_looks(residuals, kernels)
         G = self.gradient(np.concatenate(residuals))
         return self.quadratic_forms(G.reshape(len(residuals), self.n_outputs, -1))
+
+    def _some_looks(self, residuals: list[Array], kernels: Index) -> Array:
+        rows = np.concatenate(residuals)
+        rows = rows if self.root is None else rows * self.root
+        out = np.empty((len(residuals), len(kernels)))
+        step = max(1, LOOKED // (self.Y.shape[1] * int(self.stack.widths.max())))
+        for first in range(0, len(kernels), step):
+            own = kernels[first : first + step]
+            G = np.square(rows @ self.stack.columns(self.stack.owned(own)).T)
+            G = G.reshape(len(residuals), self.n_outputs, -1).sum(axis=1)
+            ends = np.r_[0, np.cumsum(self.stack.widths[own])]
+            out[:, first : first + step] = np.add.reduceat(G, ends[:-1], axis=1)
+        return out * np.square(self.factors[kernels])
 
     def looks_of_targets(self) -> Array:
         """The same of the targets, shape (n_kernels,)."""

@@ -11,7 +11,7 @@ changes, and passes take the kernels as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -41,8 +41,6 @@ LEFT_OUT = 0.05
 MORE, LEAST = 3, 60
 #: Refinements of a point on the working blocks before all kernels are evaluated.
 REFINEMENTS = 6
-#: A pass leaves kernels out where these are at least this share of all.
-WORTH_SKIPPING = 0.1
 #: Alphas that are tried in one pass for the beginning of an automatic path, and their range in units of the trace.
 TRIED, LOWEST, HIGHEST = 24, 1e-3, 1e3
 
@@ -90,15 +88,13 @@ class StreamProblem(FeatureProblem):
         rows = R if self.root is None else R * self.root
         return float(np.square(np.abs(rows).sum(axis=1)).sum())
 
-    def blocks(self, kernels: Index) -> Sequence[Array]:
-        """Factors of some kernels in the solver's units, as rows."""
-        out = []
+    def blocks(self, kernels: Index) -> Iterator[Array]:
+        """Factors of some kernels in the solver's units, as rows, one after another."""
         for kernel, rows in zip(kernels, self.stream.factors(kernels), strict=True):
             if self.root is not None:
                 rows *= self.root
             rows *= self.factors[kernel]
-            out.append(rows)
-        return out
+            yield rows
 
     def fitted(
         self, values: list[float], thetas: list[Array], weights: list[tuple[Index, Array]]
@@ -204,7 +200,7 @@ class StreamProblem(FeatureProblem):
         """The smallest alpha at which a single kernel is optimal, to the spacing of those that a pass tries."""
         first = self.looks_of_targets()
         start = int(np.argmax(first))
-        rows = self.blocks(np.array([start]))[0]
+        rows = next(self.blocks(np.array([start])))
         vectors, singular, _ = np.linalg.svd(rows.T, full_matrices=False)
         inside, values = self.Y @ vectors, np.square(singular)
 
@@ -256,10 +252,17 @@ class StreamWorking(Working):
 
     def _more_rows(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
         n, before = self._rows.shape[1], self.n_columns
-        turned = [_turned(rows, self.cut) for rows in cast(StreamProblem, self.problem).blocks(kernels)]
-        widths = np.array([len(rows) for rows in turned], dtype=np.int64)
-        self._rows.resize((before + int(widths.sum()), n), refcheck=False)
-        np.concatenate(turned, out=self._rows[before:])
+        widths, at = np.zeros(len(kernels), dtype=np.int64), before
+        for k, rows in enumerate(cast(StreamProblem, self.problem).blocks(kernels)):
+            turned = _turned(rows, self.cut)
+            widths[k] = len(turned)
+            if at + len(turned) > len(self._rows):
+                # the allocator moves pages: nothing is copied
+                more = max(len(turned), (len(kernels) - k) * (at + len(turned) - before) // (k + 1))
+                self._rows.resize((at + more, n), refcheck=False)
+            self._rows[at : at + len(turned)] = turned
+            at += len(turned)
+        self._rows.resize((at, n), refcheck=False)
         fresh = self._rows[before:]
         return [None] * len(kernels), np.einsum("ij,ij->i", fresh, fresh), widths
 
@@ -285,6 +288,7 @@ class StreamDescent(FeatureDescent):
 
     problem: StreamProblem
     work: StreamWorking
+    worth_skipping = 0.1
 
     def __init__(
         self,
@@ -295,8 +299,6 @@ class StreamDescent(FeatureDescent):
         callback: Callable[[int, float, float], object] | None = None,
     ) -> None:
         super().__init__(problem, tol=tol, max_iter=max_iter, callback=callback)
-        #: Dual points of earlier passes and the forms of all kernels there.
-        self.references: list[tuple[Array, Array]] = [(problem.Y, self.quadratic_forms)]
         #: The last evaluated point: its number of a, theta, K(d) c, forms and weights.
         self.evaluated: tuple[float, Array, Array, Array, Index, Array] | None = None
 
@@ -377,30 +379,6 @@ class StreamDescent(FeatureDescent):
         on = np.flatnonzero(point.norms > 0)
         own = on[np.argsort(kernels[on])]
         return kernels[own], point.norms[own] / point.level if point.level > 0 else np.empty(0)
-
-    def _looks(self, thetas: list[Array]) -> Array:
-        """Forms of all kernels: evaluated, or those of an earlier pass where the largest cannot be among them."""
-        problem, work = self.problem, self.work
-        if not len(work.kernels):
-            return problem.looks(thetas)
-        hopeless = np.ones(problem.n_kernels, dtype=bool)
-        before = []
-        for theta in thetas:
-            # the working blocks leave out directions, so that the largest form is no smaller
-            floor = math.sqrt(float(work.quadratic_forms(theta @ work.rows.T).max()))
-            away = [float(np.linalg.norm(theta - other)) for other, _ in self.references]
-            nearest = int(np.argmin(away))
-            quadratic_forms = self.references[nearest][1]
-            reach = np.sqrt(quadratic_forms) + problem.sizes * (away[nearest] * (1.0 + 1e-9))
-            hopeless &= reach < floor * (1.0 - 1e-9)
-            before.append(quadratic_forms)
-        hopeless[work.kernels] = False
-        if hopeless.mean() < WORTH_SKIPPING:
-            return problem.looks(thetas)
-        out = np.array(before)
-        chosen = np.flatnonzero(~hopeless)
-        out[:, chosen] = problem.looks(thetas, chosen)
-        return out
 
     # ---- solutions --------------------------------------------------------------------------------
 

@@ -29,11 +29,14 @@ class Working:
     W : array of shape (n_outputs, n_columns)
         Coefficients of the rotated columns, in the solver's units.
     norms : array of shape (n_blocks,)
+    single : bool
+        Whether products are taken in float32: enough where the gap need not be small, in half the time.
     """
 
-    def __init__(self, problem: FeatureProblem, on_products: bool) -> None:
+    def __init__(self, problem: FeatureProblem, on_products: bool, *, single: bool = False) -> None:
         self.problem = problem
         self.on_products = on_products
+        self.single = on_products and single
         self.kernels = np.empty(0, dtype=np.int64)
         self.place = np.full(problem.n_kernels, -1, dtype=np.int64)
         self.offsets = np.zeros(1, dtype=np.int64)
@@ -95,8 +98,9 @@ class Working:
         C[:before, :before] = self._C
         strip = C[before:]
         if before:
-            strip[:, :before] = stack.cross(fresh, stack.owned(self.kernels), problem.root)
-        strip[:, before:] = stack.cross(fresh, fresh, problem.root)
+            old = stack.owned(self.kernels)
+            strip[:, :before] = stack.cross(fresh, old, problem.root, single=self.single)
+        strip[:, before:] = stack.cross(fresh, fresh, problem.root, single=self.single)
         strip *= factors[before:, None] * factors
         turns: list[Array | None] = []
         widths = stack.widths[kernels]
@@ -124,6 +128,22 @@ class Working:
         corner *= 0.5
         self._C, self._Q = C, np.ascontiguousarray(np.c_[self._Q, Q])
         return turns, np.maximum(np.diag(corner), 0.0), widths
+
+    def sharpen(self) -> None:
+        """Take all products once more, in float64, in the coordinates in which the blocks are."""
+        self.single = False
+        problem, stack = self.problem, self.problem.stack
+        index = stack.owned(self.kernels)
+        factors = np.repeat(problem.factors[self.kernels], stack.widths[self.kernels])
+        C = stack.cross(index, index, problem.root)
+        C *= factors[:, None] * factors
+        for first, turn in zip(self.offsets, self.turns, strict=False):
+            if turn is not None:
+                own = slice(int(first), int(first) + len(turn))
+                C[own] = turn.T @ C[own]
+                C[:, own] = C[:, own] @ turn
+        self._C = C
+        self.h = np.maximum(np.diag(C), 0.0)
 
     # ---- descent ----------------------------------------------------------------------------------
 
