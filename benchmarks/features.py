@@ -30,6 +30,8 @@ CASES = {
     "1000x5000x10": (1000, 5000, 10, 0.1),
     "1000x50000x1": (1000, 50000, 1, 0.1),
     "20000x50x40": (20000, 50, 40, 0.05),
+    "144x16063x1": (144, 16063, 1, 0.01),
+    "144x100000x1": (144, 100000, 1, 0.01),
 }
 POINTS = 30
 
@@ -101,10 +103,36 @@ def celer(Z: Any, groups: Any, y: Any, strengths: dict[str, list[float]], tol: f
     return (path or celer_path)(Z, y, pb, alphas=alphas, tol=tol, **more)[1].T
 
 
+def skglm(Z: Any, groups: Any, y: Any, strengths: dict[str, list[float]], tol: float) -> np.ndarray:
+    """The same multipliers by skglm, each from the solution before."""
+    from skglm.datafits import Quadratic, QuadraticGroup
+    from skglm.penalties import L1, WeightedGroupL2
+    from skglm.solvers import AndersonCD, GroupBCD
+    from skglm.utils.jit_compilation import compiled_clone
+
+    index, starts = np.arange(Z.shape[1], dtype=np.int32), groups.astype(np.int32)
+    lasso = len(groups) == Z.shape[1] + 1
+    datafit = compiled_clone(Quadratic() if lasso else QuadraticGroup(starts, index))
+    if lasso:
+        solver = AndersonCD(tol=tol, fit_intercept=False, warm_start=True)
+        penalty = compiled_clone(L1(1.0))
+    else:
+        solver = GroupBCD(tol=tol, fit_intercept=False, warm_start=True)
+        penalty = compiled_clone(WeightedGroupL2(1.0, np.ones(len(groups) - 1), starts, index))
+    w, fitted, out = np.zeros(Z.shape[1]), np.zeros(len(y)), []
+    for multiplier in strengths["multipliers"]:
+        penalty.alpha = multiplier / len(y)
+        w, *_ = solver.solve(Z, y, datafit, penalty, w_init=w.copy(), Xw_init=fitted)
+        fitted = Z @ w
+        out.append(w)
+    return np.array(out)
+
+
 SOLVERS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
     "ours": (ours, (1e-3, 1e-4, 1e-6)),
     "adelie": (adelie, (1e-7, 1e-9, 1e-11, 1e-13)),
-    "celer": (celer, (1e-2, 1e-4)),
+    "celer": (celer, (1e-2, 1e-4, 1e-6)),
+    "skglm": (skglm, (1e-3, 1e-5, 1e-7)),
 }
 
 
