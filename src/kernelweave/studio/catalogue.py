@@ -128,6 +128,15 @@ class Catalogue:
                 self._kept.popitem(last=False)
         return table
 
+    def holds(self, data: Data) -> bool:
+        """Whether the tables are in memory, so that looking at them takes no time."""
+        try:
+            wanted = {self.entry(table_id).path() for table_id in data.tables}
+        except InputError:
+            return True  # what is gone is not read either
+        with self._lock:
+            return wanted <= {path for path, *_ in self._kept}
+
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""
         return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastapi import Request
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
@@ -14,6 +15,8 @@ from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
 
 MOST_RUNS = 8
+#: Runs whose columns fit the screen; more can be scrolled.
+FITTING = 6
 
 
 def add(studio: Studio) -> None:
@@ -25,8 +28,9 @@ def add(studio: Studio) -> None:
     """
 
     @ui.page("/compare", title="Compare", response_timeout=30)
-    async def compare_page(runs: str = "") -> None:
-        await _ComparePage(studio, runs).build()
+    async def compare_page(request: Request, runs: str = "") -> None:
+        # other pages take one run as ?run=
+        await _ComparePage(studio, ",".join([runs, *request.query_params.getlist("run")])).build()
 
 
 def alike(runs: list[Run]) -> list[str]:
@@ -44,7 +48,7 @@ def alike(runs: list[Run]) -> list[str]:
 class _ComparePage:
     def __init__(self, studio: Studio, runs: str) -> None:
         self.studio = studio
-        self.chosen = [name for name in runs.split(",") if name][:MOST_RUNS]
+        self.chosen = list(dict.fromkeys(name for name in runs.split(",") if name))[:MOST_RUNS]
 
     async def build(self) -> None:
         runs = finished(self.studio)
@@ -81,7 +85,7 @@ class _ComparePage:
     def scores(self, found: Comparison) -> None:
         """Scores of all runs, as a table and as dots."""
         names = [self.named[run.id] for run in found.runs]
-        with card("Scores"), stack("kw-two"):
+        with card("Scores"), stack():
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
             rows = []
             for metric in found.metrics:
@@ -94,13 +98,17 @@ class _ComparePage:
                 ]
             )
             rows.append(["seconds", *(f"{r.summary.seconds:.1f}" if r.summary else "–" for r in found.runs)])
-            simple_table(
-                ["", *names], rows, numbers=tuple(range(1, len(names) + 1)), label="Scores of the runs"
-            )
+            self.table(["", *names], rows, tuple(range(1, len(names) + 1)), "Scores of the runs")
             with stack():
                 shared = [m for m in found.metrics if sum(m in run for run in by_run) > 1] or found.metrics
                 if shared:
                     self.dots(found, shared)
+
+    @staticmethod
+    def table(headers: list[str], rows: list[list[str]], numbers: tuple[int, ...], label: str) -> None:
+        """A column for each run; a few of them fit the screen, since their names are broken into lines."""
+        with stack("kw-wraps" if len(headers) <= FITTING + 1 else "kw-stack"):
+            simple_table(headers, rows, numbers=numbers, label=label)
 
     def dots(self, found: Comparison, metrics: list[str]) -> None:
         """One score of all runs with its spread."""
@@ -155,6 +163,6 @@ class _ComparePage:
         with card("Settings that differ"):
             if found.differences:
                 rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
-                simple_table(["setting", *names], rows, label="Settings that differ")
+                self.table(["setting", *names], rows, (), "Settings that differ")
             else:
                 text("None: these runs have the same settings.").classes("kw-hint")

@@ -16,7 +16,6 @@ from kernelweave.studio.pages.shell import (
     bar,
     big_table,
     card,
-    drop_zone,
     empty,
     note,
     number,
@@ -29,7 +28,9 @@ from kernelweave.studio.pages.shell import (
     stat,
     tag,
     text,
+    waiting,
 )
+from kernelweave.studio.pages.uploads import drop_zone
 from kernelweave.studio.schema import Columns, Data, Joining, Rows, Table, Target
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 SHOWN_COLUMNS = 400
 SHOWN_ROWS = 50
 WIDEST = 30
+READING = "Reading the tables"
 #: What may be done about missing cells, views and rows, by setting.
 MISSING = {
     "missing": {
@@ -87,6 +89,7 @@ class _DataPage:
                     self.chosen()
                 with stack():
                     self.uploads()
+            self.sign = stack()
             self.below = stack()
             if self.desk.data is None:
                 with self.below:
@@ -94,7 +97,7 @@ class _DataPage:
                 return
             # large tables take a while to read, so the page is shown first
             with self.below:
-                ui.spinner(size="2rem").props('aria-label="Reading the tables"')
+                waiting(READING)
             ui.timer(0.05, self.first_look, once=True)
 
     async def first_look(self) -> None:
@@ -161,6 +164,8 @@ class _DataPage:
 
     async def _choose(self, tables: list[str], key: str) -> None:
         tables = list(dict.fromkeys(tables))
+        with self.sign:
+            waiting(READING)
         try:
             for table_id in tables:
                 await offload(self.studio.catalogue.read, table_id)
@@ -171,6 +176,8 @@ class _DataPage:
         except InputError as error:
             said(error)
             return
+        finally:
+            self.sign.clear()
         if lost:
             target = self.desk.spec.target
             now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
@@ -235,9 +242,16 @@ class _DataPage:
                 for table_id, name in EXAMPLES.items():
                     ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
             return
+        # reading large tables takes seconds, in which the page must not be blank
+        sign = waiting(READING)
         joined = await offload(self.desk.joined)
+        target = looks = None
+        if joined is not None and not joined.problem and newest():
+            target = await offload(self._look_at_target, data, joined)
+            looks = [await offload(self._look, table_id) for table_id in data.tables]
         if joined is None or not newest():
             return
+        sign.delete()
         if len(joined.sides) > 1:
             self.key_place.clear()
             with self.key_place:
@@ -246,14 +260,10 @@ class _DataPage:
             note(joined.problem, "bad")
         if joined.problem:
             return
-        target = await offload(self._look_at_target, data, joined)
-        looks = [await offload(self._look, table_id) for table_id in data.tables]
-        if not newest():
-            return
         with stack("kw-two"):
             self._target(data, joined, target)
             self._roles(joined)
-        for look in looks:
+        for look in looks or ():
             self._preview(look)
         with ui.element("div").classes("kw-end"):
             ui.button(

@@ -24,6 +24,7 @@ from kernelweave.studio.pages.shell import (
     stack,
     tag,
     text,
+    waiting,
 )
 from kernelweave.studio.pages.view_dialogs import ask_for_file, ask_for_name
 from kernelweave.studio.schema import Joining
@@ -78,7 +79,7 @@ class _KernelsPage:
             # large tables take a while to read, so the page is shown first
             self.place = stack()
             with self.place:
-                ui.spinner(size="2rem").props('aria-label="Reading the tables"')
+                waiting("Reading the tables")
             ui.timer(0.05, self.first_read, once=True)
 
     @staticmethod
@@ -105,7 +106,7 @@ class _KernelsPage:
                 # the choices are shown first
                 self.frame = stack()
                 with self.frame:
-                    ui.spinner(size="2rem").props('aria-label="Looking at the kernels"')
+                    waiting("Computing the kernels")
                 ui.timer(0.05, self.first_look, once=True)
             with ui.element("div").classes("kw-end"):
                 ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method")).props(

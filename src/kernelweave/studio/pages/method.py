@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kernelweave.studio.pages.shell import (
     empty,
     explained,
     note,
+    once,
     page,
     plural,
     said,
@@ -29,6 +31,7 @@ from kernelweave.studio.pages.shell import (
     stack,
     stat,
     text,
+    waiting,
 )
 from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
 from kernelweave.studio.service import Studio
@@ -87,6 +90,8 @@ class _MethodPage:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
         self.turn = Turn()
+        #: What this page asks for is one run, however often.
+        self.asked = uuid.uuid4().hex
         #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
 
@@ -101,12 +106,31 @@ class _MethodPage:
                         "outline"
                     )
                 return
-            self.learners()
-            with stack("kw-narrow"):
-                self.path()
-                self.validation()
-            self.computing()
-            await self.start()
+            place = stack()
+            if not self.studio.catalogue.holds(self.desk.data):
+                # large tables take a while to read, so the page is shown first
+                with place:
+                    waiting("Reading the tables")
+
+                async def read() -> None:
+                    await offload(self.target)
+                    place.clear()
+                    with place:
+                        await self.cards()
+
+                ui.timer(0.05, read, once=True)
+                return
+            with place:
+                await self.cards()
+
+    async def cards(self) -> None:
+        """Everything below the heading."""
+        self.learners()
+        with stack("kw-narrow"):
+            self.path()
+            self.validation()
+        self.computing()
+        await self.start()
 
     def set(self, **values: Any) -> bool:
         """Store settings; wrong ones are reported."""
@@ -468,15 +492,9 @@ class _MethodPage:
 
                 async def go() -> None:
                     keep()
-                    try:
-                        started = await offload(
-                            self.studio.add_run,
-                            RunRequest(name=self.desk.draft.name, data=data, spec=self.desk.spec),
-                        )
-                    except InputError as error:
-                        said(error)
-                        return
+                    request = RunRequest(name=self.desk.draft.name, data=data, spec=self.desk.spec)
+                    started = await offload(self.studio.add_run, request, self.asked)
                     ui.navigate.to(f"/runs?run={started.id}")
 
-                button = ui.button("Start the run", icon="play_arrow", on_click=go).props("unelevated")
+                button = once("Start the run", "play_arrow", go)
                 button.set_enabled(not problem and not self.wrong)

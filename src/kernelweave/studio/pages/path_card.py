@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
@@ -24,6 +26,12 @@ from kernelweave.studio.schema import PathResult, Results
 if TYPE_CHECKING:
     from kernelweave._types import Tree
 
+#: The horizontal coordinate of a click inside the axes of a chart.
+PLACE = """(event) => {
+  const chart = getElement(ID).chart, box = chart.getDom().getBoundingClientRect();
+  const at = [event.clientX - box.left, event.clientY - box.top];
+  if (chart.containPixel('grid', at)) emit(chart.convertFromPixel({gridIndex: 0}, at)[0]);
+}"""
 #: Kernels listed at the cursor.
 AT_CURSOR = 8
 
@@ -79,7 +87,9 @@ class PathCard:
             with stack("kw-wide"):
                 with stack():
                     self.chart = charts.figure(self.options(), self.label())
-                    self.chart.on("chart:click", self.clicked, args=["data"])
+                    # anywhere in the chart, since the points of lines are too small to be hit
+                    self.chart.on("click", self.clicked, js_handler=PLACE.replace("ID", str(self.chart.id)))
+                    self.chart.style("cursor: pointer")
                     slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
                     slider.props["aria-label"] = "Cursor along the path"
                     slider.props["label-value"] = self.at_cursor_text()
@@ -124,11 +134,19 @@ class PathCard:
             self.draw()
 
     def clicked(self, event: Any) -> None:
-        """Move the cursor to the point that was clicked."""
-        data = event.args.get("data") if isinstance(event.args, dict) else None
-        if isinstance(data, list) and data:
-            x = [d or 0.0 for d in self.path.df] if self.by == "df" else self.path.parameter_values
-            self.slider.set_value(min(range(len(x)), key=lambda k: abs(x[k] - data[0])))
+        """Move the cursor to the regularisation parameter next to the place that was clicked."""
+        place = event.args
+        if isinstance(place, int | float):
+            self.slider.set_value(self.nearest(float(place)))
+
+    def nearest(self, place: float) -> int:
+        """The position on the path that is drawn next to a place on the horizontal axis."""
+        if self.by == "df":
+            apart = {k: abs(d - place) for k, d in enumerate(self.path.df) if d is not None}
+        else:  # drawn on a logarithmic scale
+            at = math.log(max(place, sys.float_info.min))
+            apart = {k: abs(math.log(value) - at) for k, value in enumerate(self.path.parameter_values)}
+        return min(apart, key=lambda k: apart[k])
 
     def draw(self) -> None:
         """Redraw the chart and the list."""

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.pages.shell import Turn, note, size, stack, stat, text
+from kernelweave.studio.pages.shell import Turn, note, size, stack, stat, text, waiting
 from kernelweave.studio.schema import KernelPreviews
 from kernelweave.studio.service import Studio
 
@@ -32,6 +32,7 @@ class Pictures:
         """Compute the Gram matrices and show those best aligned with the target."""
         assert self.desk.data is not None
         newest = self.turn.take()
+        sign = waiting("Computing the kernels")
         found: KernelPreviews | None = None
         problem = ""
         try:
@@ -40,6 +41,7 @@ class Pictures:
             problem = str(error)
         if not newest():
             return
+        sign.delete()
         if found is None:
             note(problem, "bad")
             return

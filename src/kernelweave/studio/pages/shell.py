@@ -14,7 +14,7 @@ from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
 from kernelweave.studio.service import Studio
 
 if TYPE_CHECKING:
-    from nicegui.events import GenericEventArguments
+    pass
 
 PAGES = (
     ("", "/", "Data", "table_view"),
@@ -222,13 +222,50 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def pick_button(label: str) -> str:
-    """The head of an uploader, whose button has a name; a template of constants alone."""
-    return (
-        '<div class="row no-wrap items-center q-pa-sm"><div class="col q-uploader__title">'
-        f'{label}</div><q-btn flat round dense icon="add" aria-label="Choose a file"><q-uploader-add-trigger />'
-        "</q-btn></div>"
-    )
+def once(
+    label: str, icon: str, action: Callable[[], Awaitable[object]], props: str = "unelevated"
+) -> ui.button:
+    """A button that says at once that it was pressed, and does nothing more until that is done.
+
+    Parameters
+    ----------
+    label, icon : str
+    action : coroutine function
+        Input errors are shown to the user.
+    props : str, default="unelevated"
+
+    Returns
+    -------
+    ui.button
+    """
+    # the browser marks it before the server has heard, see studio.js
+    button = ui.button(label, icon=icon).props(props).classes("kw-once")
+    doing = False
+
+    async def do() -> None:
+        nonlocal doing
+        if doing:
+            return
+        doing = True
+        button.props("loading")
+        try:
+            await action()
+        except InputError as error:
+            said(error)
+        finally:
+            doing = False
+            button.props(remove="loading")
+
+    button.on_click(do)
+    return button
+
+
+def waiting(content: str) -> ui.element:
+    """A sign that something is being read or computed, in words too."""
+    with ui.element("div").classes("kw-waiting").props("role=status") as found:
+        ui.spinner(size="1.6rem").props("aria-hidden=true")
+        text(content, "span")
+    return found
 
 
 @contextmanager
@@ -240,40 +277,6 @@ def explained(label: str, about: str) -> Iterator[None]:
         button.props["aria-label"] = f"About {label}"
         with button, ui.menu().props("max-width=24rem"):
             text(about, "p").classes("kw-about")
-
-
-def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = False) -> None:
-    """Upload tables to the API, which checks size and content while the bytes arrive.
-
-    Parameters
-    ----------
-    label : str
-    done : callable
-        Called with the id of the new table.
-    multiple : bool, default=False
-    """
-    upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.mtx,.svmlight'")
-    upload.add_slot("header", pick_button(label))
-    upload.props[":factory"] = (
-        "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
-    )
-
-    async def arrived(event: GenericEventArguments) -> None:
-        answer = done(event.args if isinstance(event.args, str) else event.args[0])
-        if isinstance(answer, Awaitable):
-            await answer
-        upload.reset()
-
-    upload.on("uploaded", arrived, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
-    upload.on(
-        "failed",
-        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
-        js_handler=(
-            "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
-            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
-        ),
-    )
 
 
 def said(error: Exception) -> None:

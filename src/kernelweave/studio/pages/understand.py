@@ -30,6 +30,9 @@ from kernelweave.studio.schema import Results, Run
 from kernelweave.studio.service import Studio
 
 MOST_BARS = 20
+#: Classes whose confusion matrix fits beside something else, and the whole width.
+FEW_CLASSES = 4
+MANY_CLASSES = 14
 
 
 def add(studio: Studio) -> None:
@@ -43,6 +46,11 @@ def add(studio: Studio) -> None:
     @ui.page("/understand", title="Understand", response_timeout=30)
     async def understand_page(run: str = "") -> None:
         await _UnderstandPage(studio, run).build()
+
+
+def _size(n_classes: int) -> str:
+    """How a confusion matrix of so many classes is laid out."""
+    return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
 class _UnderstandPage:
@@ -208,7 +216,8 @@ class _UnderstandPage:
         held = results.held
         assert held is not None
         if results.task == "classification":
-            with stack("kw-wide"):
+            # more than a few classes need the whole width
+            with stack("kw-wide" if len(held.classes) <= FEW_CLASSES else "kw-stack"):
                 with card("Ranking of held-out rows"):
                     if held.receivers:
                         with stack("kw-two"):
@@ -281,13 +290,13 @@ class _UnderstandPage:
         with (
             ui.element("div").classes("kw-scroll").props("tabindex=0"),
             ui.element("table")
-            .classes("kw-confusion")
+            .classes(f"kw-confusion {_size(len(classes))}")
             .props('aria-label="Confusion matrix: rows true, columns predicted"'),
         ):
             with ui.element("thead"), ui.element("tr"):
                 text("true \\ predicted", "th")
                 for name in classes:
-                    text(name, "th").props("scope=col")
+                    text(name, "th").props("scope=col").props["title"] = name
             with ui.element("tbody"):
                 for i, row in enumerate(counts):
                     with ui.element("tr"):

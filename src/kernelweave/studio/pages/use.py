@@ -13,18 +13,18 @@ from kernelweave.studio.pages.finished import choose_run, finished, round_off
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
-    drop_zone,
     empty,
     note,
+    once,
     page,
     plural,
-    said,
     score,
     size,
     stack,
     stat,
     text,
 )
+from kernelweave.studio.pages.uploads import drop_zone
 from kernelweave.studio.schema import Data, Predicted, Run
 from kernelweave.studio.service import Studio
 
@@ -116,18 +116,13 @@ class _UsePage:
                 chosen = several.value if isinstance(several.value, list) else [several.value]
                 chosen = [table for table in chosen if table]
                 if not chosen:
-                    said(InputError("Choose a table first."))
-                    return
+                    raise InputError("Choose a table first.")
                 data = Data(tables=chosen, key=run.request.data.key if len(chosen) > 1 else "")
-                try:
-                    self.predicted = await offload(self.studio.predict, run.id, data)
-                except InputError as error:
-                    said(error)
-                    return
+                self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
 
             with ui.element("div").classes("kw-end"):
-                ui.button("Predict", icon="bolt", on_click=go).props("unelevated")
+                once("Predict", "bolt", go)
 
     @ui.refreshable_method
     def result(self) -> None:

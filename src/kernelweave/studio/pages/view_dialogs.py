@@ -10,7 +10,8 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.pages.shell import pick_button, plural, said, size, text
+from kernelweave.studio.pages.shell import plural, said, size, text
+from kernelweave.studio.pages.uploads import pick_button
 from kernelweave.studio.service import Studio
 
 if TYPE_CHECKING:

@@ -1,0 +1,60 @@
+"""Fields that take files."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from kernelweave._errors import InputError
+from kernelweave.studio.pages.shell import said
+
+if TYPE_CHECKING:
+    from nicegui.events import GenericEventArguments
+
+
+def pick_button(label: str) -> str:
+    """The head of an uploader, whose field and button have names; a template of constants alone.
+
+    The button beside the field opens it: one in the other could not be told apart without a pointer.
+    """
+    return (
+        f'<div class="row no-wrap items-center q-pa-sm"><label class="col q-uploader__title kw-picker">{label}'
+        '<q-uploader-add-trigger /></label><q-btn flat round dense icon="add" aria-label="Choose a file" '
+        '@click="props.pickFiles($event)" /></div>'
+    )
+
+
+def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = False) -> None:
+    """Upload tables to the API, which checks size and content while the bytes arrive.
+
+    Parameters
+    ----------
+    label : str
+    done : callable
+        Called with the id of the new table.
+    multiple : bool, default=False
+    """
+    upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
+    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.mtx,.svmlight'")
+    upload.add_slot("header", pick_button(label))
+    upload.props[":factory"] = (
+        "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
+    )
+
+    async def arrived(event: GenericEventArguments) -> None:
+        answer = done(event.args if isinstance(event.args, str) else event.args[0])
+        if isinstance(answer, Awaitable):
+            await answer
+        upload.reset()
+
+    upload.on("uploaded", arrived, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
+    upload.on(
+        "failed",
+        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
+        js_handler=(
+            "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
+        ),
+    )
