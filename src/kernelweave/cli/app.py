@@ -107,6 +107,8 @@ def fit(
 
     Example: kernelweave fit patients.csv --target outcome --views views.toml --out run
 
+    Several labels of 0 and 1, or no and yes: --target asthma,copd,pneumonia
+
     Parameters
     ----------
     table
@@ -225,7 +227,8 @@ def evaluate(
     table
         CSV, TSV (also .gz) or Parquet.
     target
-        Column with the truth.
+        Column with the truth; for a model of several targets their names with commas between them, in any order, or as
+        many other columns in the order of the model.
     out
         CSV file for the predictions beside the truth.
     join

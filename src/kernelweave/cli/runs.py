@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,20 @@ from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
-from kernelweave.runs.scoring import columns_of, features_of, predictions, scores, sparse_views_of
+from kernelweave.runs.scoring import (
+    columns_of,
+    features_of,
+    predictions,
+    scores,
+    sparse_views_of,
+    target_names,
+    with_truth,
+)
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
 from kernelweave.runs.sparse_views import read_labelled, read_views, with_views
 from kernelweave.runs.spec import DEFAULT, FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
+from kernelweave.runs.targets import target_of_model
 from kernelweave.views.groups import names_in
 
 if TYPE_CHECKING:
@@ -48,9 +58,10 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
     console.print(
-        f"Task: {prepared.task}, because {prepared.reason}."
+        f"Task: {prepared.said}, because {prepared.reason}."
         if prepared.reason != "as asked"
-        else f"Task: {prepared.task}."
+        else f"Task: {prepared.said}.",
+        markup=False,
     )
     for view, columns in prepared.views.items():
         console.print(f"View {view}: {len(columns)} columns.")
@@ -156,7 +167,15 @@ def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     with whole_folder(out, overwrite=overwrite, files=("path.csv", "path.svg", "path-*.svg")) as folder:
         say_found(console, data, prepared, path, spec)
         n_outputs = _write_path(console, spec, prepared, folder)
-    console.print(f"Wrote {out}: path.csv and {'a picture for each class' if n_outputs > 1 else 'path.svg'}")
+    pictures = f"a picture for each {_what_differs(prepared)}" if n_outputs > 1 else "path.svg"
+    console.print(f"Wrote {out}: path.csv and {pictures}")
+
+
+def _what_differs(prepared: Prepared) -> str:
+    """What each of several weights of kernels belongs to."""
+    if prepared.task == "regression":
+        return "target"
+    return "label" if prepared.names else "class"
 
 
 def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
@@ -165,6 +184,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
+    from kernelweave.inspection.arguments import outputs_of
     from kernelweave.learners.method import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.plots.path import CRITERIA
@@ -197,13 +217,14 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
         model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     else:
         model = MKLRegressor(bank, learner, **options)
-    model.fit(prepared.X, prepared.y, sample_weight=prepared.weights)
+    model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     values, n_alphas = parse_path(spec)
-    outputs = [None] if model.model_.weights.ndim == 1 else [str(c) for c in model.classes_]
+    outputs = [None] if model.model_.weights.ndim == 1 else outputs_of(model)
+    pictures = _pictures(outputs)
     frames, wanted, done = [], 0, 0
     steps = Steps("path", n_alphas * len(outputs))
-    for output in outputs:
+    for output, picture in zip(outputs, pictures, strict=True):
         found = regularization_path(model, **values, n_alphas=n_alphas, output=output, report=steps.advance)
         weights = pd.DataFrame(found.weights, columns=list(found.names))
         weights = weights.loc[:, (weights > 0).any()]
@@ -211,7 +232,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
         columns |= {name: found.criteria[name] for name in CRITERIA if name in found.criteria}
         head = pd.DataFrame({**({} if found.Cs is None else {"C": found.Cs}), **columns})
         if output is not None:
-            head.insert(0, "class", output)
+            head.insert(0, _what_differs(prepared), output)
         layers = [
             pd.DataFrame(w, columns=[f"layer {depth}: {name}" for name in names])
             for depth, (names, w) in enumerate(
@@ -229,9 +250,8 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
             "kernel weight",
             parameter,
         ).plot()
-        name = "path.svg" if output is None else f"path-{_plain(output)}.svg"
         with writing():
-            write_text(folder / name, svg(display.figure_))
+            write_text(folder / picture, svg(display.figure_))
         close(display.figure_)
         if len(found.alphas) < n_alphas:
             break
@@ -247,6 +267,17 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
     if done < wanted:
         console.print(f"Interrupted: {done} of {wanted} regularisation parameters are done and written.")
     return len(outputs)
+
+
+def _pictures(outputs: Sequence[str | None]) -> list[str]:
+    """Names of the files of pictures, all different."""
+    if outputs == [None]:
+        return ["path.svg"]
+    plain = [_plain(str(output)) for output in outputs]
+    return [
+        f"path-{name}.svg" if plain.count(name) == 1 else f"path-{name}-{k}.svg"
+        for k, name in enumerate(plain, start=1)
+    ]
 
 
 def _plain(text: str) -> str:
@@ -327,9 +358,15 @@ def run_evaluate(
     table, keys = read_new(console, model_path, model, path, join, key)
     X = _new_features(model, table, view, path)
     task = "classification" if hasattr(model, "classes_") else "regression"
-    y = check_target(need_column(table, target, "the target"), task)
+    names = target_names(model)
     console.print(f"Found {path}: {describe(table)}.")
-    if task == "classification":
+    if names:
+        y, stands_for = target_of_model(table, target, names, task)
+        for name, column in stands_for.items():
+            console.print(f"Column {column} is the truth of {name}.", markup=False)
+    else:
+        y = check_target(need_column(table, target, "the target"), task)
+    if task == "classification" and not names:
         strangers = sorted(set(map(str, y)) - set(map(str, model.classes_)))
         if strangers:
             known = ", ".join(map(repr, model.classes_))
@@ -340,7 +377,5 @@ def run_evaluate(
         console.print(f"{name}: {value:.4f}")
     if out:
         with writing():
-            write_text(
-                Path(out), csv_text(predictions(model, X, task, keys=keys).assign(truth=np.asarray(y)))
-            )
+            write_text(Path(out), csv_text(with_truth(predictions(model, X, task, keys=keys), y, names)))
         console.print(f"Wrote {out}")

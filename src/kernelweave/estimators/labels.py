@@ -18,7 +18,7 @@ from kernelweave._types import Labels
 from kernelweave.views.columns import is_frame
 from kernelweave.views.messages import listing
 
-__all__ = ["Classes", "Indicator", "labels_of", "read_indicator", "read_labels"]
+__all__ = ["Classes", "Indicator", "column_names", "labels_of", "read_indicator", "read_labels"]
 
 Array = NDArray[np.float64]
 #: The classes: an array for one label, an array (0, 1) for each of several labels.
@@ -87,7 +87,7 @@ def read_indicator(y: Any) -> Indicator | None:
         return None
     if array.ndim != 2 or array.shape[1] < 2:
         return None
-    names = _names(y, array.shape[1])
+    names = column_names(y, array.shape[1], "label")
     values = _zero_one(array, names)
     return Indicator(values, np.array(names, dtype=object))
 
@@ -96,12 +96,13 @@ def _is_ragged(rows: Any) -> bool:
     return len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) > 1
 
 
-def _names(y: ArrayLike, n_labels: int) -> list[str]:
+def column_names(y: ArrayLike, n_columns: int, what: str) -> list[str]:
+    """Names of the columns of a frame; otherwise a word with the number of each column."""
     if is_frame(y):
         labels = list(getattr(y, "columns", ())) or list(getattr(y, "column_names", ()))
-        if len(labels) == n_labels and all(isinstance(label, str) for label in labels):
+        if len(labels) == n_columns and all(isinstance(label, str) for label in labels):
             return [str(label) for label in labels]
-    return [f"label {k}" for k in range(n_labels)]
+    return [f"{what} {k}" for k in range(n_columns)]
 
 
 def _zero_one(array: NDArray[np.generic], names: list[str]) -> Labels:

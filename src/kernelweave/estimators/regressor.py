@@ -14,6 +14,7 @@ from kernelweave._checks import InputError, as_floats, check_finite, check_size
 from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators.labels import column_names
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
 from kernelweave.estimators.routes import Approximation
 from kernelweave.fitting.model import Model
@@ -106,6 +107,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     intercept_ : float or array of shape (n_outputs,)
     coef_ : array of shape (n_features,) or (n_outputs, n_features)
         Only if every kernel is linear: coefficients for X as given.
+    output_names_ : array of str, shape (n_outputs,)
+        Only with several outputs: the columns of a frame as y, or "output 0", "output 1" and so on.
     linear_intercept_ : float or array of shape (n_outputs,)
         With `coef_`: ``X @ coef_ + linear_intercept_`` is the prediction. Differs from `intercept_` if columns are
         standardised or kernels are centred.
@@ -254,6 +257,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
                 "`y` must have equally many rows."
             )
         labels = targets.reshape(n_rows, -1)
+        if labels.shape[1] > 1:
+            self.output_names_ = np.array(column_names(y, labels.shape[1], "output"), dtype=object)
         weights = self._check_sample_weight(sample_weight, n_rows)
         self._fit_task(X, y, rows, encoder, [labels], labels, weights, params, flat=targets.ndim == 1)
 

@@ -92,7 +92,7 @@ def scored_classes(classes: Classes, scoring: str | Callable[..., float] | None)
 def try_score(
     scoring: Any,
     y: NDArray[Any],
-    classes: NDArray[Any] | None = None,
+    classes: Classes | None = None,
     learner: str | learners.Learner = "rls2",
 ) -> float:
     """Score artificial predictions, to check before a fit that the score is defined.
@@ -100,10 +100,10 @@ def try_score(
     Parameters
     ----------
     scoring : str or callable
-    y : array of shape (n_rows,)
+    y : array of shape (n_rows,) or (n_rows, n_targets)
         Targets or classes of some rows.
-    classes : array, optional
-        All classes; None for regression.
+    classes : array or list of arrays, optional
+        All classes, or those of each of several labels; None for regression.
     learner : str or Learner, default="rls2"
         Its loss determines whether there are probabilities.
 
@@ -113,17 +113,14 @@ def try_score(
         The score, which only shows that it is defined; otherwise scorers raise `ValueError`, or return NaN.
     """
     if classes is None:
-        values = np.asarray(y, dtype=np.float64)[:, None]
-        return score_known(
-            check_scoring(KnownTargets(), scoring), KnownTargets(values), y, None, np.arange(0)
-        )
+        known = KnownTargets(np.asarray(y, dtype=np.float64).reshape(len(y), -1), np.ndim(y) == 1)
+        return score_known(check_scoring(known, scoring), known, y, None, np.arange(0))
     named = scored_classes(classes, scoring)
-    width = 1 if len(classes) == 2 else len(classes)
+    width = 1 if len(classes) == 2 and not isinstance(classes, list) else len(classes)
     values = np.random.default_rng(0).normal(size=(len(y), width))
     fold = KnownClasses(values, named, learners.resolve(learner))
-    return score_known(
-        check_scoring(fold, scoring), fold, named[np.searchsorted(classes, y)], None, np.arange(0)
-    )
+    truth = y if isinstance(named, list) else named[np.searchsorted(np.asarray(classes), y)]
+    return score_known(check_scoring(fold, scoring), fold, truth, None, np.arange(0))
 
 
 def score_known(

@@ -33,12 +33,18 @@ Seed = Annotated[int, Whole(0)]
 
 def outputs_of(estimator: BaseMKL) -> tuple[str, ...]:
     """Names of the classes or outputs with separate weights; one empty name if there is only one."""
-    if estimator.model_.weights.ndim == 1:
-        return ("",)
-    classes = class_names(estimator)
-    if classes:
-        return classes
-    return tuple(f"output {k}" for k in range(len(estimator.model_.weights)))
+    return ("",) if estimator.model_.weights.ndim == 1 else decision_names(estimator)
+
+
+def decision_names(estimator: BaseMKL) -> tuple[str, ...]:
+    """Names of several columns of decision values, which may share their weights."""
+    named = class_names(estimator) or target_names(estimator)
+    return named or tuple(f"output {k}" for k in range(estimator.model_.n_outputs))
+
+
+def target_names(estimator: Any) -> tuple[str, ...]:
+    """Names of several labels or several outputs; none for one target."""
+    return tuple(map(str, getattr(estimator, "label_names_", getattr(estimator, "output_names_", ()))))
 
 
 def class_names(estimator: Any) -> tuple[str, ...]:

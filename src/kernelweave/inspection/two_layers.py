@@ -13,7 +13,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Features
 from kernelweave.fitting.task import set_up
-from kernelweave.inspection.arguments import Model, Output, class_names, which_output
+from kernelweave.inspection.arguments import Model, Output, decision_names, which_output
 
 Array = NDArray[np.float64]
 
@@ -115,8 +115,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
             "SimpleMKL. For deep kernels see `layer_weights`."
         )
     n_outputs = estimator.model_.dual_coef.shape[1]
-    named = class_names(estimator) or tuple(f"output {k}" for k in range(n_outputs))
-    outputs = named if n_outputs > 1 else ("",)
+    outputs = decision_names(estimator) if n_outputs > 1 else ("",)
     which = which_output(outputs, output)
     owner = estimator.model_.owner[which]
     scale = estimator.normalizers_[owner].scale

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Model, outputs_of
+from kernelweave.inspection.arguments import Model, decision_names, outputs_of
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -178,5 +178,5 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     flat = sizes if sizes.ndim == 1 else sizes.sum(axis=1)
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > 0]
-    names = ("",) if sizes.ndim == 1 else outputs_of(estimator)
+    names = ("",) if sizes.ndim == 1 else decision_names(estimator)
     return KernelWeights(estimator.layer_kernel_names_[-1][order], sizes[order], names)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelweave.reports.several import by_target
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,7 +27,7 @@ MOST_KERNELS = 60
 
 @dataclass
 class Held:
-    """Held-out rows: scores, true targets, and the table of predictions."""
+    """Held-out rows: scores, true targets (of several a column each), and the table of predictions."""
 
     scores: dict[str, float]
     truth: Labels
@@ -107,13 +109,13 @@ def draw_pictures(
         Their figures stay open: see `close`.
     """
     from kernelweave import inspection, plots
-    from kernelweave.inspection.arguments import class_names
+    from kernelweave.inspection.arguments import outputs_of, target_names
     from kernelweave.reports.figures import convergence_figure, held_figure, ranking_figure, residual_figure
 
     deep = len(model.layer_kernel_names_) > 1
-    several = hasattr(model, "classes_") and model.model_.n_outputs > 1
-    rest = "" if hasattr(model, "label_names_") else " against the rest"
-    which = f" ({class_names(model)[0]}{rest})" if several else ""
+    first = outputs_of(model)[0]
+    rest = "" if target_names(model) else " against the rest"
+    which = f" ({first}{rest})" if first else ""
     if deep:
         shown = plots.LayerWeightsDisplay.from_estimator(model).figure_
         drawn = [Picture("weights", "Weights of every layer", shown)]
@@ -149,9 +151,10 @@ def draw_pictures(
         figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
-        drawn.append(Picture("held-out", "Held-out rows", held_figure(model, held)))
+        if not hasattr(model, "label_names_"):
+            drawn.append(Picture("held-out", "Held-out rows", held_figure(model, held)))
         if not hasattr(model, "classes_"):
-            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(held)))
+            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(model, held)))
         else:
             for name, title in (
                 ("roc", "Receiver operating characteristic"),
@@ -219,6 +222,7 @@ def make_report(
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
     from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
+    from kernelweave.inspection.arguments import target_names
     from kernelweave.inspection.weights import view_sums
 
     found = kernel_weights(model)
@@ -241,6 +245,10 @@ def make_report(
             "folds": [float(fold[model.best_index_]) for fold in folds],
         }
     views = view_sums(model)
+    targets = target_names(model)
+    each = None
+    if held is not None and targets:
+        each = by_target(held.truth, held.predictions, targets, classification=hasattr(model, "classes_"))
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
     figures = [(picture.title, _inline(picture.svg)) for picture in drawn]
     for picture in drawn if pictures is None else ():
@@ -268,6 +276,7 @@ def make_report(
         views=views if 1 < len(views) < 60 else {},
         chosen=chosen,
         held=held,
+        each=each,
         comparison=comparison,
         figures=figures,
         environment=_environment(),

@@ -9,7 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave._drawing import COLOURS, GREY
+from kernelweave.inspection.arguments import outputs_of, target_names
 from kernelweave.plots.drawing import legend_beside, line_style, plain, short
+from kernelweave.reports.several import draw_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +30,10 @@ def _frame(wide: float = 5.0, tall: float = 4.2) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def residual_figure(held: Held) -> Figure:
-    """True minus predicted against predicted."""
+def residual_figure(model: BaseMKL, held: Held) -> Figure:
+    """True minus predicted against predicted, a panel for each of several targets."""
+    if names := target_names(model):
+        return draw_panels(held.truth, held.predictions, names, residuals=True)
     figure, ax = _frame()
     predicted = held.predictions["prediction"].to_numpy()
     ax.axhline(0.0, color=GREY, linewidth=1)
@@ -41,11 +45,13 @@ def residual_figure(held: Held) -> Figure:
 
 
 def held_figure(model: BaseMKL, held: Held) -> Figure:
-    """The confusion matrix of classes; true against predicted numbers."""
+    """The confusion matrix of classes; true against predicted numbers, a panel for each of several targets."""
     if hasattr(model, "classes_"):
         classes = [str(name) for name in model.classes_]
         truth, guess = (np.asarray(v).astype(str) for v in (held.truth, held.predictions["prediction"]))
         return confusion_figure(classes, truth, guess)
+    if names := target_names(model):
+        return draw_panels(held.truth, held.predictions, names, residuals=False)
     figure, ax = _frame()
     predicted = held.predictions["prediction"].to_numpy()
     truth = np.asarray(held.truth, dtype=float)
@@ -106,7 +112,7 @@ def confusion_figure(classes: Sequence[str], truth: NDArray[np.str_], guess: NDA
 
 
 def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
-    """Curves of held-out rows for each class with rows inside and outside it; None without any.
+    """Curves of held-out rows for each class or label with rows inside and outside it; None without any.
 
     Parameters
     ----------
@@ -116,20 +122,13 @@ def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
     """
     from sklearn import metrics
 
-    truth = np.asarray(held.truth).astype(str)
-    table = held.predictions
-    if "decision" in table:
-        values = {str(model.classes_[1]): table["decision"].to_numpy()}
-    else:
-        named = {str(name): f"decision {name}" for name in model.classes_}
-        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
-    shown = {name: value for name, value in values.items() if 0 < (truth == name).sum() < len(truth)}
+    values = decisions_of(model, held)
+    shown = {name: pair for name, pair in values.items() if 0 < pair[0].sum() < len(pair[0])}
     if not shown:
         return None
     places = {name: k for k, name in enumerate(values)}
     figure, ax = _frame(6.6)
-    for name, value in shown.items():
-        here = truth == name
+    for name, (here, value) in shown.items():
         if kind == "roc":
             x, y, _ = metrics.roc_curve(here, value)
             area = metrics.auc(x, y)
@@ -147,14 +146,29 @@ def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
     return figure
 
 
+def decisions_of(model: BaseMKL, held: Held) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+    """For each class or label which held-out rows have it, and their decision values."""
+    table = held.predictions
+    if hasattr(model, "label_names_"):
+        return {
+            str(name): (own == 1, table[f"decision {name}"].to_numpy())
+            for name, own in zip(model.label_names_, np.asarray(held.truth).T, strict=True)
+        }
+    truth = np.asarray(held.truth).astype(str)
+    if "decision" in table:
+        values = {str(model.classes_[1]): table["decision"].to_numpy()}
+    else:
+        named = {str(name): f"decision {name}" for name in model.classes_}
+        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
+    return {name: (truth == name, value) for name, value in values.items()}
+
+
 def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
     """The relative gap at every iteration."""
-    from kernelweave.inspection.arguments import class_names
-
-    classes = class_names(model)
+    outputs = outputs_of(model)
     names: list[str | None] = [None] * len(histories)
-    if len(classes) == len(histories):
-        names = [short(name, 24) for name in classes]
+    if len(outputs) == len(histories) > 1:
+        names = [short(name, 24) for name in outputs]
     figure, ax = _frame(6.6 if any(names) else 5.0)
     for k, (name, history) in enumerate(zip(names, histories, strict=True)):
         gaps = np.asarray(history["rel_gap"], dtype=float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -192,21 +192,25 @@ def unused_settings(spec: FitSpec) -> list[str]:
     return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
-def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, object]]:
-    """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter."""
+def describe_cv(spec: FitSpec, task: str, *, several: bool = False) -> tuple[str, dict[str, object]]:
+    """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter.
+
+    With `several` targets folds do not keep shares of classes.
+    """
+    stratify = task == "classification" and spec.stratify and not several
     if spec.repeats > 1 and spec.group:
         raise InputError(
             "Repeated folds would be the same groups again. Use one repetition, or random splits."
         )
     if spec.splits == "random":
         kind = "GroupShuffleSplit" if spec.group else "ShuffleSplit"
-        if task == "classification" and spec.stratify and not spec.group:
+        if stratify and not spec.group:
             kind = "StratifiedShuffleSplit"
         number = {"n_splits": spec.cv * spec.repeats, "test_size": round(1 / spec.cv, 6)}
         return kind, {**number, "random_state": spec.seed}
     if spec.group:
         return "GroupKFold", {"n_splits": spec.cv}
-    kind = "StratifiedKFold" if task == "classification" and spec.stratify else "KFold"
+    kind = "StratifiedKFold" if stratify else "KFold"
     if spec.repeats > 1:
         return f"Repeated{kind}", {
             "n_splits": spec.cv,
@@ -216,11 +220,11 @@ def describe_cv(spec: FitSpec, task: str) -> tuple[str, dict[str, object]]:
     return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
 
 
-def make_cv(spec: FitSpec, task: str) -> BaseCrossValidator:
+def make_cv(spec: FitSpec, task: str, *, several: bool = False) -> BaseCrossValidator:
     """The splitter for choosing the regularisation parameter."""
     from sklearn import model_selection
 
-    name, arguments = describe_cv(spec, task)
+    name, arguments = describe_cv(spec, task, several=several)
     return getattr(model_selection, name)(**arguments)
 
 
@@ -272,7 +276,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
     choice: dict[str, Any] = {
         **path,
         "n_alphas": n_alphas,
-        "cv": make_cv(spec, prepared.task),
+        "cv": make_cv(spec, prepared.task, several=bool(prepared.names)),
         "scoring": spec.scoring or None,
         "rule": spec.rule,
         "n_jobs": spec.jobs,
@@ -307,15 +311,23 @@ def missing_options(spec: FitSpec) -> dict[str, str]:
     return {"missing": missing, "missing_views": spec.missing_views}
 
 
-def class_weight(spec: FitSpec, prepared: Prepared) -> dict[object, float] | str | None:
-    """Weights of classes in scikit-learn's form: "balanced", a dict, or None."""
+def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
+    """Weights of classes in scikit-learn's form: "balanced", a dict, for several labels a list of dicts, or None."""
     if not spec.class_weights.strip():
         return "balanced" if spec.balanced else None
     if spec.balanced:
         raise InputError("Settings `balanced` and `class_weights` exclude each other. Give one of them.")
-    labels = {str(label): label for label in np.unique(prepared.y).tolist()}
+    if prepared.names:
+        given = _weights_by_name(spec.class_weights, {name: name for name in prepared.names}, "label")
+        return [{1: given[name]} if given[name] != 1.0 else {} for name in prepared.names]
+    return _weights_by_name(
+        spec.class_weights, {str(label): label for label in np.unique(prepared.y).tolist()}
+    )
+
+
+def _weights_by_name(text: str, labels: dict[str, Any], what: str = "class") -> dict[Any, float]:
     out: dict[Any, float] = dict.fromkeys(labels.values(), 1.0)
-    for part in names_in(spec.class_weights):
+    for part in _with_commas(names_in(text), labels):
         name, _, number = (text.strip() for text in part.rpartition("="))
         try:
             weight = float(number)
@@ -325,14 +337,28 @@ def class_weight(spec: FitSpec, prepared: Prepared) -> dict[object, float] | str
             raise InputError(
                 f"Setting `class_weights` must be like 'ill=5, well=1' with weights > 0, got {part!r}."
             )
-        out[labels[check_known(name, labels, "class")]] = weight
+        out[labels[check_known(name, labels, what)]] = weight
     return out
 
 
-def describe_calibration_cv(spec: FitSpec) -> tuple[str, dict[str, object]]:
+def _with_commas(parts: list[str], names: Collection[str]) -> list[str]:
+    """Parts of a text between commas, those of a name that itself holds a comma together."""
+    out: list[str] = []
+    for part in parts:
+        whole = [
+            name for name in names if out and "=" not in out[-1] and f"{name}=".startswith(f"{out[-1]},")
+        ]
+        if whole:
+            out[-1] = f"{out[-1]},{part}"
+        else:
+            out.append(part)
+    return out
+
+
+def describe_calibration_cv(spec: FitSpec, *, several: bool = False) -> tuple[str, dict[str, object]]:
     """Name and arguments of the splitter on whose folds probabilities are learnt."""
     once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
-    return describe_cv(once, "classification")
+    return describe_cv(once, "classification", several=several)
 
 
 def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
@@ -356,7 +382,7 @@ def calibrate_model(model: BaseMKL, spec: FitSpec, prepared: Prepared, rows: Row
         return
     from sklearn import model_selection
 
-    name, arguments = describe_calibration_cv(spec)
+    name, arguments = describe_calibration_cv(spec, several=bool(prepared.names))
     if prepared.weights is not None:
         rows = rows[prepared.weights[rows] > 0]  # the model has no others
     groups = None if prepared.groups is None else prepared.groups[rows]
@@ -374,8 +400,11 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     attempt = partial(try_score, learner=model.learner)
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]
-    classes = np.unique(y) if prepared.task == "classification" else None
-    _try_score(model.scoring, y, classes, f"{prepared.task} with {_count_of(classes)}", attempt)
+    classes: Any = None
+    if prepared.task == "classification":
+        classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
+    where = prepared.said if prepared.names else f"{prepared.task} with {_count_of(classes)}"
+    _try_score(model.scoring, y, classes, where, attempt)
     if classes is None:
         return
     groups = None if prepared.groups is None else prepared.groups[rows]
@@ -387,10 +416,14 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
         except ValueError:
             return  # the model raises its own error
     for k, test in enumerate(folds):
-        here = tuple(np.unique(y[test]).tolist())
+        if prepared.names:
+            here = tuple((y[test].min(axis=0) == y[test].max(axis=0)).tolist())
+            lacks = f"fold {k + 1}, whose rows say the same of {sum(here)} of {len(here)} labels"
+        else:
+            here = tuple(np.unique(y[test]).tolist())
+            lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
         if here not in seen:
             seen.add(here)
-            lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
             _try_score(model.scoring, y[test], classes, lacks, attempt)
 
 
@@ -399,7 +432,11 @@ def _count_of(classes: Labels | None) -> str:
 
 
 def _try_score(
-    scoring: str, y: Labels, classes: Labels | None, where: str, attempt: Callable[..., float]
+    scoring: str,
+    y: Labels,
+    classes: Labels | list[Labels] | None,
+    where: str,
+    attempt: Callable[..., float],
 ) -> None:
     reason = "it is not defined there"
     try:
@@ -411,7 +448,8 @@ def _try_score(
         reason = str(error).strip().split("\n")[0].rstrip(".")
         # the message names the class of the stand-in for the model
         reason = re.sub(r"Known(Classes|Targets)", "the model", reason)
-    usual = "r2" if classes is None else "accuracy or balanced_accuracy"
+    usual = "accuracy or f1_macro" if y.ndim == 2 else "accuracy or balanced_accuracy"
+    usual = "r2" if classes is None else usual
     raise InputError(
         f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
     )
@@ -425,7 +463,7 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     groups = {} if prepared.groups is None else {"groups": prepared.groups[rows]}
     weights = None if prepared.weights is None else prepared.weights[rows]
     try:
-        return model.fit(prepared.X.iloc[rows], prepared.y[rows], sample_weight=weights, **groups)
+        return model.fit(prepared.X.iloc[rows], prepared.target(rows), sample_weight=weights, **groups)
     finally:
         # the display is not part of the model
         model.set_callbacks()

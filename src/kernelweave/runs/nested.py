@@ -47,7 +47,8 @@ def nested_scores(
         return []
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
-    outer = make_cv(spec.model_copy(update={"cv": spec.nested, "repeats": 1}), prepared.task)
+    once = spec.model_copy(update={"cv": spec.nested, "repeats": 1})
+    outer = make_cv(once, prepared.task, several=bool(prepared.names))
     y = prepared.y[rows]
     groups = None if prepared.groups is None else prepared.groups[rows]
     found: list[dict[str, float]] = []

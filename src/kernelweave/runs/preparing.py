@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from kernelweave.runs.joining import Joined
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_cells, check_target, detect_task, need_column
+from kernelweave.runs.targets import named, need_target, read_targets
 from kernelweave.views.groups import expand_views, names_in, read_views
 
 Array = NDArray[np.float64]
@@ -31,7 +33,8 @@ class Prepared:
     Attributes
     ----------
     X : DataFrame, or Tables with sparse views
-    y : array
+    y : array of shape (n_rows,) or (n_rows, n_targets)
+        With several targets labels of 0 and 1, or numbers.
     task, reason : str
         The task that the target implies, and why.
     weights, groups : array or None
@@ -42,6 +45,8 @@ class Prepared:
         Rows left out because of missing values.
     keys : Series or None
         Keys of the rows.
+    names : tuple of str
+        The targets if there are several.
     """
 
     X: Any
@@ -54,15 +59,26 @@ class Prepared:
     views: dict[str, list[str]]
     n_dropped: int
     keys: Any = None
+    names: tuple[str, ...] = ()
+
+    def target(self, rows: Any = slice(None)) -> Any:
+        """The target of some rows as estimators take it: several with their names."""
+        return named(self.y[rows], self.names)
+
+    @property
+    def said(self) -> str:
+        """The task in words."""
+        if not self.names:
+            return self.task
+        several = "several labels" if self.task == "classification" else "regression with several targets"
+        return f"{several} ({', '.join(map(repr, self.names))})"
 
 
 def prepare(data: Joined, spec: FitSpec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
     table = data.table
-    if not spec.target:
-        raise InputError("Which column is the target? Name the column to predict as `target`.")
-    need_column(table, spec.target, "the target")
-    leave = {spec.target}
+    targets = need_target(table, spec.target)
+    leave = set(targets)
     for name, what in (
         (spec.weights, "the weights"),
         (spec.group, "the groups"),
@@ -85,22 +101,16 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         columns = [c for c in columns if c in used]
     n_rows = len(table)
     if data.kinds:
-        table = _rows_to_learn_from(data, spec, columns)
+        table = _rows_to_learn_from(data, spec, columns, targets)
     if spec.missing == "drop":
-        others = [c for c in needed_columns(spec, columns) if c not in columns]
+        others = other_columns(spec, targets)
         lost = missing_cells(table, columns, views, spec).any(axis=1) | table[others].isna().any(axis=1)
         table = table[~lost]
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns with most of them.")
-    check_cells(table, [spec.target, *columns])
-    _check_infinite(table, [spec.target], "The target must be finite")
-    task, reason = detect_task(table[spec.target], spec.task)
-    y = check_target(table[spec.target], task)
-    if task == "classification" and len(set(y.tolist())) < 2:
-        raise InputError(
-            f"Column {spec.target!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose "
-            "another target."
-        )
+    check_cells(table, [*targets, *columns])
+    _check_infinite(table, targets, "The target must be finite")
+    y, task, reason = _read_target(table, targets, spec.task)
     _check_cells(table, columns, views, spec)
     X: Any = table[columns]
     if data.sparse:
@@ -119,12 +129,28 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         views=views,
         n_dropped=n_rows - len(table),
         keys=table[spec.key] if spec.key else None,
+        names=tuple(targets) if len(targets) > 1 else (),
     )
 
 
-def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str]) -> DataFrame:
+def _read_target(table: DataFrame, targets: list[str], task: str) -> tuple[Any, str, str]:
+    """The target, its task and the reason for it."""
+    if len(targets) > 1:
+        return read_targets(table, targets, task)
+    [name] = targets
+    task, reason = detect_task(table[name], task)
+    y = check_target(table[name], task)
+    if task == "classification" and len(set(y.tolist())) < 2:
+        raise InputError(
+            f"Column {name!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose another "
+            "target."
+        )
+    return y, task, reason
+
+
+def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str], targets: Sequence[str]) -> DataFrame:
     """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
-    needed = [name for name in (spec.target, spec.weights, spec.group, spec.holdout) if name]
+    needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
     lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
     table = data.table[~data.table[spec.key].isin(lacking)]
     if columns and not data.sparse:
@@ -200,9 +226,9 @@ def _read_weights(column: Series) -> Array:
     return weights
 
 
-def needed_columns(spec: FitSpec, columns: list[str]) -> list[str]:
-    """Columns whose missing values matter: features, target, weights and groups."""
-    return [*columns, *(name for name in (spec.target, spec.weights, spec.group) if name)]
+def other_columns(spec: FitSpec, targets: Sequence[str]) -> list[str]:
+    """Columns beside the features whose missing values matter: targets, weights and groups."""
+    return [*targets, *(name for name in (spec.weights, spec.group) if name)]
 
 
 def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[str]]:
@@ -222,6 +248,8 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
         raise InputError(
             f"No training row has a positive weight in column {spec.weights!r}. Hold out other rows."
         )
+    if prepared.names:
+        return train, test
     if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
         raise InputError(
             f"The {len(counted)} training rows are all of class {prepared.y[counted][0]!r}; at least two classes "
@@ -255,7 +283,7 @@ def _split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
             rows,
             test_size=spec.test_size,
             random_state=spec.seed,
-            stratify=prepared.y if prepared.task == "classification" else None,
+            stratify=prepared.y if prepared.task == "classification" and not prepared.names else None,
         )
     except ValueError as error:
         raise _cannot_split(error) from error

@@ -28,9 +28,10 @@ from kernelweave.runs.kernels_of import (
     parse_kernels,
     standardize_of,
 )
-from kernelweave.runs.preparing import HELD_OUT, Prepared, needed_columns
+from kernelweave.runs.preparing import HELD_OUT, Prepared, other_columns
 from kernelweave.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.targets import need_target, target_lines
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."
@@ -64,7 +65,8 @@ def script(
     """
     classification = prepared.task == "classification"
     estimator = "MKLClassifier" if classification else "MKLRegressor"
-    splitter, arguments = describe_cv(spec, prepared.task)
+    several = bool(prepared.names)
+    splitter, arguments = describe_cv(spec, prepared.task, several=several)
     plain = fits_plainly(spec)
     imports = set() if alpha is not None or plain else {splitter}
     lines = [
@@ -78,16 +80,17 @@ def script(
         "table.columns = [str(c) for c in table.columns]",
     ]
     columns = list(prepared.X.columns)
+    targets = need_target(data.table, spec.target)
+    others = other_columns(spec, targets)
     if data.kinds:
-        needed = [name for name in (spec.target, spec.weights, spec.group, spec.holdout) if name]
+        needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
         kinds = {name: str(data.kinds[name]) for name in needed if name in data.kinds}
         lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
         body.append(f"table = table[~table[{spec.key!r}].isin({sorted(lacking)!r})]")
         body.append(f"table = table.dropna(subset={columns!r}, how='all').astype({kinds!r})")
     if spec.missing == "drop" and (spec.missing_views == "error" or len(prepared.views) < 2):
-        body.append(f"table = table.dropna(subset={needed_columns(spec, columns)!r})")
+        body.append(f"table = table.dropna(subset={[*columns, *others]!r})")
     elif spec.missing == "drop":
-        others = [c for c in needed_columns(spec, columns) if c not in columns]
         body += [
             f"missing = table[{columns!r}].isna()",
             f"for view in {list(prepared.views.values())!r}:",
@@ -95,7 +98,7 @@ def script(
             f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
         ]
     body += [
-        f"y = table[{spec.target!r}].to_numpy({'' if classification else 'dtype=float'})",
+        *target_lines(targets, classification=classification),
         _columns_line(prepared, columns),
     ]
     if spec.weights:
@@ -116,7 +119,7 @@ def script(
         )
     else:
         imports.add("train_test_split")
-        stratify = "y" if classification else "None"
+        stratify = "y" if classification and not several else "None"
         body.append(
             f"train, test = train_test_split(rows, test_size={spec.test_size}, random_state={spec.seed}, "
             f"stratify={stratify})"
@@ -162,11 +165,12 @@ def script(
     body.append("    learner,")
     body += [f"    {name}={value}," for name, value in settings.items()]
     body.append(")")
+    some = ".iloc" if several else ""
     extra = ", sample_weight=weights[train]" if spec.weights else ""
     extra += ", groups=groups[train]" if spec.group and alpha is None else ""
-    body.append(f"model.fit(X.iloc[train], y[train]{extra})")
+    body.append(f"model.fit(X.iloc[train], y{some}[train]{extra})")
     if spec.probabilities != "none" and alpha is None:
-        name, values = describe_calibration_cv(spec)
+        name, values = describe_calibration_cv(spec, several=several)
         imports.add(name)
         known = "train[weights[train] > 0]" if spec.weights else "train"
         body.append(
@@ -181,7 +185,7 @@ def script(
         "        if weight > 0:",
         '            print(f"{weight:.4f}  {name}")',
         "if len(test):",
-        '    print(f"held-out score {model.score(X.iloc[test], y[test]):.4f}")',
+        f'    print(f"held-out score {{model.score(X.iloc[test], y{some}[test]):.4f}}")',
     ]
     lines += [
         "import pandas as pd",

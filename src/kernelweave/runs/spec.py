@@ -75,13 +75,15 @@ class FitSpec(BaseModel):
         "",
         "Target",
         "Data",
-        "Column to predict.",
+        "Column to predict; or several columns with commas between them, all of labels (0 and 1, no and yes, false and "
+        "true), of which a row may have several, or all of numbers.",
     )
     task: Literal["auto", "regression", "classification"] = setting(
         "auto",
         "Task",
         "Data",
-        'Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes.',
+        'Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes. Several '
+        "targets are labels (classification) or numbers (regression).",
     )
     method: Text = setting(
         DEFAULT,
@@ -261,7 +263,8 @@ class FitSpec(BaseModel):
         "",
         "Weights of classes",
         "Model",
-        'Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1.',
+        'Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1. Of several labels the '
+        "weight of rows with the label, in its own problem.",
     )
     probabilities: Literal["none", "platt", "isotonic"] = setting(
         "none",

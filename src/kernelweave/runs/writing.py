@@ -11,7 +11,7 @@ from kernelweave.runs.fitting import chosen, stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.preparing import Prepared
-from kernelweave.runs.scoring import predictions, scores
+from kernelweave.runs.scoring import predictions, scores, with_truth
 from kernelweave.runs.scripts import script
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
@@ -71,7 +71,9 @@ def write_run(
         if spec.key:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
         if held is not None:
-            write_text(folder / "predictions.csv", csv_text(held.predictions.assign(truth=held.truth)))
+            write_text(
+                folder / "predictions.csv", csv_text(with_truth(held.predictions, held.truth, prepared.names))
+            )
         write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
@@ -116,7 +118,7 @@ def write_report(
     about = [
         describe(data.table),
         f"{len(train)} training rows, {len(test)} held out",
-        f"task: {prepared.task}",
+        f"task: {prepared.said}",
     ]
     if prepared.n_dropped:
         about.append(f"{prepared.n_dropped} rows left out because of missing values")

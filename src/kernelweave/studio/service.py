@@ -231,7 +231,13 @@ class Studio:
         """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
         joined = self.catalogue.join(data, spec.rows)
-        return spec, joined, prepare(joined, spec)
+        prepared = prepare(joined, spec)
+        if prepared.names:
+            raise InputError(
+                "Setting `target`: the studio learns one target at a time. Use the command line for several, "
+                f"kernelweave fit table.csv --target {spec.target}."
+            )
+        return spec, joined, prepared
 
     @staticmethod
     def confined(data: Data, spec: FitSpec) -> FitSpec:
