@@ -89,7 +89,7 @@ class KernelStream:
     -----
     The certificate of a solution covers all kernels. For ``r = y - K(d) c - alpha c`` the gap is
     ``1/2 |r|^2 + alpha/2 (max_m c'K_m c - c'K(d) c)``, in float64, whatever the kernels are stored in. A kernel is left
-    out of a pass where the triangle inequality shows that its form is not the largest,
+    out of a pass where the triangle inequality shows that its form is not the largest::
 
         sqrt(c'K_m c) <= sqrt(b'K_m b) + sqrt(trace(K_m)) |c - b| ,
 
