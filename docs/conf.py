@@ -56,6 +56,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "show_prev_next": False,
+    "header_links_before_dropdown": 4,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -65,7 +66,10 @@ html_theme_options = {
 # Pages without others beside them.
 html_sidebars = {
     name: []
-    for name in ("install", "getting_started", "methods", "architecture", "contributing", "changelog")
+    for name in (
+        *("install", "getting_started", "tour", "choosing", "methods", "coming_from", "troubleshooting"),
+        *("faq", "glossary", "architecture", "contributing", "changelog"),
+    )
 }
 
 # The gallery runs every examples/plot_*.py. Without such a file there is no gallery, and no page for it.

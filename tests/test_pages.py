@@ -2,7 +2,11 @@
 
 import doctest
 import inspect
+import pathlib
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,23 +37,49 @@ def test_examples_of_pages_run(page, capsys):
     capsys.readouterr()
 
 
+#: Pages for those who begin, without those that hold no code.
+NEWCOMERS = ["index.md", "tour.md", "troubleshooting.md", "coming_from.md"]
+NEW = [*NEWCOMERS, "choosing.md", "faq.md", "glossary.md"]
 #: Pages whose results are compared, and the packages that they need.
 COMPARED = {
     "user_guide/defaults.md": (),
     "user_guide/many_features.md": (),
     "user_guide/rows_without_limit.md": ("pandas",),
     "user_guide/clusters.md": ("dask.array",),
+    **dict.fromkeys(NEWCOMERS, ("pandas",)),
 }
 
 
 @pytest.mark.parametrize("page", COMPARED)
-def test_results_on_pages_are_those_of_the_code(page):
+def test_results_on_pages_are_those_of_the_code(page, tmp_path, monkeypatch):
     for package in COMPARED[page]:
         pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, attempted = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=options)
     assert attempted
     assert not failed
+
+
+def test_commands_of_the_tour_run(tmp_path, monkeypatch):
+    """The tables that the page writes, and then its commands as they stand."""
+    pytest.importorskip("cyclopts")
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "tour.md").read_text()
+    blocks = [block for block in re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)]
+    first, last = blocks[0], next(block for block in blocks if "to_csv" in block)
+    source = "".join(e.source for block in (first, last) for e in doctest.DocTestParser().get_examples(block))
+    exec(source, {"pathlib": pathlib})
+    [commands] = re.findall(r"^```console\n(.*?)^```$", text, re.S | re.M)
+    for line in commands.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        assert program == "kernelweave"
+        command = [sys.executable, "-c", "from kernelweave.cli import main; main()", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "run" / "script.py").is_file()
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 143
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("**/*.md")), ids=lambda page: page.stem)
@@ -93,7 +123,7 @@ def resolve(name: str) -> object:
     return value
 
 
-@pytest.mark.parametrize("page", [*PAGES, *GUIDE, "README.md", "getting_started.md", "methods.md"])
+@pytest.mark.parametrize("page", [*PAGES, *GUIDE, "README.md", "getting_started.md", "methods.md", *NEW])
 def test_public_names_on_pages_exist(page):
     text = (DOCS.parent / page if page == "README.md" else DOCS / page).read_text()
     found = names_on(text)
@@ -103,7 +133,7 @@ def test_public_names_on_pages_exist(page):
         for parameter in re.findall(r"(\w+)=", arguments):
             assert parameter in inspect.signature(value).parameters, f"{page}: {name}({parameter}=)"
         # with values it can be made, unless they stand for something
-        if re.search(r"=[^,)]", arguments) and not re.search(r"\.\.\.|\b(stack|X_\w+)\b", arguments):
+        if re.search(r"=[^,)]", arguments) and not re.search(r"\.\.\.|\b(stack|gram|X_\w+)\b", arguments):
             made = eval(f"{name}({arguments})", {"kw": kw})
             getattr(made, "check", lambda: None)()
     about = f"{kw.MKLRegressor.__doc__} {kw.MKLClassifier.__doc__}"
