@@ -44,7 +44,8 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-noext test-oldest quick arrays lint format types layers options docs wheel bench stress clean
+.PHONY: help setup demo studio test test-noext test-oldest quick arrays lint format types layers options docs wheel bench claims \
+  stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -162,6 +163,11 @@ stress: $(STAMPS)/group-test
 bench: $(STAMPS)/group-bench
 	@test -f benchmarks/run.py || { echo "There is no benchmarks/run.py yet." >&2; exit 1; }
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run $(ARGS)
+
+# Numbers on the front page, in README and in paper.md: computed again, or compared with the results that are kept.
+claims: export OPENBLAS_NUM_THREADS := 1
+claims: $(STAMPS)/group-docs
+	MPLBACKEND=Agg $(BIN)/python -m benchmarks.claims
 
 clean:
 	rm -rf $(VENV) build dist docs/_build docs/generated docs/gallery .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,345 @@
+"""Every number on the front page, in README and in paper.md, computed again: ``make claims``.
+
+A claim is a sentence on a page, found by a pattern whose groups are its numbers, and a function that returns these
+numbers. Cheap ones are computed from the library ("computed"); what takes long, or other programs, is read from the
+results that are kept with the project ("stored", with the command that makes them). A number that differs by more than
+its tolerance, a sentence that is not on its page, and a number in the parts of `COMPLETE` that no claim covers are
+failures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+NUMBER = re.compile(r"(?<![\w.,/-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w])")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Numbers on pages, and where they come from.
+
+    `relative` and `absolute` bound the difference between a printed number and the one computed; half a unit of the
+    last printed digit is always allowed. With `bound` the printed number is one that must not be exceeded.
+    """
+
+    pages: tuple[str, ...]
+    pattern: str
+    values: Callable[[], tuple[float, ...]]
+    source: str = "computed"
+    relative: float = 0.0
+    absolute: float = 0.0
+    bound: bool = False
+
+
+def stored(name: str) -> Any:
+    """The kept results of a benchmark."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+# ---- computed ----------------------------------------------------------------------------------------------
+
+
+@cache
+def readme() -> tuple[float, ...]:
+    """Accuracy and weights of the example in README."""
+    [code] = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    scope: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(code, "README.md", "exec"), scope)
+    model = scope["model"]
+    accuracy = model.score(scope["X_test"], scope["y_test"])
+    return (accuracy, *model.weights_)
+
+
+@cache
+def six_lines() -> tuple[float, ...]:
+    """Accuracy and weights of the example on the front page."""
+    import kernelweave as kw
+
+    lines = re.findall(r"^>>> (.*)$", (ROOT / "docs" / "index.md").read_text(), re.M)
+    scope: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec("\n".join(lines), scope)
+    model, X, y = (scope[name] for name in ("model", "X", "y"))
+    shares = kw.inspection.view_weights(model)
+    # what is printed is cut off, not rounded
+    cut = [math.floor(100 * shares[view]) / 100 for view in ("worst", "mean", "error")]
+    return (model.score(X[1::2], y[1::2]), *cut)
+
+
+@cache
+def picture() -> tuple[float, ...]:
+    """The weight of random numbers in the picture of the front page."""
+    import runpy
+
+    import kernelweave as kw
+
+    model, _ = runpy.run_path(str(ROOT / "docs" / "pictures" / "front.py"))["fitted"]()
+    return (kw.inspection.view_weights(model)["random numbers"],)
+
+
+@cache
+def as_svc() -> tuple[float, ...]:
+    """Largest difference of decision values from scikit-learn's support vector machine."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.svm import SVC
+
+    import kernelweave as kw
+
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = SVC(C=1.0, gamma=0.05, tol=1e-8).fit(X[::2], y[::2])
+    learner = kw.learners.Uniform(C=1.0, tol=1e-8)
+    ours = kw.MKLClassifier([kw.kernels.RBF(gamma=0.05)], learner, normalize=None).fit(X[::2], y[::2])
+    return (float(np.abs(theirs.decision_function(X[1::2]) - ours.decision_function(X[1::2])).max()),)
+
+
+# ---- stored ------------------------------------------------------------------------------------------------
+
+
+def simple() -> dict[str, tuple[float, ...]]:
+    """Sizes, seconds and ratios of SimpleMKL."""
+    cases = [r for r in stored("margin")["records"] if "published_algorithm_1e-2" in r]
+    assert len(cases) == 3
+    ours = [r["seconds"] for r in cases]
+    theirs = [r["published_algorithm_1e-2"]["seconds"] for r in cases]
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    assert max(r["rel_gap"] for r in cases) <= 1e-3
+    assert max(r["published_algorithm_1e-2"]["rel_gap"] for r in cases) <= 1e-2
+    rows, kernels = [r["n"] for r in cases], [r["n_kernels"] for r in cases]
+    return {
+        "sizes": (min(rows), max(rows), min(kernels), max(kernels)),
+        "seconds": (min(ours), max(ours), 0.1),
+        "published": (min(theirs), max(theirs), 1.0, min(ratios), max(ratios)),
+    }
+
+
+def group_lasso() -> tuple[float, ...]:
+    """Alphas, gap, geometric mean of the ratios, cases, most groups, most rows."""
+    records, ratios, sizes = stored("features")["records"], [], []
+    for case in dict.fromkeys(r["case"] for r in records):
+        own = next(r for r in records if r["case"] == case and r["solver"] == "ours" and r["tol"] == 1e-4)
+        runs = [r for r in records if r["case"] == case and r["solver"] == "adelie"]
+        enough = [r["cpu_seconds"] for r in runs if r["largest_gap"] <= 1e-4]
+        most_exact = min(runs, key=lambda r: r["largest_gap"])["cpu_seconds"]
+        ratios.append((min(enough) if enough else most_exact) / own["cpu_seconds"])
+        sizes.append([int(part) for part in case.split("x")])
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    rows, groups, _ = zip(*sizes, strict=True)
+    return 30, 1e-4, mean, len(ratios), max(groups), max(rows)
+
+
+def missing_views() -> tuple[float, ...]:
+    """Share removed, accuracy with completed kernels and of the forest."""
+    found = stored("missing")["mfeat"]["0.6"]
+    return 60, found["complete"], found["forest"]
+
+
+def columns() -> tuple[float, ...]:
+    """Linear kernels, alphas, seconds, and the largest gap."""
+    found = next(r for r in stored("linear")["records"] if r["case"] == "linear-16063")
+    assert found["worst_gap"] <= 1e-6
+    return 16063, 50, found["seconds"]["median"], 1e-6
+
+
+def data_sets() -> tuple[float, ...]:
+    """How many data sets have scores of all six methods in the comparison of plain fits."""
+    text = (ROOT / "docs" / "design_notes" / "defaults.md").read_text()
+    return (len(re.findall(r"^\| [\w-]+(?: \*)? \| \d (?:\| [\d.]+ ){6}\|$", text, re.M)),)
+
+
+def scales() -> tuple[float, ...]:
+    """Largest share of rows that change their class when kernels are scaled, of RKL and of the others."""
+    import csv
+
+    with (ROOT / "docs" / "results" / "rkl-scales" / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    own = max(float(r["change"]) for r in rows if r["method"] == "rkl")
+    assert own <= 1e-7
+    assert all(float(r["flipped"]) == 0.0 for r in rows if r["method"] == "rkl")
+    others = max(float(r["flipped"]) for r in rows if r["method"] != "rkl")
+    return len({r["dataset"] for r in rows}), 1e-7, others
+
+
+FRONT, README, PAPER = "docs/index.md", "README.md", "paper.md"
+N = r"([\d.,e-]*\d)"
+CLAIMS = [
+    Claim((README,), rf"accuracy {N}, relative gap", lambda: readme()[:1], absolute=0.01),
+    Claim(
+        (README,),
+        "".join(
+            rf"{N} {view}: {kernel}\S* "
+            for view in ("mean", "error", "worst")
+            for kernel in ("Linear", "RBF")
+        ),
+        lambda: readme()[1:],
+        absolute=0.01,
+    ),
+    Claim(
+        (FRONT,),
+        rf"accuracy {N} \{{'worst': {N}\.\.\., 'mean': {N}\.\.\., 'error': {N}",
+        six_lines,
+        absolute=0.01,
+    ),
+    Claim((FRONT,), rf"random numbers {N};", picture, absolute=0.01),
+    Claim((FRONT,), rf"random numbers have a weight of {N}\b", picture, absolute=0.01),
+    Claim(
+        (FRONT, PAPER),
+        rf"three data sets \({N} to {N} rows, {N} to {N} kernels\)",
+        lambda: simple()["sizes"],
+        "margin.json: python -m benchmarks.run margin",
+    ),
+    Claim(
+        (FRONT, PAPER),
+        rf"{N} to {N} s to a relative gap of {N} %",
+        lambda: simple()["seconds"],
+        "margin.json: python -m benchmarks.run margin",
+    ),
+    Claim(
+        (FRONT, PAPER),
+        rf"{N} to {N} s to one of {N} %, {N} to {N} times as long",
+        lambda: simple()["published"],
+        "margin.json: python -m benchmarks.run margin",
+        relative=0.02,
+    ),
+    Claim(
+        (FRONT, PAPER),
+        rf"{N} regularisation parameters to a relative gap of {N}: {N} times as fast as adelie, as a geometric mean "
+        rf"of (four) cases with up to {N} groups or {N} rows",
+        group_lasso,
+        "features.json: python -m benchmarks.features",
+        relative=0.02,
+    ),
+    Claim(
+        (FRONT, PAPER),
+        rf"missing for {N} % of the rows: {N} % correct with predicted kernels, {N} % with a random forest",
+        missing_views,
+        "missing.json: python -m benchmarks.missing",
+    ),
+    Claim(
+        (FRONT, PAPER),
+        rf"comparison on {N} data sets",
+        data_sets,
+        "docs/design_notes/defaults.md: python -m benchmarks.defaults",
+    ),
+    Claim(
+        (PAPER,),
+        rf"{N} linear kernels and {N} regularisation parameters take {N} s to a relative gap of {N}",
+        columns,
+        "linear.json: python -m benchmarks.run linear",
+        relative=0.02,
+    ),
+    Claim((PAPER,), rf"equal those of its support vector machine to {N}", as_svc, bound=True),
+    Claim(
+        (PAPER,),
+        rf"{N} data sets its decision values change by less than {N}, while other methods change the class of up to "
+        rf"{N} %",
+        scales,
+        "docs/results/rkl-scales: kernelweave reproduce rkl-scales",
+        absolute=0.5,
+    ),
+]
+#: Parts of pages, from a heading to the next one, whose numbers are all claims.
+COMPLETE = {FRONT: ("## Measured",), PAPER: ("# Measurements",)}
+#: Numbers that are no results: a value of a parameter, C = 100.
+SETTINGS = {FRONT: {"100"}, PAPER: {"100"}}
+WORDS = {"four": 4.0}
+
+
+def value_of(text: str) -> float:
+    return WORDS.get(text) or float(text.replace(",", ""))
+
+
+def unit(text: str) -> float:
+    """Half a unit of the last digit of a printed number."""
+    if text in WORDS:
+        return 0.0
+    digits, _, power = text.replace(",", "").partition("e")
+    return 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+
+
+def flat(text: str) -> str:
+    """A text without line breaks and links, so that sentences may be broken and linked anywhere."""
+    return re.sub(r"\s+", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
+
+
+def page(name: str) -> str:
+    return flat((ROOT / name).read_text())
+
+
+def part(name: str, heading: str) -> str:
+    """A page from a heading to the next one of its level."""
+    text = "\n" + (ROOT / name).read_text()
+    rest = text[text.index(f"\n{heading}\n") + len(heading) + 2 :]
+    return flat(re.split(rf"^{heading.partition(' ')[0]} |^```", rest, maxsplit=1, flags=re.M)[0])
+
+
+def failures(claim: Claim) -> Iterator[str]:
+    """What is wrong with a claim on its pages."""
+    values = claim.values()
+    for name in claim.pages:
+        found = list(re.finditer(claim.pattern, page(name)))
+        if not found:
+            yield f"{name}: no sentence like {claim.pattern!r}"
+        for match in found:
+            if len(match.groups()) != len(values):
+                yield f"{name}: {len(match.groups())} numbers in {match[0]!r}, {len(values)} computed"
+                continue
+            for text, value in zip(match.groups(), values, strict=True):
+                told = value_of(text)
+                if claim.bound:
+                    wrong = value > told
+                else:
+                    allowed = max(1.001 * unit(text), claim.absolute, claim.relative * abs(value))
+                    wrong = abs(told - value) > allowed
+                if wrong:
+                    yield f"{name}: {text} in {match[0]!r}, but it is {value:.4g}"
+
+
+def uncovered() -> Iterator[str]:
+    """Numbers in the complete parts that no claim has."""
+    for name, headings in COMPLETE.items():
+        for heading in headings:
+            text = part(name, heading)
+            found = [m for c in CLAIMS if name in c.pages for m in re.finditer(c.pattern, text)]
+            spans = [m.span(k) for m in found for k in range(1, len(m.groups()) + 1)]
+            for number in NUMBER.finditer(text):
+                inside = any(a <= number.start() and number.end() <= b for a, b in spans)
+                if not inside and number[0] not in SETTINGS[name]:
+                    place = text[max(0, number.start() - 40) : number.end() + 20]
+                    yield f"{name}: {number[0]} in {place!r} is no claim"
+
+
+def main() -> int:
+    count = 0
+    for claim in CLAIMS:
+        start = time.perf_counter()
+        wrong = list(failures(claim))
+        count += len(wrong)
+        how = claim.source if claim.source == "computed" else f"stored in {claim.source}"
+        print(
+            f"{'no ' if wrong else 'yes'}  {time.perf_counter() - start:5.1f} s  {', '.join(claim.pages)}: {how}"
+        )
+        print("".join(f"       {text}\n" for text in wrong), end="")
+    missing = list(uncovered())
+    print(*missing, sep="\n", end="\n" if missing else "")
+    print(f"{len(CLAIMS)} claims, {count + len(missing)} failures.")
+    return 1 if count or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

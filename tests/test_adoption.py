@@ -1,0 +1,113 @@
+"""Files for those who cite, package or judge the project agree with it; claims on pages are those of the results."""
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from benchmarks import claims
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+yaml = pytest.importorskip("yaml")
+
+
+def requirement(text):
+    name, _, version = text.partition(">=")
+    return name.strip(), version.partition(",")[0].strip()
+
+
+def test_citation_agrees_with_the_project():
+    found = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert found["cff-version"] == "1.2.0"
+    assert (found["title"], found["version"]) == (PROJECT["project"]["name"], PROJECT["project"]["version"])
+    assert found["license"] == PROJECT["project"]["license"]
+    assert {"message", "authors"} <= set(found)
+    assert [r["year"] for r in found["references"]] == [2010, 2010, 2015]
+    for author in (a for r in found["references"] for a in r["authors"]):
+        assert {"family-names", "given-names"} <= set(author)
+
+
+def test_recipe_agrees_with_the_project():
+    text = (ROOT / "conda" / "meta.yaml").read_text()
+    [version] = re.findall(r'set version = "(.*?)"', text)
+    assert version == PROJECT["project"]["version"]
+    text = re.sub(r"\{%.*?%\}", "", text).replace('{{ compiler("cxx") }}', "cxx")
+    recipe = yaml.safe_load(re.sub(r"\{\{ (\w+) \}\}", r"\1", text))
+    run = {requirement(line) for line in recipe["requirements"]["run"]}
+    python = ("python", PROJECT["project"]["requires-python"].removeprefix(">="))
+    assert run == {python, *map(requirement, PROJECT["project"]["dependencies"])}
+    renamed = {"matplotlib": "matplotlib-base"}
+    wanted = map(requirement, PROJECT["project"]["optional-dependencies"]["cli"])
+    optional = {(renamed.get(name, name), version) for name, version in wanted}
+    assert {requirement(line) for line in recipe["requirements"]["run_constrained"]} == optional
+    host = {requirement(line) for line in recipe["requirements"]["host"]}
+    assert {requirement(line) for line in PROJECT["build-system"]["requires"]} <= host
+    entry = [f"{name} = {place}" for name, place in PROJECT["project"]["scripts"].items()]
+    assert recipe["build"]["entry_points"] == entry
+
+
+def test_the_test_of_wheels_runs_here():
+    from kernelweave._loops import HAS_EXTENSION
+
+    wheels = PROJECT["tool"]["cibuildwheel"]
+    assert wheels["build"] == ["cp311-*", "cp312-*"]
+    python, *arguments = shlex.split(wheels["test-command"])
+    assert python == "python"
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True)
+    assert (done.returncode == 0) == HAS_EXTENSION, done.stderr
+
+
+def test_the_paper_has_its_parts_and_references():
+    text = (ROOT / "paper.md").read_text()
+    head, body = text.split("---\n", 2)[1:]
+    settings = yaml.safe_load(head)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(settings)
+    for heading in ("Summary", "Statement of need", "References"):
+        assert f"\n# {heading}\n" in body
+    known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / settings["bibliography"]).read_text(), re.M))
+    assert set(re.findall(r"@(\w+)", body)) == known
+    assert len(body.split()) < 1000
+
+
+@pytest.mark.parametrize(
+    "claim", [c for c in claims.CLAIMS if c.source != "computed"], ids=lambda c: c.source
+)
+def test_stored_claims_are_those_of_the_results(claim):
+    assert list(claims.failures(claim)) == []
+
+
+def test_every_number_among_measurements_is_a_claim():
+    assert list(claims.uncovered()) == []
+
+
+def test_wrong_claims_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text("It takes 0.32 s\nfor [16,063\ncolumns](there).\n")
+    pattern = r"takes ([\d.]+) s for ([\d,]+) columns"
+
+    def wrong(*values, **options):
+        return list(claims.failures(claims.Claim(("page.md",), pattern, lambda: values, **options)))
+
+    assert wrong(0.3249, 16063.0) == []
+    assert "0.32 in" in wrong(0.33, 16063.0)[0]
+    assert wrong(0.33, 16063.0, relative=0.05) == []
+    assert wrong(0.01, 1.0, bound=True) == []
+    assert wrong(0.40, 1.0, bound=True)
+    assert "3 computed" in wrong(0.32, 16063.0, 1.0)[0]
+    missing = claims.Claim(("page.md",), "nothing like it", tuple)
+    assert "no sentence" in next(claims.failures(missing))
+    monkeypatch.setattr(claims, "COMPLETE", {"page.md": ("# M",)})
+    monkeypatch.setattr(claims, "SETTINGS", {"page.md": {"2"}})
+    (tmp_path / "page.md").write_text("# M\n\nIt has 2 parts and 17 cells.\n\n# Next\n\n18 others.\n")
+    assert [text.split(" in ")[0] for text in claims.uncovered()] == ["page.md: 17"]
+
+
+def test_the_picture_of_the_front_page_is_small():
+    for name in ("front", "front-dark"):
+        assert (ROOT / "docs" / "pictures" / f"{name}.svg").stat().st_size < 200_000
+    assert callable(runpy.run_path(str(ROOT / "docs" / "pictures" / "front.py"))["fitted"])
