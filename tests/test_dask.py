@@ -80,7 +80,7 @@ def test_without_a_cluster(data):
         (rows, {}, "`y` must hold"),
         (rows, {"y": y[:5]}, "one row per row"),
         (unknown, {"y": y}, "as many blocks"),
-        (rows[:, 0], {"y": y}, "Rows must have shape"),
+        (rows[:, 0], {"y": y}, "`rows` must have shape"),
         (rows, {"y": y, "target": "y"}, "`target` must be None"),
     ]:
         with pytest.raises(InputError, match=words):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_targets
-from kernelweave._parameters import shown
+from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
 
 Array = NDArray[np.float64]
@@ -86,6 +86,7 @@ def check_texts(values: Sequence[str] | None, name: str) -> tuple[str, ...] | No
     """Names as a tuple, or None."""
     if values is None:
         return None
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+    texts = listed(values)
+    if texts is None or not all(isinstance(text, str) for text in texts):
         raise InputError(f"`{name}` must be a list of texts, got {shown(values)}.")
-    return tuple(values)
+    return tuple(texts)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kernelweave._errors import InputError
 from kernelweave.gram import BlockStatistics
-from kernelweave.rows.chunk import Chunk
+from kernelweave.rows.chunk import Chunk, in_chunk
 from kernelweave.rows.folds import FoldStatistics
 
 Statistics = BlockStatistics | FoldStatistics
@@ -13,16 +12,11 @@ Statistics = BlockStatistics | FoldStatistics
 def add_chunk(found: Statistics, chunk: Chunk) -> None:
     """Add a chunk; messages name its file and rows."""
     taken = (chunk.source, len(chunk))
-    try:
+    with in_chunk(chunk):
         if isinstance(found, FoldStatistics):
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken, first=chunk.first)
         else:
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken)
-    except InputError as error:
-        where = f"{chunk.source}, " if chunk.source else ""
-        raise InputError(
-            f"{error} (In {where}rows {chunk.first} to {chunk.first + len(chunk) - 1}.)"
-        ) from error
 
 
 def empty_like(found: Statistics) -> Statistics:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._errors import InputError
+from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.rows.chunk import Chunk, Layout, Source
@@ -36,20 +36,27 @@ class ArrayRows(Source):
 
             Z = sparse.csr_array(Z)
         if not is_sparse(Z) and np.ndim(Z) != 2:
-            raise InputError(f"Rows must have shape (n_samples, n_features), got {np.shape(Z)}.")
-        self.Z, self.y, self.sample_weight, self.size, self.start = Z, y, sample_weight, size, start
+            raise InputError(f"`rows` must have shape (n_samples, n_features), got {np.shape(Z)}.")
+        self.Z, self.size, self.start = Z, size, start
         self.total = int(Z.shape[0])
-        for name, values in (("y", y), ("sample_weight", sample_weight)):
-            if values is not None and len(values) != self.total:
-                raise InputError(f"`{name}` must have one row per row, {self.total}, got {len(values)}.")
+        self.y, self.sample_weight = self._beside("y", y), self._beside("sample_weight", sample_weight)
+
+    def _beside(self, name: str, values: Any) -> Any:
+        """Targets or weights, one row for each row of Z."""
+        if values is None:
+            return None
+        array = as_floats(values, name)
+        if array.ndim == 0 or len(array) != self.total:
+            raise InputError(f"`{name}` must have one row per row, {self.total}, got shape {array.shape}.")
+        return array
 
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
         """All rows but the first that are taken."""
         assert self.total is not None
         for first in range(max(0, taken.get("", 0) - self.start), self.total, self.size):
             rows = slice(first, min(first + self.size, self.total))
-            y = None if self.y is None else np.asarray(self.y[rows])
-            weight = None if self.sample_weight is None else np.asarray(self.sample_weight[rows])
+            y = None if self.y is None else self.y[rows]
+            weight = None if self.sample_weight is None else self.sample_weight[rows]
             yield Chunk(self.Z[rows], y, weight, "", self.start + first)
 
     def pieces(self) -> list[Source]:
@@ -128,14 +135,14 @@ class IteratedRows(Source):
             part = (part, None)
         if not isinstance(part, tuple | list) or len(part) not in (2, 3):
             raise InputError(
-                f"Chunks must be pairs (Z, y) or triples (Z, y, sample_weight), got {shown(part)} for row {first}. "
-                "Yield tuples."
+                f"Chunks of `rows` must be pairs (Z, y) or triples (Z, y, sample_weight), got {shown(part)} for row "
+                f"{first}. Yield tuples."
             )
         Z, y, weight = (*part, None)[:3]
         Z = Z if is_sparse(Z) else np.asarray(Z)
         if Z.ndim != 2:
             raise InputError(
-                f"Chunks must have shape (n_samples, n_features), got {Z.shape} for row {first}."
+                f"Chunks of `rows` must have shape (n_samples, n_features), got {Z.shape} for row {first}."
             )
         return Chunk(
             Z, None if y is None else np.asarray(y), None if weight is None else np.asarray(weight), "", first

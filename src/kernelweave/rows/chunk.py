@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +46,17 @@ class Chunk:
         y = None if self.y is None else self.y[count:]
         weight = None if self.sample_weight is None else self.sample_weight[count:]
         return replace(self, Z=self.Z[count:], y=y, sample_weight=weight, first=self.first + count)
+
+
+@contextmanager
+def in_chunk(chunk: Chunk) -> Iterator[None]:
+    """Let errors say which rows they are about."""
+    try:
+        yield
+    except InputError as error:
+        where = f"{chunk.source}, " if chunk.source else ""
+        last = chunk.first + len(chunk) - 1
+        raise InputError(f"{error} (In {where}rows {chunk.first} to {last} of `rows`.)") from error
 
 
 class Source(ABC):

@@ -56,7 +56,7 @@ def dask_parts(rows: Any, request: Request) -> tuple[list[Part], Blocks]:
         # numbers of rows are not known before they are computed: folds hash the partition and the number in it
         return [Part(part, layout=layout, source=f"partition {k}") for k, part in enumerate(delayed)], blocks
     if rows.ndim != 2:
-        raise InputError(f"Rows must have shape (n_samples, n_features), got {rows.ndim} dimensions.")
+        raise InputError(f"`rows` must have shape (n_samples, n_features), got {rows.ndim} dimensions.")
     blocks = request.blocks()
     if request.targets and request.y is None:
         raise InputError("`y` must hold the targets of the rows of an array, got None.")

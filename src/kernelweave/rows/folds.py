@@ -159,10 +159,10 @@ class FoldStatistics:
         first : int, optional
             Number of the first row in its file or array. Default: the rows follow those that were taken before.
         """
-        source, count = ("", len(y)) if taken is None else taken  # type: ignore[arg-type]
+        rows, targets, single = check_chunk(Z, y, self.n_features, max(p.n_outputs for p in self.parts))
+        source, count = ("", len(targets)) if taken is None else taken
         if self.by == "file" and not source:
             raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
-        rows, targets, single = check_chunk(Z, y, self.n_features, max(p.n_outputs for p in self.parts))
         start = self.taken.get(source, 0) if first is None else first
         folds = folds_of_rows(start, len(targets), self.n_folds, source=source, by=self.by, seed=self.seed)
         weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")

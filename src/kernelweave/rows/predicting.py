@@ -14,7 +14,7 @@ from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave.gram.chunks import check_features
 from kernelweave.results import Path, Solution
-from kernelweave.rows.chunk import Source
+from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import is_dask
 from kernelweave.rows.parallel import each
 from kernelweave.rows.progress import Report, make_report
@@ -90,7 +90,7 @@ def predict_rows(
     if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
         found: Iterator[Array] = each(_of_piece, ((piece, coef, intercept) for piece in pieces), n_jobs)
     else:
-        found = (decision(chunk.Z, coef, intercept) for chunk in source.chunks({}))
+        found = (_of_chunk(chunk, coef, intercept) for chunk in source.chunks({}))
     report, close = make_report(progress)
     out, seen = [np.empty((0, *coef.shape[1:]))], 0
     try:
@@ -116,8 +116,14 @@ def _coefficients(solution: Solution | Path[Solution]) -> tuple[Array, Array]:
 
 def _of_piece(piece: Source, coef: Array, intercept: Array) -> Array:
     with one_blas_thread_each():
-        found = [decision(chunk.Z, coef, intercept) for chunk in piece.chunks({})]
+        found = [_of_chunk(chunk, coef, intercept) for chunk in piece.chunks({})]
     return np.concatenate(found) if found else np.empty((0, *coef.shape[1:]))
+
+
+def _of_chunk(chunk: Chunk, coef: Array, intercept: Array) -> Array:
+    """Predictions for a chunk; messages name its file and rows."""
+    with in_chunk(chunk):
+        return decision(chunk.Z, coef, intercept)
 
 
 def decision(Z: Any, coef: Array, intercept: Array) -> Array:

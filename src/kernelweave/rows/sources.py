@@ -115,7 +115,7 @@ class Request:
         most = MOST // max(1, n_columns)
         if self.max_memory is not None:
             bytes_of_row = 8 * COPIES * max(1, n_columns)
-            most = min(most, int(memory_budget(self.max_memory)) // bytes_of_row)
+            most = int(min(most, memory_budget(self.max_memory) // bytes_of_row))
         return max(LEAST, most)
 
 
@@ -134,13 +134,13 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
     elif hasattr(given, "columns") and hasattr(given, "dtypes"):
         layout, blocks = request.layout([str(name) for name in given.columns])
         source = FrameRows(given, layout, request.rows_of_chunk(len(layout.needed)))
-    elif is_sparse(given) or (isinstance(given, np.ndarray) and given.ndim > 0):
+    elif is_sparse(given) or isinstance(given, np.ndarray):
         blocks = request.blocks()
         if request.targets and request.y is None:
             raise InputError("`y` must hold the targets of the rows of an array, got None.")
-        size = request.rows_of_chunk(int(given.shape[-1]))
+        size = request.rows_of_chunk(int(given.shape[-1]) if given.ndim else 1)
         source = ArrayRows(given, request.y, request.sample_weight, size)
-    elif isinstance(given, Iterable) and not isinstance(given, Mapping | bytes):
+    elif isinstance(given, Iterable) and not isinstance(given, Mapping | bytes | type):
         blocks = request.blocks()
         for name in ("y", "sample_weight"):
             if getattr(request, name) is not None:
@@ -150,7 +150,7 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
         source = IteratedRows(given, targets=request.targets)
     else:
         raise InputError(
-            "Rows must be an array, a frame, a path of tables, or an iterator of chunks (Z, y), got "
+            "`rows` must be an array, a frame, a path of tables, or an iterator of chunks (Z, y), got "
             f"{shown(given)}."
         )
     return (source if request.features is None else Transformed(source, request.features)), blocks
