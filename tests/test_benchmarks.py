@@ -72,3 +72,16 @@ def test_missing_values_on_few_rows(monkeypatch):
     assert found["residual"] > 0
     assert {"impute", "skip", "boosting"} <= set(found)
     assert missing.without_nan({"a": [1], "b": {"c": float("nan")}}) == {"a": [1], "b": {"c": None}}
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "linear", "made"])
+def test_streams_of_few_kernels(monkeypatch, kind):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    streams = importlib.import_module("benchmarks.streams")
+    record = streams.run(kind, 40, 1e-3, n=60, points=3)
+    assert record["largest_gap"] <= 1e-3
+    if kind != "linear":
+        assert record["last_gap_by_kernels"] <= record["last_gap"] * 1.01
+        assert record["passes"] >= 1
