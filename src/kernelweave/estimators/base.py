@@ -195,7 +195,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Fold]) -> int | None:
         if self._chooses_cost(learner):
-            return n_problems * len(recipe.COSTS) * (N_FOLDS + 1)
+            return n_problems * (len(recipe.COSTS) * N_FOLDS + 1)
         if learner.requested() is None:
             given = learner.given_alphas()
             n_alphas = learner.n_alphas if given is None else len(given)
@@ -326,6 +326,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 part.source.n_samples if n_rows is None else n_rows,
                 task.source.n_samples,
                 learner.regularization_parameter,
+                held=scored is not None,
             )
         )
         if searched or searcher or scored:

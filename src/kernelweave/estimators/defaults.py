@@ -274,8 +274,10 @@ def cost_folds(task: Task, labels: Array, rows: Rows) -> list[tuple[Rows, Rows]]
     return [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
 
 
-def said_choice(results: Mapping[str, Any], best: int, n_rows: int, n_all: int, parameter: str) -> str:
-    """How the regularisation parameter was chosen, in words."""
+def said_choice(
+    results: Mapping[str, Any], best: int, n_rows: int, n_all: int, parameter: str, held: bool = False
+) -> str:
+    """How the regularisation parameter was chosen, in words; `held` if kernels and weights were not learnt anew."""
     values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
     scores = results["mean_test_score"]
     n_folds = sum(name.startswith("split") for name in results)
@@ -284,5 +286,6 @@ def said_choice(results: Mapping[str, Any], best: int, n_rows: int, n_all: int, 
     listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
     among = f"{len(values)} values" if len(values) > 8 else "the values"
     return (
-        f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {results['score_name']} {listed}."
+        f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {results['score_name']} {listed}"
+        f"{'; kernels and weights there are those of all rows' if held else ''}."
     )
