@@ -20,7 +20,7 @@ from kernelweave.reports.several import by_target
 from kernelweave.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave.runs.joining import alone, read_tables
 from kernelweave.runs.preparing import prepare, split
-from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.spec import FitSpec, read_spec
 from kernelweave.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave.runs.writing import score_held, write_run
 
@@ -269,6 +269,23 @@ def test_several_numbers(method, tmp_path, capsys):
     )
     assert "Held-out rows by target" in report
     assert f'<td class="number">{metrics.r2_score(truth[:, 1], held["prediction v"]):.4f}</td>' in report
+
+
+def test_names_of_outputs():
+    frame = make_table()
+    y = frame[["u", "v"]]
+    model = kw.MKLRegressor([kw.kernels.Linear()], alpha=1.0)
+    assert model.fit(frame[FEATURES], y).output_names_.tolist() == ["u", "v"]
+    assert model.fit(frame[FEATURES], y.to_numpy()).output_names_.tolist() == ["output 0", "output 1"]
+    assert not hasattr(model.fit(frame[FEATURES], frame["u"]), "output_names_")
+
+
+def test_targets_in_a_file(tmp_path):
+    (tmp_path / "spec.toml").write_text('target = ["a", "b,c"]')
+    assert read_spec(tmp_path / "spec.toml")["target"] == "a,b,c"
+    (tmp_path / "spec.toml").write_text("target = [1]")
+    with pytest.raises(kw.InputError, match="Setting `target`"):
+        read_spec(tmp_path / "spec.toml")
 
 
 @pytest.mark.parametrize(

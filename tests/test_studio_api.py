@@ -630,3 +630,12 @@ def test_a_large_table_is_previewed_quickly(served, rng):
     seconds = time.monotonic() - begin
     print(f"50,000 rows previewed in {seconds:.2f} s")
     assert seconds < 4.0  # 2 s on a machine of its own
+
+
+def test_several_targets_are_for_the_command_line(served):
+    binary = pd.DataFrame({"x": np.arange(8.0), "a": [0, 1] * 4, "b": ["no", "no", "yes", "yes"] * 2})
+    table = served.upload("labels.csv", binary.to_csv(index=False).encode()).json()
+    spec = {**SPEC, "target": "a,b"}
+    said = post(served, "/api/check", {"data": {"tables": [table["id"]]}, "spec": spec}, 422)["detail"]
+    assert "one target at a time" in said
+    assert "--target a,b" in said

@@ -379,6 +379,13 @@ class FitSpec(BaseModel):
             "learner_params": params
         }
 
+    @field_validator("target", mode="before")
+    @classmethod
+    def _read_names(cls, given: Any) -> Any:
+        # a file may list several
+        several = isinstance(given, list) and all(isinstance(name, str) for name in given)
+        return ",".join(given) if several else given
+
     @field_validator("learner_params")
     @classmethod
     def _check_params(cls, given: Tree) -> Tree:
