@@ -139,7 +139,7 @@ def test_one_block_is_ridge_regression():
 # ---- arithmetic -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("level", [0.0, 1e3, 1e6, 1e8])
 def test_large_means_cost_no_digits(level):
     rng = np.random.default_rng(0)
     # exactly representable with their means, so that only the sums have errors

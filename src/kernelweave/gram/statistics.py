@@ -27,7 +27,8 @@ from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.features import as_groups
-from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
+from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
+from kernelweave.gram.sums import two_sum
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -113,7 +114,7 @@ class BlockStatistics:
         self.single = True
         self.weight_sum = 0.0
         self.taken: dict[str, int] = {}
-        self._means = np.empty(0)
+        self._means = self._rests = np.empty(0)
         self._scatter = np.empty((0, 0), order="F")
         self._reach = np.empty((2, 0))
         if groups is not None:
@@ -253,7 +254,7 @@ class BlockStatistics:
         if self.groups is None:
             self._set_features(n_features)
         size = n_features + n_outputs
-        self._means = np.zeros(size)
+        self._means, self._rests = np.zeros(size), np.zeros(size)
         self._scatter = np.zeros((size, size), order="F")
         self._reach = np.zeros((2, size))
         self.n_outputs, self.single = n_outputs, single
@@ -273,7 +274,7 @@ class BlockStatistics:
         if weights is not None:
             B *= np.sqrt(weights)[:, None]
         blas.dsyrk(1.0, B.T, beta=1.0, c=self._scatter, lower=1, overwrite_c=1)
-        self._join(means + left, np.einsum("ij,ij->j", B, B), total, len(B))
+        self._join(means, left, np.einsum("ij,ij->j", B, B), total, len(B))
 
     def _add_sparse(self, Z: Any, Y: Array, weights: Array | None) -> None:
         from scipy import sparse
@@ -294,18 +295,25 @@ class BlockStatistics:
         own[p:, p:] = D.T @ D
         self._scatter += np.tril(own)
         squares = np.r_[np.asarray(white.multiply(white).sum(axis=0)).reshape(-1), np.diag(own)[p:]]
-        self._join(means, squares, total, len(Y))
+        self._join(means, np.zeros_like(means), squares, total, len(Y))
 
-    def _join(self, means: Array, squares: Array, total: float, n_rows: int) -> None:
-        """Account for other rows whose products are in: their means, sums of squares, weights and number."""
+    def _join(self, means: Array, rests: Array, squares: Array, total: float, n_rows: int) -> None:
+        """Account for other rows whose products are in: their means, sums of squares, weights and number.
+
+        Means have a second number each, the rest that the first cannot hold: the difference of two large means that are
+        close has no digits of its own otherwise.
+        """
         whole = self.weight_sum + total
-        between = means - self._means
+        between = (means - self._means) + (rests - self._rests)
         share = self.weight_sum * (total / whole)
         if share:
             blas.dsyr(share, between, a=self._scatter, lower=1, overwrite_a=1)
         self._reach[0] += squares + share * np.square(between)
         self._reach[1] += squares + total * np.square(means)
-        self._means += between * (total / whole)
+        if self.weight_sum:
+            self._means, self._rests = two_sum(self._means, self._rests + between * (total / whole))
+        else:
+            self._means, self._rests = means.copy(), rests.copy()
         self.weight_sum, self.n_rows = whole, self.n_rows + n_rows
 
     # ---- sums of statistics -----------------------------------------------------------------------
@@ -315,7 +323,7 @@ class BlockStatistics:
         out = type(self).__new__(type(self))
         out.__dict__.update(self.__dict__)
         out.taken = dict(self.taken)
-        for name in ("_means", "_scatter", "_reach"):
+        for name in ("_means", "_rests", "_scatter", "_reach"):
             setattr(out, name, getattr(self, name).copy(order="F"))
         return out
 
@@ -328,7 +336,7 @@ class BlockStatistics:
             if other.n_rows:
                 self._scatter += other._scatter
                 reach = self._reach[1] + other._reach[1]
-                self._join(other._means, other._reach[0], other.weight_sum, other.n_rows)
+                self._join(other._means, other._rests, other._reach[0], other.weight_sum, other.n_rows)
                 self._reach[1] = reach
             for key, count in other.taken.items():
                 self.taken[key] = self.taken.get(key, 0) + count
@@ -352,8 +360,9 @@ class BlockStatistics:
                 self._begin(self.n_features, self.n_outputs, self.single)
                 self.weight_sum, self.n_rows = 0.0, 0
             else:
-                means = self._means + (self._means - other._means) * (other.weight_sum / rest)
-                between = other._means - means
+                between = (self._means - other._means) + (self._rests - other._rests)
+                means, rests = two_sum(self._means, self._rests + between * (other.weight_sum / rest))
+                between = (other._means - means) + (other._rests - rests)
                 S = self._scatter - other._scatter
                 blas.dsyr(-rest * (other.weight_sum / whole), between, a=S, lower=1, overwrite_a=1)
                 diagonal = np.diag(S)
@@ -363,7 +372,7 @@ class BlockStatistics:
                         "Subtract only what was added."
                     )
                 np.fill_diagonal(S, np.maximum(diagonal, 0.0))
-                self._scatter, self._means, self._reach = S, means, reach
+                self._scatter, self._means, self._rests, self._reach = S, means, rests, reach
                 self.weight_sum, self.n_rows = rest, left
             for key, count in other.taken.items():
                 if key in self.taken:
@@ -408,10 +417,6 @@ class BlockStatistics:
 
     def state(self) -> dict[str, Any]:
         """All numbers as plain arrays; products of columns as the rows of their lower triangle."""
-        size = len(self._means)
-        packed = np.empty(size * (size + 1) // 2)
-        for i in range(size):
-            packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2] = self._scatter[i, : i + 1]
         return {
             "groups": np.empty(0, dtype=np.int64) if self.groups is None else self.groups,
             "names": np.array(self.names or (), dtype=np.str_),
@@ -420,8 +425,8 @@ class BlockStatistics:
                 [self.n_features, self.n_outputs, self.n_rows, int(self.single)], dtype=np.int64
             ),
             "weight_sum": np.array(self.weight_sum),
-            "means": self._means,
-            "products": packed,
+            "means": np.stack([self._means, self._rests]),
+            "products": pack_lower(self._scatter),
             "reach": self._reach,
             "sources": np.array(list(self.taken), dtype=np.str_),
             "taken": np.array(list(self.taken.values()), dtype=np.int64),
@@ -436,7 +441,7 @@ class BlockStatistics:
             means, packed, reach = (
                 np.asarray(arrays[name], dtype=np.float64) for name in ("means", "products", "reach")
             )
-            fits = means.shape == (size,) and packed.shape == (size * (size + 1) // 2,)
+            fits = means.shape == (2, size) and packed.shape == (size * (size + 1) // 2,)
             fits = fits and reach.shape == (2, size) and n_rows >= 0
             weight_sum = float(arrays["weight_sum"])
             fits = fits and all(np.isfinite(part).all() for part in (means, packed, reach))
@@ -451,13 +456,12 @@ class BlockStatistics:
             ) from error
         if n_outputs:
             out._begin(n_features, n_outputs, bool(single))
-            for i in range(size):
-                out._scatter[i, : i + 1] = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+            unpack_lower(packed, out._scatter)
             if (np.diag(out._scatter) < 0).any():
                 raise InputError(
                     f"{where} is damaged: sums of squares are negative. Write it again, or leave it out."
                 )
-            out._means, out._reach = means, reach
+            out._means, out._rests, out._reach = *means.copy(), reach
         out.weight_sum, out.n_rows = weight_sum, n_rows
         return out
 

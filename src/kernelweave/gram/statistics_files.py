@@ -32,6 +32,21 @@ def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, A
     return target
 
 
+def pack_lower(S: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rows of a lower triangle, one after another."""
+    size = len(S)
+    packed = np.empty(size * (size + 1) // 2)
+    for i in range(size):
+        packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2] = S[i, : i + 1]
+    return packed
+
+
+def unpack_lower(packed: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """The reverse of `pack_lower`."""
+    for i in range(len(out)):
+        out[i, : i + 1] = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+
+
 def kind_of(path: str | os.PathLike[str]) -> str:
     """What a file of statistics holds; an empty text for other files."""
     try:
