@@ -1299,6 +1299,19 @@ def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monke
         assert "rank_tol=0.25" in (tmp_path / "run" / "script.py").read_text()
 
 
+def test_features_in_place_of_kernels_reach_the_model_and_the_script(tiny_run, tmp_path, capsys):
+    more = ["--out", str(tmp_path / "run"), "--approximation", "nystroem", "--n-features", "9", "--seed", "3"]
+    rows = [*TINY[1:3], "--kernels", "rbf", *TINY[5:], str(tiny_run[0])]
+    assert main(["fit", *rows, *more]) == 0
+    assert "Nystroem features" in capsys.readouterr().out
+    written = (tmp_path / "run" / "script.py").read_text()
+    assert "approximation=kw.kernels.Nystroem(9, 'cholesky', tol=1e-06, random_state=3)" in written
+    assert (
+        main(["fit", *TINY[1:], str(tiny_run[0]), "--out", str(tmp_path / "other"), "--n-features", "9"]) != 0
+    )
+    assert "n_features" in capsys.readouterr().err
+
+
 def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(80, 3))

@@ -240,6 +240,7 @@ def _estimators() -> list[Call]:
         "fit_intercept": True,
         "max_memory": "auto",
         "rank_tol": 0.0,
+        "approximation": "auto",
     }
     path = {"alphas": [1.0, 0.1], "cv": 2, "scoring": None, "rule": "min", "n_jobs": None}
 

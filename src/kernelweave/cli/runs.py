@@ -12,6 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._types import Console, DataFrame, Series
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.fitting import (
+    approximation_option,
     calibrate_model,
     chosen,
     class_weight,
@@ -203,6 +204,7 @@ def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Pat
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
+        "approximation": approximation_option(spec),
         **missing_options(spec),
     }
     learner = make_learner(spec)

@@ -365,7 +365,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         """Set the model and the fitted attributes."""
         results = [s.result for s in solved]
         keep_model(self, model)
-        self._tell_route(model, solved[0].setup.gram)
+        self._tell_route(model, solved)
         self.objective_ = float(sum(r.primal for r in results))
         self.gap_ = float(sum(r.gap for r in results))
         self.rel_gap_ = relative_gap(self.objective_, self.gap_)

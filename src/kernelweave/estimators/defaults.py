@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
 from kernelweave.banks import DefaultViews
-from kernelweave.estimators.routes import Route, described
+from kernelweave.estimators.routes import Route, approximation_of, described, fitted_maps
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.costs import score_costs
 from kernelweave.fitting.folds import negative_squared_error
 from kernelweave.fitting.model import Model
-from kernelweave.fitting.task import Setup, Task
-from kernelweave.gram import Gram
+from kernelweave.fitting.task import Setup, Solved, Task
 from kernelweave.learners.folds import deal
 from kernelweave.mkl.weight_sets import LpBall
 
@@ -82,6 +81,7 @@ class DefaultsMixin(BaseEstimator):
     defaults_: dict[str, Any]
     gram_: str
     feature_coef_: Array
+    approximation_: dict[str, Any]
     _recipe_found: dict[str, list[str]]
     _route: Route
     #: What `BaseMKL` does with a path.
@@ -133,14 +133,16 @@ class DefaultsMixin(BaseEstimator):
             told["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
         self.defaults_ = told
 
-    def _tell_route(self, model: Model, gram: Gram) -> None:
+    def _tell_route(self, model: Model, solved: list[Solved]) -> None:
         """Say how kernels were held, and what was left out of them."""
         route = self._route
         del self._route
-        said = [gram.describe(), described(model.source)]
+        said = [solved[0].setup.gram.describe(), described(model.source)]
         self.gram_ = ", ".join(part for part in said if part) + (f"; {route.said}" if route.said else "")
         if route.said:
             self.defaults_ = {**self.defaults_, "approximation": self.gram_}
+        if fitted_maps(model.source):
+            self.approximation_ = approximation_of(model.task, solved, model.learner)
         if model.features is not None:
             self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import packed_length
 from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.factors import feature_widths, single_columns
+from kernelweave.fitting.omitted import true_gap
 from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import Solved, Task
 from kernelweave.gram.low_rank import highest_rank
-from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate
+from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate, maps_of
 from kernelweave.learners import Learner
 
 #: Rows from which features take the place of kernels; with fewer, both take well under a second.
@@ -159,19 +159,36 @@ def _why(source: TableSource) -> str:
 
 
 def fitted_maps(source: Source[Any]) -> dict[str, FeatureMap]:
-    """The maps of approximate kernels by the kernels' names."""
+    """The maps of approximate kernels by the kernels' names; of several in one kernel the one that leaves out most."""
     found: dict[str, FeatureMap] = {}
     for name, kernel in zip(source.names, getattr(source, "kernels", ()), strict=False):
-        for part in _parts(kernel):
-            if isinstance(getattr(part, "map", None), FeatureMap):
-                found[str(name)] = part.map  # type: ignore[attr-defined]
+        if maps := maps_of(kernel):
+            found[str(name)] = max(maps, key=_share)
     return found
 
 
-def _parts(kernel: Kernel) -> list[Kernel]:
-    """A kernel and those that it is made of."""
-    inside = [*getattr(kernel, "terms", ()), *([kernel.kernel] if hasattr(kernel, "kernel") else [])]
-    return [kernel, *(part for one in inside for part in _parts(one))]
+def _share(one: FeatureMap) -> float:
+    return 0.0 if one.left_out is None else one.left_out.share
+
+
+def approximation_of(task: Task, solved: list[Solved], learner: Learner) -> dict[str, Any]:
+    """What approximate kernels leave out, and what that is worth, in plain values; see `MKLRegressor`."""
+    maps = fitted_maps(task.source)
+    left = {name: one.left_out for name, one in maps.items() if one.left_out is not None}
+    found: dict[str, Any] = {
+        "maps": {name: repr(one) for name, one in maps.items()},
+        "left_out": {name: one.share for name, one in left.items()},
+        "left_out_bound": {name: one.bound for name, one in left.items()},
+    }
+    gap = true_gap(task, solved) if learner.bayesian else None
+    if gap is not None:
+        found |= {
+            "true_gap": gap.estimate,
+            "true_gap_error": gap.error,
+            "true_gap_bound": gap.bound,
+            "n_rows": gap.n_rows,
+        }
+    return found
 
 
 def described(source: Source[Any]) -> str:
@@ -179,7 +196,7 @@ def described(source: Source[Any]) -> str:
     maps = list(fitted_maps(source).values())
     if not maps:
         return ""
-    worst = max(maps, key=lambda one: 0.0 if one.left_out is None else one.left_out.share)
+    worst = max(maps, key=_share)
     left = worst.left_out
     kind = "Nystroem features" if isinstance(worst, Nystroem) else "random features"
     if left is None:
@@ -189,11 +206,4 @@ def described(source: Source[Any]) -> str:
     return f"{kind} with errors of at most {left.share:.2g} of the diagonal (root mean square)"
 
 
-def bounds_of(source: Source[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Largest share that each kernel leaves out, 0 for exact ones, shape (n_kernels,)."""
-    maps = fitted_maps(source)
-    left = [maps[str(name)].left_out if str(name) in maps else None for name in source.names]
-    return np.array([0.0 if one is None else one.bound for one in left])
-
-
-__all__ = ["Approximation", "Route", "bounds_of", "described", "fitted_maps", "route_of"]
+__all__ = ["Approximation", "Route", "approximation_of", "described", "fitted_maps", "route_of"]

@@ -9,7 +9,7 @@ from typing import Any
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import shown
 from kernelweave._types import Tree
-from kernelweave.kernels.algebra import Around, Scaled, Sum
+from kernelweave.kernels.algebra import Around, Scaled, Sum, Terms
 from kernelweave.kernels.base import (
     FloatArray,
     Kernel,
@@ -28,7 +28,7 @@ from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.statistics import mirror
 from kernelweave.views import Table
 
-__all__ = ["MAPS", "Approximate", "approximate"]
+__all__ = ["MAPS", "Approximate", "approximate", "exact_kernel", "maps_of"]
 
 #: Maps by their names.
 MAPS: dict[str, type[FeatureMap]] = {one.name: one for one in (Nystroem, RandomFeatures)}
@@ -182,3 +182,45 @@ def approximate(kernel: Kernel, rule: FeatureMap) -> Kernel:
 def has_own_features(kernel: Kernel) -> bool:
     """Whether a term is kept, for it has features of its own."""
     return kernel.is_linear or isinstance(kernel, Categorical | Constant)
+
+
+def exact_kernel(kernel: Kernel) -> Kernel:
+    """Return the kernel that an approximate one is close to, with its numbers of training rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Kernel
+        The kernel itself if no part of it is approximate.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import RBF, Nystroem, approximate, exact_kernel
+    >>> exact_kernel(approximate(RBF(gamma=0.5).on([0]), Nystroem(10)))
+    RBF(gamma=0.5).on([0])
+    """
+    if not kernel.is_approximate:
+        return kernel
+    if isinstance(kernel, Approximate):
+        return kernel.kernel
+    if isinstance(kernel, On):
+        return On(exact_kernel(kernel.kernel), kernel.columns, kernel.name)
+    if isinstance(kernel, Prepared):
+        return Prepared(exact_kernel(kernel.kernel), kernel.steps)
+    if isinstance(kernel, Scaled):
+        return Scaled(exact_kernel(kernel.kernel), kernel.factor)
+    assert isinstance(kernel, Terms)
+    return type(kernel)(tuple(map(exact_kernel, kernel.terms)))
+
+
+def maps_of(kernel: Kernel) -> list[FeatureMap]:
+    """Return the maps of the approximate parts of a kernel."""
+    if isinstance(kernel, Approximate):
+        return [kernel.map]
+    inside = (
+        kernel.terms if isinstance(kernel, Terms) else (kernel.kernel,) if isinstance(kernel, Around) else ()
+    )
+    return [one for part in inside for one in maps_of(part)]

@@ -16,6 +16,7 @@ from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators.defaults import N_FOLDS, default_learner
+from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
@@ -294,6 +295,7 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
+        "approximation": approximation_option(spec),
         **missing_options(spec),
     }
     if prepared.task == "classification":
@@ -309,6 +311,21 @@ def missing_options(spec: FitSpec) -> dict[str, str]:
     """What estimators do about missing cells and views; rows that are left out are so before."""
     missing = "error" if spec.missing == "drop" else spec.missing
     return {"missing": missing, "missing_views": spec.missing_views}
+
+
+def approximation_option(spec: FitSpec) -> FeatureMap | str | None:
+    """What estimators do about many rows: a name, or a map with a number of features, drawn with the seed."""
+    if spec.approximation == "none":
+        return None
+    if spec.approximation == "auto":
+        if spec.n_features:
+            raise InputError(
+                "Setting `n_features` is for approximation nystroem or random-features, got auto."
+            )
+        return "auto"
+    kind: Any = MAPS[spec.approximation]
+    seed = {"random_state": spec.seed} if spec.seed else {}
+    return kind(spec.n_features, **seed) if spec.n_features else kind(**seed)
 
 
 def class_weight(spec: FitSpec, prepared: Prepared) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelweave.kernels import Kernel
+from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.normalizers import resolve
 from kernelweave.runs.fitting import (
+    approximation_option,
     chosen,
     class_weight,
     describe_calibration_cv,
@@ -156,6 +157,7 @@ def script(
         "fit_intercept": repr(spec.intercept),
         "max_memory": repr(spec.max_memory),
         "rank_tol": repr(spec.rank_tol),
+        "approximation": _approximation(spec),
         **{name: repr(value) for name, value in missing_options(spec).items()},
     }
     if classification:
@@ -316,3 +318,9 @@ def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
 
 def _parsed(text: str) -> str:
     return ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(text))
+
+
+def _approximation(spec: FitSpec) -> str:
+    """The parameter `approximation` in code."""
+    found = approximation_option(spec)
+    return f"kw.kernels.{found!r}" if isinstance(found, FeatureMap) else repr(found)

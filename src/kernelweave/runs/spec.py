@@ -320,6 +320,21 @@ class FitSpec(BaseModel):
         ge=0,
         lt=1,
     )
+    approximation: Literal["auto", "none", "nystroem", "random-features"] = setting(
+        "auto",
+        "Features in place of kernels",
+        "Computing",
+        "Put features in place of kernels that have none: nystroem or random-features; none keeps kernels exact; auto "
+        "keeps them where they fit `max_memory`, and for rls2 on more than 5,000 rows takes nystroem otherwise.",
+    )
+    n_features: int = setting(
+        0,
+        "Features of a kernel",
+        "Computing",
+        "Number of features of a kernel, with `approximation` nystroem or random-features; 0 for the usual number.",
+        ge=0,
+        le=100_000,
+    )
     seed: int = setting(
         0,
         "Seed",

@@ -117,6 +117,7 @@ class FeatureDescent:
         self.last: list[tuple[float, float, Array]] = []  # alpha, level, W of the last two points
         self.together = 1
         self.steep = False  # whether sweeps were slow at the last point, and few Newton steps did
+        self.least = 0  # sweeps of a point, at least
         self.interrupted = False
 
     def _start(self) -> Working:
@@ -158,6 +159,7 @@ class FeatureDescent:
         while start < len(values):
             points = []
             for a in values[start:]:
+                self.least = 0 if aim == INSIDE * self.tol else 2**attempts
                 points.append(self._point(a, aim))
                 if self.interrupted:
                     break
@@ -279,6 +281,9 @@ class FeatureDescent:
         theta: Array | None = None
         stalled = False
         budget = POLISH_AFTER + 0.75 * min(work.R.shape[1], work.n_columns)
+        if self.least:
+            # the measure of a sweep is from before it, and may be zero too early
+            n_iter, _ = work.descend(a, -1.0, min(self.least, self.max_iter))
         # where sweeps were slow before: a few for the blocks that are active, then Newton, and then as always
         early = self.steep and self.max_iter > FEW_SWEEPS
         some = FEW_SWEEPS if early else SWEEPS
