@@ -84,17 +84,6 @@ class Chosen:
         else:
             self._held = False
             self._rows = np.empty((0, n))
-        if before:
-            # the new strips of the second derivative
-            C = np.zeros((self.n_columns, self.n_columns))
-            C[:before, :before] = self._C
-            strip, sums = self._strip(before, self._h)
-            C[before:] = strip
-            C[:before, before:] = strip[:, :before].T
-            self._C, self._x = C, np.r_[self._x, sums]
-        else:
-            self._C = np.zeros((self.n_columns, self.n_columns))
-            self._x = np.zeros(self.n_columns)
         return len(fresh)
 
     def _prepared(self, rows: Array, index: Index) -> Array:
@@ -164,6 +153,18 @@ class Chosen:
             sums += weighted.sum(axis=1)
             out += weighted @ own.T
 
+    def _extend(self) -> None:
+        """The second derivative's parts of columns that came later."""
+        before = len(self._C)
+        if before == self.n_columns:
+            return
+        C = np.zeros((self.n_columns, self.n_columns))
+        C[:before, :before] = self._C
+        strip, sums = self._strip(before, self._h)
+        C[before:] = strip
+        C[:before, before:] = strip[:, :before].T
+        self._C, self._x = C, np.r_[self._x, sums]
+
     def second_derivative(self, h: Array, coarse: float, ridge: float) -> tuple[Array, Array, float]:
         """``X diag(h) X'`` less the share of the intercept, plus a ridge; ``X h / sum(h)``, and the sum of h.
 
@@ -173,11 +174,12 @@ class Chosen:
         change[np.abs(change) <= coarse * np.maximum(h, self._h)] = 0.0
         changed = int(np.count_nonzero(change))
         used = int(np.count_nonzero(h))
-        if 2 * changed > used or self._changes >= AFRESH:
+        if 2 * changed > used or self._changes >= AFRESH or not len(self._C):
             self._h, self._changes = h.copy(), 0
-            if self.n_columns:
-                self._C, self._x = self._strip(0, h)
-        elif changed:
+            self._C, self._x = self._strip(0, h)
+            changed = 0
+        self._extend()
+        if changed:
             more, sums = self._strip(0, change)
             self._C += more
             self._x += sums

@@ -38,7 +38,7 @@ COARSE = 0.1
 #: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
 FIRST, NEAR = 0.9, 0.97
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
-LEAST, MORE = 400, 2.0
+LEAST, MORE = 100, 1.0
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
@@ -152,6 +152,7 @@ class MarginDescent:
         """The solution for one C, from the last one."""
         if C is not None and C != self.problem.machine.C:
             self._set(self.problem.at(C))
+            self._prune()
         problem, chosen = self.problem, self.chosen
         self.n_iter, self.interrupted = 0, False
         self.trace: list[tuple[float, float, int]] = []
@@ -266,6 +267,19 @@ class MarginDescent:
         most = max(LEAST, MORE * int(widths[active].sum()))
         return found[: max(1, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))]
 
+    def _prune(self) -> None:
+        """Forget blocks without coefficients, if they have most of the columns."""
+        used = self._norms(self.w) > 0 if len(self.w) else np.zeros(0, dtype=bool)
+        widths = np.diff(self.chosen.offsets)
+        if not used.any() or 2 * int(widths[used].sum()) > self.chosen.n_columns:
+            return
+        kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
+        index, w = self.chosen.index[columns], self.w[columns]
+        self.chosen = Chosen(self.problem)
+        self.chosen.add(kernels)
+        # blocks are held in the order of their numbers
+        self.w = w[np.argsort(index)]
+
     def _grow(self, kernels: Index) -> int:
         grown = self.chosen.add(kernels)
         self.fall = np.inf
@@ -332,7 +346,7 @@ class MarginDescent:
             lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
         if not slope(lower) > 0.0:
             return lower
-        return float(brentq(slope, lower, upper, xtol=1e-6, rtol=1e-6))
+        return float(brentq(slope, lower, upper, xtol=1e-4, rtol=1e-4))
 
     def _measure(self, b: Array, t: float, G: Array) -> Measure:
         """Both bounds over the working blocks."""
