@@ -30,6 +30,7 @@ FACTS = {
     "colon-log": (62, 2000, 22),
     "postoperative": (87, 23, 1), "tictactoe": (958, 27, 332), "ilpd": (579, 11, 165), "bcw_original": (683, 9, 239),
     "australian": (690, 14, 307), "credit": (653, 46, 296), "srbct": (83, 2308, 11), "binarystrings": (250, 100, None),
+    "haberman": (306, 3, 81),
 }  # fmt: skip
 
 
