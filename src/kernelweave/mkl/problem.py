@@ -72,7 +72,7 @@ class Problem:
         """``s_m K_m b``, shape (len(kernels), n_samples)."""
         return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
 
-    def forms(self, b: Array, V: Array) -> Array:
+    def quad_of(self, b: Array, V: Array) -> Array:
         """`quad` of all kernels from their `products` V with b."""
         return V @ b + self.scale * self.gram.residual_trace * float(b @ b)
 

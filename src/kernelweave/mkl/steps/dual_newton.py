@@ -60,7 +60,7 @@ class DualNewton(MarginStep):
         b = session.solve(session.start(), FIRST_TOL, session.warm.dual_coef).machine.dual_coef
         V = problem.products(b, every)
         while True:
-            weights = ball.best(problem.forms(b, V))
+            weights = ball.best(problem.quad_of(b, V))
             values = machine.loss.values(machine.y, machine.costs, b, weights @ V)
             at = Point(weights, _with_gap(b, values))
             enough = values.gap <= problem.allowed_gap(at, sharp)
@@ -70,7 +70,7 @@ class DualNewton(MarginStep):
                 at = session.solve(weights, tol, b)
                 b = at.machine.dual_coef
                 V = problem.products(b, every)
-                q = problem.forms(b, V)
+                q = problem.quad_of(b, V)
                 gap = at.machine.own_gap + 0.5 * max(0.0, ball.support(q) - float(weights @ q))
                 arrived = Status.CONVERGED if gap <= problem.allowed_gap(at, tol) else None
                 yield Look(at, at.machine.primal, gap, at.n_active, arrived)
@@ -79,7 +79,7 @@ class DualNewton(MarginStep):
                 weights = ball.best(q)
             else:
                 yield Look(at, values.primal, values.gap, at.n_active)
-            H = session.combine_with(weights, _curvature(ball, problem.forms(b, V), V))
+            H = session.combine_with(weights, _curvature(ball, problem.quad_of(b, V), V))
             share = values.gap / abs(values.primal)
             inner = float(
                 np.clip(INNER_SHARE * min(share, share**2 / FIRST_TOL), max(FINEST, 1e-2 * sharp), LOOSEST)
@@ -113,7 +113,7 @@ def _curvature(ball: LpBall, q: Array, V: Array) -> Array:
 
 def objective(problem: Problem, b: Array, V: Array) -> float:
     """What is minimised, of coefficients and the products of all kernels with them."""
-    return 0.5 * problem.weight_set.support(problem.forms(b, V)) - problem.machine.dual_term(b)
+    return 0.5 * problem.weight_set.support(problem.quad_of(b, V)) - problem.machine.dual_term(b)
 
 
 def step_size(problem: Problem, b: Array, end: Array, V: Array, W: Array) -> float:
