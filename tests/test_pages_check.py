@@ -1,6 +1,8 @@
 """The checks of built pages (docs/_ext/check_pages.py, table_cards.py), each on a small page with one fault."""
 
+import ast
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,24 @@ def test_smaller_pictures_keep_their_scales():
     assert "xtick" not in small
     assert page.printed("84 (3.28)") == "[84 (3.28)]{.printed}"
     assert page.printed("–") == "–"
+
+
+EXAMPLES = sorted((DOCS.parent / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_ask_answer_and_certify(path):
+    """A question as the title, an answer below it, a figure, and how exact the fit is. `make docs` runs them."""
+    tree = ast.parse(path.read_text())
+    title, line, answer = ast.get_docstring(tree).split("\n", 2)
+    assert title.endswith("?")
+    assert line == "=" * len(title)
+    assert answer.strip().endswith(".")
+    code = path.read_text().split('"""', 2)[2]
+    assert "plt." in code or "kw.plots." in code
+    assert "plt.show" not in code, "figures are taken when a block ends"
+    assert re.search(r"gap|status", code)
+
+
+def test_there_are_enough_examples():
+    assert len(EXAMPLES) >= 18
