@@ -625,3 +625,76 @@ def test_blocks_that_cannot_be_active_are_left_out_of_a_pass(monkeypatch, form):
     for one in paths[0].solutions:
         primal, gap = gap_of(Z, groups, y, one, sample_weight=weights)
         assert gap <= one.gap <= 1e-7 * primal * (1 + 1e-12)
+
+
+# ---- arrays of other libraries --------------------------------------------------------------------
+
+
+def strict(Z, device):
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not there")
+    return xp.asarray(np.ascontiguousarray(Z), device=xp.Device(device))
+
+
+@pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
+@pytest.mark.parametrize("many_rows", [False, True], ids=["rows", "products"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("piece", [37, 2**24])
+def test_features_on_another_device_give_the_same(monkeypatch, device, many_rows, dtype, piece):
+    monkeypatch.setattr(path_module, "MANY_ROWS", 1 if many_rows else 10**9)
+    monkeypatch.setattr("kernelweave.gram.device_columns.PIECE", piece)
+    Z, groups, Y = make(40, widths=(2, 3, 1, 4) * 5, n_outputs=2)
+    Z = Z.astype(dtype)
+    weights = np.where(np.arange(40) % 7 == 0, 0.0, np.linspace(0.5, 2.0, 40))
+    options = {"sample_weight": weights, "n_alphas": 7, "relax": 1.0}
+    there = kw.FeatureStack(strict(Z, device), groups)
+    assert ("device1" in repr(there)) == (device == "device1")
+    for tol in (1e-4, 1e-8):
+        want = kw.rls2_path(kw.FeatureStack(Z, groups), Y, tol=tol, **options)
+        got = kw.rls2_path(there, Y, tol=tol, **options)
+        assert isinstance(got.feature_coef, np.ndarray)
+        assert_allclose(got.alphas, want.alphas, rtol=1e-9)
+        assert (np.abs(got.primal - want.primal) <= got.gap + want.gap).all()
+        assert_allclose(got.feature_coef, want.feature_coef, atol=1e-2 if tol > 1e-6 else 1e-4)
+
+
+def test_margin_losses_on_another_device():
+    Z, groups, y = make()
+    labels = np.sign(y)
+    for loss in ("squared-hinge", "logistic"):
+        a = kw.solve_svm_mkl(kw.FeatureStack(strict(Z, "device1"), groups), labels, 1.0, loss=loss)
+        b = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), labels, 1.0, loss=loss)
+        assert_allclose(a.primal, b.primal, rtol=2e-4)
+        assert a.status is kw.Status.CONVERGED
+
+
+def test_numbers_on_another_device_are_checked():
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not there")
+    Z = np.arange(12.0).reshape(4, 3)
+    whole = xp.asarray(Z.astype(np.int64), device=xp.Device("device1"))
+    assert_allclose(kw.FeatureStack(whole).columns(np.array([2, 0])), Z.T[[2, 0]])
+    for wrong, words in (
+        (Z[0], "shape"),
+        (np.where(Z > 3, np.nan, Z), "NaN"),
+        (Z * 1e200, "overflow|norms"),
+        (Z + 1j, "real numbers"),
+    ):
+        with pytest.raises(InputError, match=words):
+            kw.FeatureStack(strict(wrong, "device1"))
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_torch_tensors(monkeypatch, elsewhere):
+    torch = pytest.importorskip("torch", reason="torch is not there")
+    if elsewhere:
+        # passes as on a GPU, on the processor
+        monkeypatch.setattr("kernelweave.gram.device_columns.on_host", lambda Z: False)
+    Z, groups, y = make()
+    for dtype, many_rows in itertools.product((torch.float32, torch.float64), (1, 10**9)):
+        monkeypatch.setattr(path_module, "MANY_ROWS", many_rows)
+        tensor = torch.from_numpy(Z).to(dtype)
+        stack = kw.FeatureStack(tensor, groups)
+        assert ("on cpu" in repr(stack)) == elsewhere
+        want = kw.solve_rls2(kw.FeatureStack(tensor.numpy(), groups), y, 1.0, sample_weight=np.arange(40.0))
+        got = kw.solve_rls2(stack, y, 1.0, sample_weight=np.arange(40.0))
+        assert isinstance(got.feature_coef, np.ndarray)
+        assert_allclose(got.feature_coef, want.feature_coef, atol=1e-6)

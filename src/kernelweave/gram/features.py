@@ -15,6 +15,7 @@ from kernelweave._loops import core
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.base import Array, Index
+from kernelweave.gram.device_columns import as_device_columns, is_foreign, to_numpy
 from kernelweave.gram.factors import FactorGram
 
 #: Numbers that are converted or gathered at a time.
@@ -32,6 +33,8 @@ class FeatureStack:
     ----------
     Z : array or sparse matrix of shape (n_samples, n_features)
         In any order of memory, float32 or float64, also memory-mapped; other numbers are converted. Held, not copied.
+        Also an array of a library with the array API, or a torch tensor: on another device, such as a GPU, it stays
+        there.
     groups : array of int, shape (n_kernels + 1,), optional
         The starts of the blocks and the end: kernel m has the columns ``groups[m]:groups[m + 1]``. Default: every
         column is a block.
@@ -51,6 +54,9 @@ class FeatureStack:
     Products are taken in float64, whatever Z holds: float32 saves memory, not digits. RLS2 has no
     intercept: centre the columns of Z and the targets where one is wanted.
 
+    For features on another device the passes over all columns are made there. Working blocks and their descent, which
+    is compiled for the processor, are here, and results are NumPy arrays.
+
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
@@ -62,7 +68,8 @@ class FeatureStack:
     """
 
     def __init__(self, Z: Any, groups: ArrayLike | None = None) -> None:
-        self.Z = _as_features(Z)
+        self._there = as_device_columns(Z)
+        self.Z = _as_features(Z) if self._there is None else self._there.Z
         self.n_samples, self.n_features = map(int, self.Z.shape)
         self.groups = as_groups(groups, self.n_features)
         self.n_kernels = len(self.groups) - 1
@@ -76,7 +83,9 @@ class FeatureStack:
             )
 
     def __repr__(self) -> str:
-        kind = "sparse" if is_sparse(self.Z) else self.Z.dtype.name
+        kind = "sparse" if is_sparse(self.Z) else getattr(self.Z.dtype, "name", str(self.Z.dtype))
+        if self._there is not None:
+            kind += f" on {self._there.device}"
         return f"FeatureStack({self.n_samples} samples, {self.n_features} features in {self.n_kernels} blocks, {kind})"
 
     @cached_property
@@ -92,6 +101,8 @@ class FeatureStack:
     def weighted_square_sums(self, weights: Array | None) -> Array:
         """``sum_i weights[i] Z[i, j]^2`` for every column j."""
         ones = np.ones(self.n_samples) if weights is None else weights
+        if self._there is not None:
+            return self._there.square_sums(ones)
         if is_sparse(self.Z):
             return np.asarray(self.Z.multiply(self.Z).T @ ones).reshape(-1)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -111,6 +122,8 @@ class FeatureStack:
 
     def products(self, R: Array) -> Array:
         """``R Z``, shape (n_vectors, n_features), for vectors as rows of R (n_vectors, n_samples)."""
+        if self._there is not None:
+            return self._there.products(R)
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z.T @ R.T).T)
         if self.Z.flags.f_contiguous:
@@ -129,6 +142,8 @@ class FeatureStack:
 
     def columns(self, index: Index) -> Array:
         """Some columns as rows, shape (len(index), n_samples), float64 and the caller's to change."""
+        if self._there is not None:
+            return self._there.columns(index)
         if is_sparse(self.Z):
             return np.ascontiguousarray(self.Z[:, index].toarray().T, dtype=np.float64)
         out = np.empty((len(index), self.n_samples))
@@ -143,6 +158,8 @@ class FeatureStack:
 
     def combine(self, index: Index, coef: Array) -> Array:
         """``coef Z[:, index]'``, shape (n_vectors, n_samples), for coefficients (n_vectors, len(index))."""
+        if self._there is not None:
+            return self._there.combine(index, coef)
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z[:, index] @ coef.T).T)
         out = np.zeros((len(coef), self.n_samples))
@@ -161,6 +178,8 @@ class FeatureStack:
 
     def cross(self, left: Index, right: Index, root: Array | None = None, *, single: bool = False) -> Array:
         """``Z[:, left]' diag(root)^2 Z[:, right]``; with `single`, products of some rows at a time in float32."""
+        if self._there is not None:
+            return self._there.cross(left, right, root, single=single)
         if is_sparse(self.Z):
             A = self.Z[:, left] if root is None else self.Z[:, left].multiply(np.square(root)[:, None])
             return np.asarray((A.T @ self.Z[:, right]).todense(), dtype=np.float64)
@@ -189,13 +208,15 @@ class FeatureStack:
 
     def piece(self, index: Index, rows: slice, kind: type = np.float64) -> Array:
         """Some columns, as rows, of some rows."""
+        if self._there is not None:
+            return self._there.piece(index, rows, kind)
         if self._by_columns:
             return np.ascontiguousarray(self.Z.T[index, rows], dtype=kind)
         return np.ascontiguousarray(self.Z[rows][:, index].T, dtype=kind)
 
     def restrict(self, rows: Index) -> FeatureStack:
         """The stack on some of its samples (a copy), in the order of `rows`."""
-        return FeatureStack(self.Z[rows], self.groups)
+        return FeatureStack(self.Z[rows] if self._there is None else self._there.rows(rows), self.groups)
 
     def owned(self, kernels: Index) -> Index:
         """Numbers of the columns of some kernels, in their order."""
@@ -267,7 +288,7 @@ def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
 
 
 def _refuse(Z: Any) -> None:
-    values = Z.data if is_sparse(Z) else Z
+    values = Z.data if is_sparse(Z) else to_numpy(Z) if is_foreign(Z) else Z
     n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     if n_nan or n_inf:
         raise InputError(
