@@ -57,7 +57,7 @@ class Shelf:
         )
         self.store.move(run, ("queued",), "running", started=time.time())
         for metric, (value, spread) in metrics.items():
-            self.store.add_metric(run, metric.replace("__", ", "), value, spread)
+            self.store.add_metric(run, metric.replace("__", ", ").replace("_", " "), value, spread)
         if results is not None:
             (self.places.run(run) / RESULTS).write_text(results.model_dump_json())
             self.store.finish(run, "done", "", SUMMARY)
@@ -91,7 +91,8 @@ def several(shelf):
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
     path = regularization_path(model, output="cell type number 00")
-    return shelf.add("seven classes", describe_model(model, spec, prepared, rows, held, [path], [], []))
+    results = describe_model(model, spec, prepared, rows, held, [path], [], [])
+    return shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], None))
 
 
 # ---- clicks ---------------------------------------------------------------------------------------------------------
@@ -234,6 +235,16 @@ def test_confusion_matrices_of_many_classes_fit_the_screen(visit, several):
     page.set_viewport_size({"width": 390, "height": 844})
     expect(table).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_scores_say_how_sure_they_are_and_what_to_distrust(visit, several):
+    here = visit()
+    page = here.page
+    here.open(f"/understand?run={several}")
+    card = page.get_by_role("region", name="seven classes", exact=True)
+    expect(card).to_contain_text(re.compile(r"0\.\d{3} \(0\.\d{3} to [01]\.\d{3}\)\s*accuracy, held out"))
+    expect(card).to_contain_text("In brackets 95 % intervals, over samples of the held-out rows.")
+    expect(page.get_by_role("note").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
 
 
 # ---- what can be read -----------------------------------------------------------------------------------------------

@@ -221,9 +221,10 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
+    from kernelweave.inspection import kernel_weights, layer_weights, missing
     from kernelweave.inspection.arguments import target_names
     from kernelweave.inspection.weights import view_sums
+    from kernelweave.reports.evidence import doubts, intervals
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
@@ -268,7 +269,8 @@ def make_report(
         ],
         hidden=max(0, len(weights) - MOST_KERNELS),
         upper=upper,
-        uninformative=uninformative(model, most=20),
+        doubts=doubts(model, held),
+        intervals={} if held is None else intervals(model, held),
         missing=missing(model, most=20),
         defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
         certificate=learner.certificate,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights
 from kernelweave.inspection.weights import view_sums
 from kernelweave.reports import Held
+from kernelweave.reports.evidence import doubts, intervals
 from kernelweave.runs.fitting import chosen
 from kernelweave.runs.preparing import Prepared, Rows
 from kernelweave.runs.spec import FitSpec
@@ -92,6 +93,7 @@ def describe_model(
             for name, history in zip(_problem_names(model), model.history_, strict=True)
         ],
         remarks=remarks,
+        doubts=doubts(model, held),
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
 
@@ -224,6 +226,7 @@ def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held) ->
             for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
         n_rows=len(frame),
+        intervals=intervals(model, held),
     )
     if prepared.task == "classification":
         from sklearn.metrics import confusion_matrix

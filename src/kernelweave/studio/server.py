@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kernelweave._errors import InputError
+from kernelweave.studio.disk import room
 from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
 
 #: Seconds that open connections have when the server stops.
@@ -76,8 +77,9 @@ def serve(
         listener = _listen(host, port)
         port = listener.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
-        lock.write(json.dumps({"pid": os.getpid(), "address": f"http://{name}:{port}"}))
-        lock.flush()
+        with room(studio.places.root):
+            lock.write(json.dumps({"pid": os.getpid(), "address": f"http://{name}:{port}"}))
+            lock.flush()
         hosts = LOOPBACK_NAMES if is_loopback(host) else LOOPBACK_NAMES | _own_names(host)
         app = make_app(studio, access, hosts=hosts)
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else name
@@ -171,9 +173,10 @@ def _try_lock(file: TextIO) -> bool:
 
 
 def _open_running(path: Path, access: Access, browser: bool) -> None:
+    token = access.mint()
     for _ in range(50):
         with contextlib.suppress(ValueError, KeyError):
-            address = f"{json.loads(path.read_text('utf8'))['address']}{LOGIN}?token={access.mint()}"
+            address = f"{json.loads(path.read_text('utf8'))['address']}{LOGIN}?token={token}"
             print(f"A studio is running for this folder already. Open {address}", flush=True)
             if browser:
                 webbrowser.open(address)

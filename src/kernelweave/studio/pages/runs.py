@@ -260,7 +260,9 @@ class _RunsPage:
                 ui.button("Use", icon="output", on_click=lambda: ui.navigate.to(f"/use?run={run.id}")).props(
                     "outline"
                 )
-            ui.button("Settings as a draft", icon="edit", on_click=lambda: self.again(run)).props("flat")
+            ui.button("Settings as a draft", icon="edit", on_click=guarded(lambda: self.again(run))).props(
+                "flat"
+            )
             ui.button("Delete", icon="delete", on_click=lambda: self.delete(run)).props("flat color=negative")
 
     def again(self, run: Run) -> None:

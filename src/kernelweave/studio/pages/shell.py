@@ -76,7 +76,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                     ui.navigate.reload()
 
                 icon, said = LOOKS[look]
-                ui.button(icon=icon, on_click=turn).props(
+                ui.button(icon=icon, on_click=guarded(turn)).props(
                     f'flat round dense aria-label="{said}. Change."'
                 ).tooltip(said)
         with ui.element("main").classes("kw-main").props("id=content tabindex=-1"):

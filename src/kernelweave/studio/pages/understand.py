@@ -26,7 +26,7 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Results, Run
+from kernelweave.studio.schema import Metric, Results, Run
 from kernelweave.studio.service import Studio
 
 MOST_BARS = 20
@@ -46,6 +46,15 @@ def add(studio: Studio) -> None:
     @ui.page("/understand", title="Understand", response_timeout=30)
     async def understand_page(run: str = "") -> None:
         await _UnderstandPage(studio, run).build()
+
+
+def reach(metric: Metric, results: Results) -> str:
+    """How sure a score is: its standard error over folds, or its interval over held-out rows."""
+    name, _, rows = metric.name.rpartition(", ")
+    if rows == "held out" and results.held is not None and name in results.held.intervals:
+        low, high = results.held.intervals[name]
+        return f"({low:.3f} to {high:.3f})"
+    return f"± {metric.spread:.3f}" if metric.spread is not None else ""
 
 
 def _size(n_classes: int) -> str:
@@ -78,7 +87,7 @@ class _UnderstandPage:
                 note(str(error), "bad")
                 return
             self.summary(run, results)
-            for remark in results.remarks:
+            for remark in [*results.doubts, *results.remarks]:
                 note(remark, "warn")
             if results.defaults:
                 with card("What was left to defaults"), stack():
@@ -117,8 +126,9 @@ class _UnderstandPage:
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
-                            spread = f"± {metric.spread:.3f}" if metric.spread is not None else ""
-                            stat(score(metric.value), metric.name, spread)
+                            stat(score(metric.value), metric.name, reach(metric, results))
+            if results.held is not None and results.held.intervals:
+                text("In brackets 95 % intervals, over samples of the held-out rows.").classes("kw-hint")
             with stack("kw-stats"):
                 stat(str(run.summary.n_active), "kernels with a weight", f"of {run.summary.n_kernels}")
                 stat(run.summary.regularization.split(" = ")[1], run.summary.regularization.split(" = ")[0])

@@ -93,6 +93,9 @@ class HeldOut(Record):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     n_rows: int = Field(default=0, description="All of them.")
+    intervals: dict[str, tuple[float, float]] = Field(
+        default={}, description="95 % intervals of scores, over samples of these rows."
+    )
     classes: list[str] = []
     confusion: list[list[int]] = []
     receivers: list[Receiver] = []
@@ -139,6 +142,7 @@ class Results(Record):
     convergence: list[Convergence]
     remarks: list[str]
     defaults: list[str] = []
+    doubts: list[str] = Field(default=[], description="Reasons for doubt in the model.")
 
 
 class Difference(Record):

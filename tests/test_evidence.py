@@ -1,0 +1,157 @@
+"""How sure scores are and what to distrust: intervals against scikit-learn on the same samples, and their coverage."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics
+
+import kernelweave as kw
+from kernelweave._errors import KernelWarning
+from kernelweave.reports import Held, evidence
+from kernelweave.reports.evidence import doubts, intervals
+from kernelweave.runs.scoring import scores
+
+
+class Fixed:
+    """A classifier that says what it is told."""
+
+    def __init__(self, classes, predictions):
+        self.classes_, self.table = np.array(classes), predictions
+
+    def predict(self, X):
+        return self.table["prediction"].to_numpy()
+
+    def decision_function(self, X):
+        return self.table["decision"].to_numpy()
+
+
+def held_classes(rng, n_classes, n_rows=60):
+    classes = [f"c{k}" for k in range(n_classes)]
+    truth = np.array(classes)[rng.integers(n_classes, size=n_rows)]
+    guess = np.where(rng.random(n_rows) < 0.7, truth, np.array(classes)[rng.integers(n_classes, size=n_rows)])
+    table = pd.DataFrame({"prediction": guess})
+    if n_classes == 2:
+        # with ties
+        table["decision"] = (rng.normal(size=n_rows) + (guess == "c1")).round(1)
+    model = Fixed(classes, table)
+    return model, Held(scores(model, None, truth, "classification"), truth, table)
+
+
+def held_numbers(rng, n_rows=60, shift=0.0):
+    truth = rng.normal(size=n_rows) + shift
+    table = pd.DataFrame({"prediction": truth + 0.5 * rng.normal(size=n_rows)})
+    model = SimpleNamespace(predict=lambda X: table["prediction"].to_numpy())
+    return model, Held(scores(model, None, truth, "regression"), truth, table)
+
+
+@pytest.mark.parametrize("kind", [2, 3, 5, "numbers", "numbers far from 0"])
+def test_scores_of_samples_are_those_of_scikit_learn(rng, kind):
+    """Weights that count how often a row was drawn give the scores of the drawn rows."""
+    if isinstance(kind, int):
+        model, held = held_classes(rng, kind)
+        of = evidence._class_scores(model, held)
+        task = "classification"
+    else:
+        model, held = held_numbers(rng, shift=1e6 if "far" in kind else 0.0)
+        of = evidence._number_scores(held)
+        task = "regression"
+    assert set(of) == set(held.scores)
+    counts = rng.multinomial(60, np.full(60, 1 / 60), size=5).astype(float)
+    for row in counts:
+        drawn = np.repeat(np.arange(60), row.astype(int))
+        table = held.predictions.iloc[drawn]
+        again = SimpleNamespace(
+            predict=lambda X, t=table: t["prediction"].to_numpy(),
+            decision_function=lambda X, t=table: t["decision"].to_numpy(),
+        )
+        if task == "classification":
+            again.classes_ = model.classes_
+            assert len(set(held.truth[drawn])) == len(model.classes_)
+        expected = scores(again, None, held.truth[drawn], task)
+        for name, function in of.items():
+            # 1e-9 of the sums of squares, which cancel for rows far from 0: 3e-11 was seen
+            assert function(row[None])[0] == pytest.approx(expected[name], abs=1e-9), name
+
+
+def test_intervals_hold_the_score_and_are_the_same_again(rng):
+    for model, held in (held_classes(rng, 2), held_classes(rng, 4), held_numbers(rng)):
+        found = intervals(model, held)
+        assert set(found) == set(held.scores)
+        for name, (low, high) in found.items():
+            assert low < held.scores[name] < high, name
+        assert intervals(model, held) == found
+        assert intervals(model, held, seed=1) != found
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say(monkeypatch):
+    """Accuracy of a machine that is right on 80 % of new rows, 200 times 100 held-out rows."""
+    monkeypatch.setattr(evidence, "SAMPLES", 300)
+    monkeypatch.setattr(evidence, "AT_ONCE", 7_000)  # in parts
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        truth = np.array(["a", "b"])[rng.integers(2, size=100)]
+        guess = np.where(rng.random(100) < 0.8, truth, np.where(truth == "a", "b", "a"))
+        table = pd.DataFrame({"prediction": guess})
+        held = Held({"accuracy": float(metrics.accuracy_score(truth, guess))}, truth, table)
+        low, high = intervals(Fixed(["a", "b"], table), held)["accuracy"]
+        covered += low <= 0.8 <= high
+    assert 0.90 <= covered / 200 <= 0.99  # 0.95 is said; the standard error of 200 is 0.015
+
+
+def test_few_rows_have_no_intervals(rng):
+    table = pd.DataFrame({"prediction": ["a"]})
+    assert intervals(Fixed(["a", "b"], table), Held({"accuracy": 1.0}, np.array(["a"]), table)) == {}
+    # scores that samples of rows do not have
+    table = pd.DataFrame({"prediction": [1.0, 2.0, 3.0], "x": 0.0})
+    same = Held({"R^2": np.nan, "MAE": 1.0}, np.array([2.0, 2.0, 2.0]), table)
+    assert set(intervals(SimpleNamespace(), same)) == {"MAE"}
+    several = Held({"R^2": 0.5}, rng.normal(size=(30, 2)), pd.DataFrame({"prediction a": np.zeros(30)}))
+    assert intervals(SimpleNamespace(), several) == {}
+    assert evidence._few_rows(SimpleNamespace(classes_=[[0, 1], [0, 1]]), several) == []
+
+
+def chosen(alphas, best, **more):
+    results = {"alpha": np.array(alphas)}
+    return SimpleNamespace(
+        cv_results_=results, best_index_=best, uninformative_kernels_=[], fitted_=True, **more
+    )
+
+
+def test_a_parameter_at_an_end_is_doubted():
+    (said,) = evidence._at_an_end(chosen([10.0, 1.0, 0.1], 2))
+    assert said.startswith("The chosen alpha = 0.1 is the smallest of the 3 values tried: a smaller one")
+    (said,) = evidence._at_an_end(chosen([10.0, 1.0, 0.1], 0))
+    assert "alpha = 10 is the largest" in said
+    (said,) = evidence._at_an_end(chosen([10.0, 1.0, 0.1], 2, C_=10.0))
+    assert "C = 10 is the largest of the 3 values tried: a larger one" in said
+    assert evidence._at_an_end(chosen([10.0, 1.0, 0.1], 1)) == []
+    assert evidence._at_an_end(chosen([1.0], 0)) == []
+    assert evidence._at_an_end(SimpleNamespace()) == []
+
+
+def test_doubts_of_a_model_stand_in_its_report(rng):
+    """A choice at the end, classes with few rows, and a kernel that is the identity."""
+    from kernelweave.reports import make_report
+
+    X = rng.normal(size=(60, 40))
+    y = np.repeat(["a", "b", "c"], 20)
+    bank = [kw.kernels.RBF(50.0), kw.kernels.Linear()]
+    with pytest.warns(KernelWarning, match="identity"):
+        model = kw.MKLClassifierCV(bank, alphas=[1e-3, 1e-4], cv=3).fit(X, y)
+    truth = np.repeat(["a", "b", "c"], [30, 9, 1])
+    table = pd.DataFrame({"prediction": np.repeat(["a", "b"], [25, 15])})
+    held = Held({"accuracy": 0.8}, truth, table)
+    found = doubts(model, held)
+    assert sum("of the 2 values tried" in said for said in found) == 1
+    assert sum("2 classes have fewer than 10 held-out rows (b: 9, c: 1)" in said for said in found) == 1
+    assert sum("1 kernel is the identity on the training rows" in said for said in found) == 1
+    report = make_report(model, title="t", data=[], settings={}, held=held, pictures=[])
+    assert "What to distrust" in report
+    for said in found:
+        assert said.replace("'", "&#39;") in report
+    low, high = intervals(model, held)["accuracy"]
+    assert f"95 % interval {low:.3f} to {high:.3f}" in report
+    assert doubts(model) == [said for said in found if "held-out" not in said]
