@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: New rows that are compared with the training rows at a time: by calls of kernels, and by loops here.
-CHUNK_BYTES, PIECE_BYTES = 64 * 2**20, 4 * 2**20
+CHUNK_BYTES, PIECE_BYTES = 64 * 2**20, 2 * 2**20
 #: At least so many at a time in loops.
 FEW_QUERIES = 32
 #: Bytes computed at a time while triangles are filled. They stay in the cache while all kernels of a group read them.

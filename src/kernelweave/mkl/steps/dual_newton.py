@@ -82,7 +82,7 @@ class DualNewton(MarginStep):
             H = session.combine_with(weights, _curvature(ball, problem.quad_of(b, V), V))
             share = values.gap / abs(values.primal)
             inner = float(
-                np.clip(INNER_SHARE * min(share, share**2 / FIRST_TOL), max(FINEST, 1e-2 * sharp), LOOSEST)
+                np.clip(INNER_SHARE * min(share, share**2 / FIRST_TOL), max(FINEST, 0.1 * sharp), LOOSEST)
             )
             session.n_machines += 1
             found = machine.solve(H, tol=inner, warm_start=b).dual_coef
