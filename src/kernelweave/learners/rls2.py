@@ -122,9 +122,11 @@ class RLS2(Learner):
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
     def _given(self, info: Info) -> Gram | FeatureStack:
-        """The kernels, or their features where they were prepared."""
+        """The kernels, or their features where they were prepared and are fewer than the rows."""
         gram = info.gram
-        return gram.stack() if isinstance(gram, FeatureGram) and self.on_features else gram
+        if not isinstance(gram, FeatureGram) or not self.on_features or gram.ranks.sum() > gram.n_samples:
+            return gram
+        return gram.stack()
 
     def solve(self, info: Info, alpha: float) -> Solution:
         return solve_rls2(
