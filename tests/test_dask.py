@@ -100,8 +100,9 @@ def test_frames(data):
     assert_allclose(kw.predict_rows(result, rows, columns=names).compute(), wanted)
 
 
-def test_folds_files_and_predictions_on_workers(client, data, tmp_path):
+def test_folds_files_and_predictions_on_workers(client, data, tmp_path, monkeypatch):
     Z, groups, y, _ = data
+    monkeypatch.setattr("kernelweave.rows.sources.MOST", 12 * 100)
     folds = kw.block_statistics(Z, y, groups=groups, folds=3)
     wanted = kw.rls2_path_cv(folds, n_alphas=5)
     names = [f"x{j}" for j in range(12)]
@@ -113,9 +114,14 @@ def test_folds_files_and_predictions_on_workers(client, data, tmp_path):
         found = kw.rls2_path_cv(folds, n_alphas=5)
         files = kw.block_statistics(tmp_path, target="y", groups=groups)
         f = kw.predict_rows(found.best, tmp_path, columns=names)
+        parts = kw.block_statistics(Z, y, groups=groups, folds=3)
+        again = kw.predict_rows(found.best, Z)
     assert dask_client() is None
     assert_allclose(found.mse, wanted.mse, rtol=1e-12)
     assert_allclose(products(files), products(folds.total), rtol=1e-9)
+    assert parts.taken == {"": 600}
+    assert_allclose(products(parts.total), products(folds.total), rtol=1e-12)
+    assert_allclose(again, f)
     assert_allclose(f, Z @ found.best.feature_coef + found.best.intercept)
     lazy = kw.predict_rows(found.path, da.from_array(Z, chunks=(170, 5)))
     assert lazy.shape == (600, 5)
