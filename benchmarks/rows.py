@@ -3,14 +3,16 @@
     python -m benchmarks.rows make 1000000 --folder data
     python -m benchmarks.rows fit linear 1000000 --folder data --out rows.json
     RIVALS/bin/python benchmarks/rows.py fit adelie 100000 --folder data --out rows.json
-    python -m benchmarks.rows ways --folder data --out rows.json
+    python -m benchmarks.rows ways 100000 --folder data --out rows.json
+    python -m benchmarks.rows workers 200000 --folder data --out rows.json
 
 The made-up table has 20 views of 10 columns, float32, in Parquet files of 50,000 rows; the target depends on five
 views linearly and on two by the lengths of their rows. 20,000 further rows are for the test. Every fit is a process
 of its own with one thread; recorded are seconds of the processor and by the clock, from files to test predictions,
 the largest resident size, and R2 on the test rows. Those with a regularisation parameter choose it from 30 by five
 folds (ridge on Nystroem features: by leaving one out), SGD and boosting have none. `ways` adds up the same rows in one
-chunk, in chunks, in 64 files that are merged, and with Dask on one worker, on two, and on two of which one is killed.
+chunk, in chunks, in 64 files that are merged, and with Dask on two workers of which one is killed; `workers` times one
+worker of Dask beside two.
 """
 
 from __future__ import annotations
@@ -261,41 +263,16 @@ def _heavy(Z: np.ndarray) -> np.ndarray:
 
 def _with_dask(n: int, Z: np.ndarray, y: np.ndarray, differ: Callable[[str, Any], None]) -> dict[str, Any]:
     import dask.array as da
-    from distributed import Client, LocalCluster, wait
+    from distributed import Client, LocalCluster
 
     import kernelweave as kw
 
     out: dict[str, Any] = {}
-    ends = np.cumsum([0, *[WIDTH, RANDOM] * VIEWS])
-    size = n // 40
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    busiest: dict[int, list[float]] = {1: [], 2: []}
-    for count in (1, 2, 1, 2, 1, 2):
-        with (
-            LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
-            # rows lie on the workers, as after reading; blocks are made there
-            rows = da.concatenate(
-                [da.from_delayed(_block(k, size), (size, len(COLUMNS) + 1), np.float64) for k in range(40)]
-            ).persist()
-            wait(rows)
-            before = client.run(_warm)
-            start = time.perf_counter()
-            kw.block_statistics(rows[:, :-1], rows[:, -1], groups=ends, features=_heavy)
-            seconds[count].append(time.perf_counter() - start)
-            after = client.run(time.process_time)
-            busiest[count].append(max(after[worker] - before[worker] for worker in before))
-    out["seconds with 1 and 2 workers"] = [[round(s, 2) for s in v] for v in seconds.values()]
-    out["cpu seconds of the busiest worker"] = [[round(s, 2) for s in v] for v in busiest.values()]
-    # of the clock where nothing else runs, of the processor elsewhere
-    out["times faster, by the clock"] = round(min(seconds[1]) / min(seconds[2]), 2)
-    out["times faster, by the processor"] = round(min(busiest[1]) / min(busiest[2]), 2)
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        rows = da.from_array(Z, chunks=(size, -1))
+        rows = da.from_array(Z, chunks=(n // 40, -1))
         differ("dask, two workers", kw.block_statistics(rows, y, groups=GROUPS))
         victim = next(iter(client.run(os.getpid).values()))
         threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
@@ -306,6 +283,44 @@ def _with_dask(n: int, Z: np.ndarray, y: np.ndarray, differ: Callable[[str, Any]
         except ProcessLookupError:
             out["killed"] = True
     return out
+
+
+def workers(n: int, repeats: int = 2) -> dict[str, Any]:
+    """Seconds of the sums of 600 columns on one worker and on two, in blocks of 10,000 rows that lie there."""
+    import dask.array as da
+    from distributed import Client, LocalCluster, wait
+
+    import kernelweave as kw
+
+    ends = np.cumsum([0, *[WIDTH, RANDOM] * VIEWS])
+    size = 10_000
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    busiest: dict[int, list[float]] = {1: [], 2: []}
+    for count in (1, 2) * repeats:
+        with (
+            LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster,
+            Client(cluster) as client,
+        ):
+            blocks = [
+                da.from_delayed(_block(k, size), (size, len(COLUMNS) + 1), np.float64)
+                for k in range(n // size)
+            ]
+            rows = da.concatenate(blocks).persist()
+            wait(rows)
+            before = client.run(_warm)
+            start = time.perf_counter()
+            kw.block_statistics(rows[:, :-1], rows[:, -1], groups=ends, features=_heavy)
+            seconds[count].append(time.perf_counter() - start)
+            after = client.run(time.process_time)
+            busiest[count].append(max(after[worker] - before[worker] for worker in before))
+    return {
+        "rows": n,
+        "seconds with 1 and 2 workers": [[round(s, 2) for s in v] for v in seconds.values()],
+        "cpu seconds of the busiest worker": [[round(s, 2) for s in v] for v in busiest.values()],
+        # of the clock where nothing else runs, of the processor elsewhere
+        "times faster, by the clock": round(min(seconds[1]) / min(seconds[2]), 2),
+        "times faster, by the processor": round(min(busiest[1]) / min(busiest[2]), 2),
+    }
 
 
 def _block(k: int, size: int) -> Any:
@@ -334,7 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["make", "fit", "here", "ways"])
+    parser.add_argument("what", choices=["make", "fit", "here", "ways", "workers"])
     parser.add_argument("names", nargs="*", help="of fits, and a number of rows")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path)
@@ -346,9 +361,11 @@ def main() -> None:
     if given.what == "here":
         print(json.dumps(fit(given.names[0], n, given.folder)))
         return
-    table = json.loads(given.out.read_text()) if given.out.exists() else {"fits": [], "ways": []}
+    table = json.loads(given.out.read_text()) if given.out.exists() else {"fits": []}
     if given.what == "ways":
-        table["ways"] = [ways(n, given.folder)]
+        table["ways"] = ways(n, given.folder)
+    if given.what == "workers":
+        table["workers"] = workers(n)
     for name in given.names[:-1] if given.what == "fit" else ():
         command = [sys.executable, __file__, "here", name, str(n), "--folder", str(given.folder)]
         done = subprocess.run(command, capture_output=True, text=True)
