@@ -107,6 +107,69 @@ def test_wrong_claims_are_found(tmp_path, monkeypatch):
     assert [text.split(" in ")[0] for text in claims.uncovered()] == ["page.md: 17"]
 
 
+def cells(row):
+    return [cell.strip() for cell in row.strip("| ").split("|")]
+
+
+def test_ranks_on_the_page_of_choices_are_those_of_the_comparison():
+    note = (ROOT / "docs" / "design_notes" / "defaults.md").read_text()
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    for there, here in (("mean rank, all", "mean rank on"), ("median seconds", "median seconds")):
+        [measured] = re.findall(rf"^\| {there} .*$", note, re.M)
+        [told] = re.findall(rf"^\| {here} .*$", page, re.M)
+        assert cells(told)[1:] == cells(measured)[2:]
+
+
+def test_means_on_the_page_of_choices_are_those_of_the_experiments():
+    pd = pytest.importorskip("pandas")
+    results = ROOT / "docs" / "results"
+    rkl = pd.read_csv(results / "rkl" / "tests.csv")
+    rkl = rkl[(rkl["protocol"] == "fair") & (rkl["sets"] == "without colon")].set_index("method")["mean"]
+    wanted = [f"{rkl[name]:.1f}" for name in ("mkl-l1", "rkl", "mkl-l2", "uniform", "rbf")]
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    number = r"\b\d\d\.\d\b"
+    assert re.findall(number, next(row for row in page.splitlines() if "RKL paper" in row)) == wanted
+    sets = pd.read_csv(results / "cardinality" / "results.csv").fillna({"protocol": ""})
+    mean = sets.groupby(["method", "protocol"])["accuracy"].mean()
+    keys = [("simple", "fair"), ("cardinality", "fair"), ("uniform", "fair"), ("rbf", "")]
+    assert re.findall(
+        number, next(row for row in page.splitlines() if "(experiments/cardinality)" in row)
+    ) == [f"{mean[key]:.1f}" for key in keys]
+    from kernelweave.experiments.mlmkl_grid import TRAINING
+
+    twelve = pd.read_csv(results / "mlmkl" / "results.csv")
+    twelve = twelve[(twelve["selection"] == "tuned") & twelve["dataset"].isin(list(TRAINING))]
+    mean = twelve.groupby("method")["accuracy"].mean()
+    names = ("l2mkl", "mlmkl-3", "average", "rbf")
+    assert re.findall(number, next(row for row in page.splitlines() if "MLMKL paper" in row)) == [
+        f"{mean[name]:.1f}" for name in names
+    ]
+
+
+def test_himalaya_finds_the_coefficients_of_the_learnt_kernel():
+    """As the page on other tools says: kernels first there, last here, and alpha the same."""
+    pytest.importorskip("himalaya")
+    import numpy as np
+    from himalaya.kernel_ridge import WeightedKernelRidge
+
+    import kernelweave as kw
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6))
+    y = X[:, 0] + 0.5 * X[:, 3] + 0.1 * rng.normal(size=40)
+    gram = np.stack([X[:, k : k + 2] @ X[:, k : k + 2].T for k in (0, 2, 4)], axis=-1)
+    ours = kw.solve_rls2(gram, y, alpha=0.5, tol=1e-10)
+    used = ours.weights > 0  # its weights are exponentials
+    deltas = np.log(ours.weights[used])
+    options = {"solver_params": {"tol": 1e-12, "max_iter": 10_000}}
+    theirs = WeightedKernelRidge(alpha=0.5, deltas=deltas[:, None], kernels="precomputed", **options)
+    theirs.fit(np.moveaxis(gram[:, :, used], -1, 0), y[:, None])
+    # its conjugate gradients end about 1e-7 away
+    np.testing.assert_allclose(
+        theirs.dual_coef_.ravel(), ours.dual_coef, atol=1e-5 * np.abs(ours.dual_coef).max()
+    )
+
+
 def test_the_picture_of_the_front_page_is_small():
     for name in ("front", "front-dark"):
         assert (ROOT / "docs" / "pictures" / f"{name}.svg").stat().st_size < 200_000
