@@ -23,8 +23,8 @@ Index = NDArray[np.int64]
 
 #: Numbers of the working columns that are held; of more, pieces are read again and again.
 HELD = 2**27
-#: Numbers of a piece, and of a product of pieces.
-PIECE = 2**22
+#: Numbers of a piece, and of those whose products are taken together.
+PIECE, TOGETHER = 2**22, 2**18
 #: Changes after which the second derivative is computed afresh.
 AFRESH = 30
 
@@ -39,9 +39,11 @@ class Chosen:
     offsets : array of int, shape (n_blocks + 1,)
     index : array of int, shape (n_columns,)
         Numbers of the columns in the stack.
+    centre : array of shape (n_features,)
+        What is subtracted from every column.
     """
 
-    def __init__(self, problem: MarginFeatureProblem) -> None:
+    def __init__(self, problem: MarginFeatureProblem, centre: Array | None = None) -> None:
         self.problem = problem
         self.kernels = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(problem.n_kernels, dtype=bool)
@@ -51,8 +53,10 @@ class Chosen:
         self._sparse = is_sparse(problem.stack.Z)
         self._held = True
         # a large common shift of a column would cost digits of the second derivatives
-        shares = problem.costs / problem.costs.sum()
-        self._centre = np.zeros(problem.stack.n_features) if self._sparse else problem.gradient(shares)
+        if centre is None:
+            shares = problem.costs / problem.costs.sum()
+            centre = np.zeros(problem.stack.n_features) if self._sparse else problem.gradient(shares)
+        self.centre = centre
         self._h = np.zeros(problem.stack.n_samples)
         self._C = np.empty((0, 0))
         self._x = np.empty(0)  # X h
@@ -88,7 +92,7 @@ class Chosen:
 
     def _prepared(self, rows: Array, index: Index) -> Array:
         rows *= self.problem.factors[index][:, None]
-        rows -= self._centre[index][:, None]
+        rows -= self.centre[index][:, None]
         return rows
 
     def _pieces(self) -> Iterator[tuple[slice, Array]]:
@@ -124,7 +128,7 @@ class Chosen:
 
     def shift(self, w: Array) -> float:
         """What to subtract from the intercept of columns as they are here."""
-        return float(w @ self._centre[self.index])
+        return float(w @ self.centre[self.index])
 
     # ---- second derivatives -----------------------------------------------------------------------
 
@@ -137,21 +141,28 @@ class Chosen:
         sums = np.zeros(self.n_columns - first)
         with blas_threads_for(len(h)):
             for part, rows in self._pieces():
-                self._accumulate(out, sums, rows[first:], rows, h[part])
+                self._accumulate(out, sums, first, rows, h[part])
         return out, sums
 
-    def _accumulate(self, out: Array, sums: Array, left: Array, right: Array, h: Array) -> None:
+    def _accumulate(self, out: Array, sums: Array, first: int, rows: Array, h: Array) -> None:
         used = np.flatnonzero(h)
-        step = max(1, PIECE // max(1, len(right)))
         few = 2 * len(used) < len(h)
         places = used if few else np.arange(len(h))
+        # with weights >= 0 a product with itself costs half
+        root = np.sqrt(h) if first == 0 and (h >= 0.0).all() else None
+        step = max(1, TOGETHER // max(1, len(rows)))
         for at in range(0, len(places), step):
             some = places[at : at + step]
             which: Index | slice = some if few else slice(int(some[0]), int(some[-1]) + 1)
-            mine, own = left[:, which], right[:, which]
-            weighted = mine * h[which]
-            sums += weighted.sum(axis=1)
-            out += weighted @ own.T
+            own = rows[:, which]
+            if root is not None:
+                weighted = own * root[which]
+                sums += weighted @ root[which]
+                out += weighted @ weighted.T
+            else:
+                weighted = own[first:] * h[which]
+                sums += weighted.sum(axis=1)
+                out += weighted @ own.T
 
     def _extend(self) -> None:
         """The second derivative's parts of columns that came later."""

@@ -30,7 +30,9 @@ SETS = (Simplex, ElasticNet)
 #: Newton steps, by default.
 MOST = 500
 #: Working blocks are solved to this share of the gap over all blocks, and at first to `ROUGH`.
-INSIDE, SHARE, ROUGH = 0.7, 0.2, 0.1
+INSIDE, SHARE, ROUGH = 0.7, 0.1, 0.03
+#: Tolerance for smaller C on the way to a large one.
+ON_THE_WAY = 0.1
 #: A model is minimised to this share of the gap.
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
@@ -140,7 +142,7 @@ class MarginDescent:
         if not first < C or self.max_iter != MOST:
             return
         given, callback = self.tol, self.callback
-        self.tol, self.callback = max(given, ROUGH), None
+        self.tol, self.callback = max(given, ON_THE_WAY), None
         steps = 0
         for smaller in np.geomspace(first, C, 1 + math.ceil(math.log10(C / first)))[:-1]:
             steps += self.solve(float(smaller)).n_iter
@@ -156,20 +158,20 @@ class MarginDescent:
         problem, chosen = self.problem, self.chosen
         self.n_iter, self.interrupted = 0, False
         self.trace: list[tuple[float, float, int]] = []
-        b, _ = self._coefficients()
-        G = problem.gradient(b)
         aim, stalled, self.slow = ROUGH, False, False
-        self._grow(self._outside(problem.norms(G)))
+        if not self.w.any():
+            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
         while True:
             b, intercept, stalled = self._solve_chosen(aim)
             w = np.zeros(problem.stack.n_features)
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
             G = problem.gradient(b)
-            weights = self._weights(problem.norms(w), problem.norms(G))
+            reach = problem.norms(G)
+            weights = self._weights(problem.norms(w), reach)
             f = problem.fitted(w) + intercept
             values = problem.values(weights, w, intercept, f, b, G)
-            multiple = self._multiple(b, problem.weight_set.support(np.square(problem.norms(G))), values.gap)
+            multiple = self._multiple(b, problem.weight_set.support(np.square(reach)), values.gap)
             if multiple != 1.0:
                 other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
                 values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
@@ -184,7 +186,7 @@ class MarginDescent:
             if self.n_iter >= self.max_iter:
                 status = Status.MAX_ITER
                 break
-            grown = self._grow(self._outside(problem.norms(G)))
+            grown = self._grow(self._outside(reach))
             if not grown and (stalled or aim < 1e-4 * self.tol or values.gap <= values.rounding):
                 status = Status.STALLED
                 break
@@ -275,7 +277,7 @@ class MarginDescent:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
         index, w = self.chosen.index[columns], self.w[columns]
-        self.chosen = Chosen(self.problem)
+        self.chosen = Chosen(self.problem, self.chosen.centre)
         self.chosen.add(kernels)
         # blocks are held in the order of their numbers
         self.w = w[np.argsort(index)]
