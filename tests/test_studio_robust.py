@@ -283,6 +283,18 @@ def test_a_run_can_be_deleted_to_make_room(served, monkeypatch):
     assert served.client.get(f"/api/runs/{run}").status_code == 404
 
 
+def test_a_second_command_on_a_full_disk_says_so(tmp_path):
+    """It needs a token of its own, which cannot be written."""
+    from kernelweave.studio.server import _open_running
+
+    def mint():
+        raise DiskFull("The disk is full.")
+
+    (tmp_path / "server.lock").write_text('{"address": "http://127.0.0.1:1"}')
+    with pytest.raises(DiskFull, match="The disk is full"):
+        _open_running(tmp_path / "server.lock", SimpleNamespace(mint=mint), False)
+
+
 # ---- sessions -------------------------------------------------------------------------------------------------------
 
 
