@@ -85,3 +85,19 @@ def test_streams_of_few_kernels(monkeypatch, kind):
     if kind != "linear":
         assert record["last_gap_by_kernels"] <= record["last_gap"] * 1.01
         assert record["passes"] >= 1
+
+
+def test_approximations_on_few_rows(monkeypatch, tmp_path):
+    if not (ROOT / "benchmarks" / "approximation.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    approximation = importlib.import_module("benchmarks.approximation")
+    records: list[dict[str, object]] = []
+    for way in ("kernels", "nystroem-40"):
+        monkeypatch.setattr(approximation, "WAYS", ("kernels", "nystroem-40"))
+        records = approximation.keep(records, approximation.fit(120, way), tmp_path / "records.json")
+    exact, close = records
+    assert exact["objective"] <= close["objective"]
+    # of a function in the true problem, which the model bounds
+    assert 0 <= close["true_gap"] / (1 + close["true_gap"]) <= close["gap_estimate"] <= close["gap_bound"]
+    assert json.loads((tmp_path / "records.json").read_text()) == records
