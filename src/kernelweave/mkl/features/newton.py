@@ -45,8 +45,8 @@ LEAST, MORE = 100, 1.0
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
-#: Steps without a smaller gap.
-PATIENCE = 40
+#: Steps without a smaller gap, and steps at a time where kernels could be used instead.
+PATIENCE, LONGEST = 40, 150
 #: Rows above which kernels are not used, however many columns there are.
 MOST_ROWS = 5000
 #: The radius of augmented losses grows by this factor unless their gap falls by the other.
@@ -104,6 +104,7 @@ class MarginDescent:
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
+        self.slow = self.hard = False  # whether kernels are used, and from the beginning
         self.n_before = 0  # steps on the way to the first C
         self._set(problem)
 
@@ -146,6 +147,10 @@ class MarginDescent:
         steps = 0
         for smaller in np.geomspace(first, C, 1 + math.ceil(math.log10(C / first)))[:-1]:
             steps += self.solve(float(smaller)).n_iter
+            if self.slow:
+                # larger C are no easier
+                self.hard = True
+                break
         self.n_before = steps
         self.tol, self.callback = given, callback
         self._set(self.problem.at(C))
@@ -158,7 +163,7 @@ class MarginDescent:
         problem, chosen = self.problem, self.chosen
         self.n_iter, self.interrupted = 0, False
         self.trace: list[tuple[float, float, int]] = []
-        aim, stalled, self.slow = ROUGH, False, False
+        aim, stalled, self.slow = ROUGH, False, self.hard
         if not self.w.any():
             self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
         while True:
@@ -372,6 +377,8 @@ class MarginDescent:
         """Newton steps until the gap over the working blocks is at most `aim`; returns whether they stalled."""
         smooth, chosen = self.smooth, self.chosen
         least, idle = np.inf, 0
+        possible = self.on_kernels is not None and len(self.y) <= MOST_ROWS
+        last = self.n_iter + LONGEST if possible else math.inf
         while True:
             b, t = self._coefficients()
             G = chosen.products(b)
@@ -381,7 +388,7 @@ class MarginDescent:
                 return False
             idle = 0 if at.gap < 0.9 * least else idle + 1
             least = min(least, at.gap)
-            if idle > PATIENCE:
+            if idle > PATIENCE or self.n_iter >= last:
                 return True
             self.n_iter += 1
             inner = at.gap if smooth.exact else at.of_norms
