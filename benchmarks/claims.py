@@ -159,7 +159,7 @@ def columns() -> tuple[float, ...]:
 def data_sets() -> tuple[float, ...]:
     """How many data sets have scores of all six methods in the comparison of plain fits."""
     text = (ROOT / "docs" / "design_notes" / "defaults.md").read_text()
-    return (len(re.findall(r"^\| [\w-]+(?: \*)? \| \d (?:\| [\d.]+ ){6}\|$", text, re.M)),)
+    return (len(re.findall(r"^\| [\w-]+(?: \*)? \| \d+ (?:\| [\d.]+ ){6}\|$", text, re.M)),)
 
 
 def scales() -> tuple[float, ...]:
