@@ -233,3 +233,13 @@ def test_rows_of_weight_zero_are_absent(data):
     np.testing.assert_allclose(path.dual_coef[0, 0], one.dual_coef, rtol=1e-6, atol=1e-8)
     plain = rls2_path(some, y[kept], [1.0, 0.1], relax=[0.01, 0.1, 1.0])
     np.testing.assert_allclose(path.df, plain.df, rtol=1e-8)
+
+
+@pytest.mark.parametrize("relax", [1e-320, [0.1, 1e-300]])
+def test_alphas_that_underflow_are_refused_on_every_path(relax, rng):
+    Z = rng.normal(size=(30, 4))
+    y = Z[:, 0]
+    statistics = kw.BlockStatistics([0, 2, 4]).add(Z, y)
+    for gram, targets in ((kw.FeatureStack(Z, [0, 2, 4]), y), (statistics, None)):
+        with pytest.raises(kw.InputError, match=r"`relax` .*underflow"):
+            kw.rls2_path(gram, targets, alphas=[1.0], relax=relax)

@@ -205,7 +205,10 @@ class RidgeAlphas(Alphas):
         values = _floats(value)
         if values.ndim > 2 or not values.size:
             raise Unfit("", f"shape {values.shape}")
-        return super().read(values.reshape(-1)).reshape(values.shape)
+        values = super().read(values.reshape(-1)).reshape(values.shape)
+        if (values < 1.0 / LARGEST_NUMBER).any():
+            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
+        return values
 
     def words(self) -> str:
         return "a number > 0, a non-empty list of such numbers, or a table with one row for each alpha of the path"
