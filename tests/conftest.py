@@ -1,10 +1,18 @@
 """Fixtures for all tests: one seed by default, and the folder of real data sets where there is one."""
 
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# A shell starts what it runs in the background with Ctrl-C ignored, and so would be what tests of Ctrl-C send.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
 import numpy as np

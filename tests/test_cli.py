@@ -22,6 +22,7 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
+from kernelweave import recipe
 from kernelweave.cli import main
 from kernelweave.experiments import EXPERIMENTS
 from kernelweave.runs import folders
@@ -709,7 +710,7 @@ def test_what_is_stated_changes_the_default_learner():
         assert not fits_plainly(FitSpec(**given))
     # parameters of one's own change the learner, not the choice of C
     learner, cost = plain_learner(FitSpec(learner_params={"p": 3.0}), "classification")
-    assert (learner.p, learner.tol, cost) == (3.0, 1e-10, {"C": "auto"})
+    assert (learner.p, learner.tol, cost) == (3.0, recipe.CLASSIFICATION[1]["tol"], {"C": "auto"})
     learner, cost = plain_learner(FitSpec(jobs=2), "regression")
     assert (learner.alpha, learner.relax, learner.n_jobs, cost) == ("auto", "auto", 2, {})
     assert plain_learner(FitSpec(jobs=2), "classification") == (None, {})

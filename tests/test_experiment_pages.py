@@ -239,20 +239,20 @@ def test_rkl_alone_does_not_depend_on_scales():
 
 
 def test_a_limit_costs_no_accuracy_and_is_proven():
-    """Means over five sets; every subset of kernels is bounded, in few nodes; the literal scale decides alone."""
+    """Means over six sets; every subset of kernels is bounded, in few nodes; the literal scale decides alone."""
     results = table("cardinality", "results").fillna({"protocol": ""}).set_index(["method", "protocol"])
     assert (results["splits"] == 5).all()
     limited = results.loc["cardinality"]
     assert (limited["unproven"] == 0).all()
     assert (limited["gap"] <= 1e-6).all()
-    assert (limited["nodes"] <= 4).all()
+    assert (limited["nodes"] <= 5).all()
     assert (limited["seconds"] < 0.5).all()
     means = results.groupby(level=[0, 1])["accuracy"].mean().round(1)
-    assert means.loc["cardinality", "fair"] == 94.3
-    assert means.loc["simple", "fair"] == 94.2
-    assert means.loc["uniform", "fair"] == 93.7
-    assert means.loc["rbf", ""] == 94.1
+    assert means.loc["cardinality", "fair"] == 90.4
+    assert means.loc["simple", "fair"] == 90.4
+    assert means.loc["uniform", "fair"] == 90.1
+    assert means.loc["rbf", ""] == 90.4
     assert results.loc[("cardinality", "fair"), "kernels"].between(1.2, 3.0).all()
-    assert results.loc[("simple", "fair"), "kernels"].between(2.4, 4.4).all()
+    assert results.loc[("simple", "fair"), "kernels"].between(1.6, 4.4).all()
     ionosphere = results[results["dataset"] == "ionosphere"]
     assert ionosphere.loc[("cardinality", "literal"), "accuracy"] == pytest.approx(82.5, abs=0.1)
