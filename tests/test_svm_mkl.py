@@ -1210,8 +1210,8 @@ def test_newton_on_coefficients_doubles_the_digits(p, loss, rng):
     fast = solve(gram, pick(loss, y, t), 3.0, LpBall(p), method="dual-newton", **options)
     assert fast.status is kw.Status.CONVERGED
     np.testing.assert_allclose(fast.weights, slow.weights, atol=2e-5)
-    # measured: from 6 to 11 machines against 12 to 34
-    assert fast.n_machines <= 12
+    # measured: from 6 to 13 machines against 12 to 34, with four kinds of BLAS kernels and without the compiled core
+    assert fast.n_machines <= 16
     gaps = fast.history["rel_gap"]
     late = gaps[gaps < 1e-3]
     assert late[0] < 1e-6 or late[1] < 1e-2 * late[0]
