@@ -384,6 +384,10 @@ def test_extremes_are_solved_or_named(monkeypatch, many_rows, alpha, kind):
     if kind == "one huge block" and alpha < 1:
         # 1e-18 of the trace: kernels refuse it as lost in their rounding errors
         possible.append(kw.Status.STALLED)
+    if kind == "wide" and alpha == 1e-9 and many_rows:
+        # products of columns lose half of the digits: with the BLAS kernels of Nehalem the gap stays at 7.6e-6
+        possible.append(kw.Status.STALLED)
+        assert result.rel_gap < 1e-4
     assert result.status in possible, result.rel_gap
 
 
