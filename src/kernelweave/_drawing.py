@@ -105,4 +105,5 @@ def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[f
     power = 10.0 ** math.floor(math.log10(spread / n_steps))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power * n_steps >= spread * 0.999)
     ends = [math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step]
-    return *(round(clip_score(end, name), 12) for end in ends), round(step, 12)  # type: ignore[return-value]
+    low, high = (round(clip_score(end, name), 12) for end in ends)
+    return low, high, round(step, 12)

@@ -9,7 +9,6 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._loops import packed_length
 from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
 from kernelweave.fitting.base import Source
-from kernelweave.fitting.factors import feature_widths, single_columns
 from kernelweave.fitting.omitted import true_gap
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Solved, Task
@@ -81,20 +80,16 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
         If the kernels cannot be approximated as was asked.
     """
     rule = _rule(asked)
-    table_source = isinstance(source, TableSource)
-    whole = table_source and source.is_whole  # type: ignore[attr-defined]
-    if not table_source or not whole:
+    if not isinstance(source, TableSource) or not source.is_whole:
         if rule is not None:
-            what = "views that rows lack" if table_source else "precomputed kernels"
+            lacking = isinstance(source, TableSource)
+            what = "views that rows lack" if lacking else "precomputed kernels"
             raise InputError(
                 f"`approximation` needs kernels that are computed from rows, got {what}. Leave it out"
-                + (", or drop rows that lack a view." if table_source else ".")
+                + (", or drop rows that lack a view." if lacking else ".")
             )
         return Route()
-    assert isinstance(source, TableSource)
-    widths = feature_widths(
-        source.kernels, single_columns(source.kernels, source._columns, source.table), source.table
-    )
+    widths = source.feature_widths()
     if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):
         return Route(explicit=_cheaper(source, widths, learner))
     room = int(source.max_memory / (8.0 * source.n_samples * source.n_kernels))

@@ -15,7 +15,7 @@ from kernelweave._threads import SMALL, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.base import Source
 from kernelweave.fitting.correction import Correction, check_kernel_values, correct
-from kernelweave.fitting.factors import Features, add_factors, feature_gram, single_columns
+from kernelweave.fitting.factors import Features, add_factors, feature_gram, feature_widths, single_columns
 from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
@@ -210,6 +210,11 @@ class TableSource(Source[Table]):
             return None
         new = self.kernels[m].features(self.encode(queries))
         return None if new is None else (new, training)
+
+    def feature_widths(self) -> list[int | None]:
+        """Number of features of each kernel, None for kernels without explicit ones."""
+        single = single_columns(self.kernels, self._columns, self.table)
+        return feature_widths(self.kernels, single, self.table)
 
     # ---- training ---------------------------------------------------------------------------------
 

@@ -93,8 +93,6 @@ class Learner(BaseEstimator, ABC):
     validates = False
     #: Whether a path can begin with weights: see `Info.start`.
     begins = False
-    #: Whether it solves on explicit features, `FeatureGram`, without matrices of rows by rows.
-    on_features = False
     #: Whether it can be used for regression.
     regression = True
     #: Meaning of the gap, as shown in reports.
@@ -124,6 +122,11 @@ class Learner(BaseEstimator, ABC):
     def log_probability(self, values: Array) -> Array | None:
         """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None."""
         return None
+
+    @property
+    def on_features(self) -> bool:
+        """Whether it solves on explicit features, `FeatureGram`, without matrices of rows by rows."""
+        return False
 
     @property
     def has_probabilities(self) -> bool:

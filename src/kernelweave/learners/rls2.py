@@ -108,7 +108,7 @@ class RLS2(Learner):
         self.n_jobs = n_jobs
 
     @property
-    def on_features(self) -> bool:  # type: ignore[override]
+    def on_features(self) -> bool:
         """Whether it solves on explicit features: Newton does."""
         return self.solver == "newton"
 

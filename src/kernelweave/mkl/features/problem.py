@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -306,6 +307,41 @@ def make_feature_problem(
     stack: FeatureStack, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> tuple[FeatureProblem, bool]:
     """Check arrays and build a problem on the rows of positive weight; also return whether y had one dimension."""
+    kept, targets, weights, factors, rows, single = checked_parts(stack, y, sample_weight, scale)
+    return FeatureProblem(kept, targets, weights, factors, rows), single
+
+
+class Restrictable(Protocol):
+    """Kernels on rows of which some can be left out."""
+
+    n_samples: int
+    n_kernels: int
+
+    def restrict(self, rows: NDArray[np.intp]) -> Self:
+        """The same on some rows."""
+
+
+Kernels = TypeVar("Kernels", bound=Restrictable)
+
+
+def checked_parts(
+    stack: Kernels, y: ArrayLike, sample_weight: ArrayLike | None, scale: ArrayLike | None
+) -> tuple[Kernels, Array, Array | None, Array, NDArray[np.bool_] | None, bool]:
+    """What a problem consists of, on the rows of positive weight, checked.
+
+    Returns
+    -------
+    stack
+        On these rows.
+    targets : array of shape (n_outputs, n_rows)
+    weights : array of shape (n_rows,) or None
+        None for ones.
+    factors : array of shape (n_kernels,)
+    rows : array of bool, shape (n_samples,), or None
+        The rows that are included; None for all.
+    single : bool
+        Whether y had one dimension.
+    """
     targets, single = check_targets(y, stack.n_samples)
     factors = check_scale(scale, stack.n_kernels)
     weights, rows = None, None
@@ -316,7 +352,7 @@ def make_feature_problem(
             stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
         if (weights == 1.0).all():
             weights = None
-    return FeatureProblem(stack, np.ascontiguousarray(targets.T), weights, factors, rows), single
+    return stack, np.ascontiguousarray(targets.T), weights, factors, rows, single
 
 
 def _power_of_two(size: float) -> float:

@@ -19,14 +19,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_row_weights, check_scale, check_targets
+from kernelweave._checks import InputError
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.streams import KernelStream
 from kernelweave.machines.ridge import NotPositiveDefinite, ridge_system
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.features.path import FeatureDescent, Point
-from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem
+from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem, checked_parts
 from kernelweave.mkl.features.working import Working
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
@@ -228,18 +228,9 @@ def make_stream_problem(
     stream: KernelStream, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> tuple[StreamProblem, bool]:
     """Check arrays and build a problem on the rows of positive weight; also return whether y had one dimension."""
-    targets, single = check_targets(y, stream.n_samples)
-    factors = check_scale(scale, stream.n_kernels)
-    weights, rows = None, None
-    if sample_weight is not None:
-        weights = check_row_weights(sample_weight, stream.n_samples)
-        if not weights.all():
-            rows = weights > 0
-            stream, targets, weights = stream.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
-        if (weights == 1.0).all():
-            weights = None
+    stream, targets, weights, factors, rows, single = checked_parts(stream, y, sample_weight, scale)
     stack = cast(FeatureStack, stream)
-    return StreamProblem(stack, np.ascontiguousarray(targets.T), weights, factors, rows), single
+    return StreamProblem(stack, targets, weights, factors, rows), single
 
 
 class StreamWorking(Working):
