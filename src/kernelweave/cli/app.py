@@ -172,6 +172,7 @@ def predict(
     join: str = "",
     key: str = "",
     view: Names = None,
+    gram: Names = None,
     std: bool = False,
     seed: int = 0,
 ) -> None:
@@ -194,6 +195,9 @@ def predict(
         Column that names the rows; default that of the run.
     view
         Sparse views of the model, such as words=new.npz.
+    gram
+        Precomputed kernels of the model, such as grams.npz or similarity=new.npy: a row for each row of the table, a
+        column for each training row, or for each row of the matrix of the fit.
     std
         Also write posterior standard deviations (regression).
     seed
@@ -201,7 +205,7 @@ def predict(
     """
     from kernelweave.cli.runs import run_predict
 
-    run_predict(model, table, out, join=join, key=key, std=std, view=view)
+    run_predict(model, table, out, join=join, key=key, std=std, view=view, gram=gram)
 
 
 def evaluate(
@@ -214,6 +218,7 @@ def evaluate(
     join: str = "",
     key: str = "",
     view: Names = None,
+    gram: Names = None,
     seed: int = 0,
 ) -> None:
     """Score a fitted model on a table with known targets.
@@ -237,12 +242,14 @@ def evaluate(
         Column that names the rows; default that of the run.
     view
         Sparse views of the model, as for predict.
+    gram
+        Precomputed kernels, as for predict.
     seed
         Every command takes it; here no random numbers are drawn.
     """
     from kernelweave.cli.runs import run_evaluate
 
-    run_evaluate(model, table, target, out, join=join, key=key, view=view)
+    run_evaluate(model, table, target, out, join=join, key=key, view=view, gram=gram)
 
 
 def statistics(

@@ -26,12 +26,14 @@ from kernelweave.runs.fitting import (
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
+from kernelweave.runs.gram_views import new_grams, read_names, with_grams
 from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import (
     columns_of,
     features_of,
+    grams_of,
     predictions,
     scores,
     sparse_views_of,
@@ -68,6 +70,9 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
         console.print(f"View {view}: {len(columns)} columns.")
     for view, rows in data.sparse.items():
         console.print(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
+    for view, one in data.grams.items():
+        by = f"by {one.column!r}" if one.column else "by position"
+        console.print(f"View {view}: a precomputed kernel, rows matched {by}.", markup=False)
     now = chosen(spec, prepared.task)
     if now.method != spec.method:
         console.print(f"Learner: {now.method}, as a plain fit chooses.")
@@ -126,6 +131,7 @@ def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
     else:
         data = read_tables(paths, spec.key, spec.rows)
     data = with_views(data, spec.view, path, joined=bool(spec.join))
+    data = with_grams(data, spec.gram, spec.key, joined=bool(spec.join))
     return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
 
@@ -302,8 +308,7 @@ def read_new(
     console: Console, model_path: str, model: BaseMKL, path: str, join: str, key: str
 ) -> tuple[DataFrame, Series | None]:
     """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
-    source = Path(model_path)
-    layout = read_layout(source if source.is_dir() else source.parent)
+    layout = read_layout(_folder_of(model_path))
     if is_sparse_file(path) and not join:
         return labels_of_file(path), None
     tables = {name: read_table(file) for name, file in name_tables([path, *names_in(join)]).items()}
@@ -317,23 +322,51 @@ def read_new(
     return data.table, data.table[usual] if usual in data.table.columns else None
 
 
-def _new_features(model: BaseMKL, table: DataFrame, view: list[str] | None, path: str) -> Any:
-    """Rows to predict as the model takes them, with sparse views from files."""
-    sparse = read_views(view or [], len(table), path)
-    if is_sparse_file(path) and not sparse:
+def _new_features(
+    console: Console,
+    model_path: str,
+    model: BaseMKL,
+    table: DataFrame,
+    path: str,
+    view: list[str] | None,
+    gram: list[str] | None,
+    key: str,
+) -> Any:
+    """Rows to predict as the model takes them, with sparse views and kernels from files."""
+    further: dict[str, Any] = dict(read_views(view or [], len(table), path))
+    if is_sparse_file(path) and not further:
         # the only sparse view of a model has no other file
-        sparse = dict.fromkeys(sparse_views_of(model)[:1], read_sparse(path).rows)
-    return features_of(model, table, sparse)
+        further = dict.fromkeys(sparse_views_of(model)[:1], read_sparse(path).rows)
+    names = read_names(_folder_of(model_path))
+    kernels, stands_for = new_grams(grams_of(model), gram or [], table, names, key)
+    for old, new in stands_for.items():
+        console.print(f"Kernel {new} is used for {old} of the run.", markup=False)
+    return features_of(model, table, {**further, **kernels})
+
+
+def _folder_of(model_path: str) -> Path:
+    source = Path(model_path)
+    return source if source.is_dir() else source.parent
 
 
 def run_predict(
-    model_path: str, path: str, out: str, *, join: str, key: str, std: bool, view: list[str] | None = None
+    model_path: str,
+    path: str,
+    out: str,
+    *,
+    join: str,
+    key: str,
+    std: bool,
+    view: list[str] | None = None,
+    gram: list[str] | None = None,
 ) -> None:
     """The `predict` command."""
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
-    X = _new_features(model, table, view, path)
+    X = _new_features(
+        console, model_path, model, table, path, view, gram, "" if keys is None else str(keys.name)
+    )
     classifier = hasattr(model, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
@@ -353,12 +386,15 @@ def run_evaluate(
     join: str,
     key: str,
     view: list[str] | None = None,
+    gram: list[str] | None = None,
 ) -> None:
     """The `evaluate` command."""
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
-    X = _new_features(model, table, view, path)
+    X = _new_features(
+        console, model_path, model, table, path, view, gram, "" if keys is None else str(keys.name)
+    )
     task = "classification" if hasattr(model, "classes_") else "regression"
     names = target_names(model)
     console.print(f"Found {path}: {describe(table)}.")

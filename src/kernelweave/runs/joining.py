@@ -40,6 +40,8 @@ class Joined:
         Where they were read from.
     kinds : dict of str to dtype
         Types of the columns before rows were added that lack them.
+    grams : dict of str to GramView
+        Precomputed kernels as further views.
     """
 
     table: Any
@@ -50,6 +52,12 @@ class Joined:
     sparse: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
+    grams: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """Views of the rows beside the table: sparse ones, and precomputed kernels."""
+        return {**self.sparse, **{name: one.view for name, one in self.grams.items()}}
 
     def table_of(self, column: str) -> str | None:
         """The table with a column, if there are several."""
@@ -262,7 +270,7 @@ def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[s
         for old, columns in layout.tables.items()
         for new in news
     }
-    usual = _by_name(olds, news) or dict(zip(olds, news, strict=True))
+    usual = pair_names(olds, news)
     if not any(lacks[pair] for pair in usual.items()):
         return usual
     found = _by_columns(olds, news, lacks)
@@ -273,6 +281,11 @@ def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[s
         f"Table {new!r}, used for {old!r} of the run, has no column {lacks[old, new][0]!r} "
         f"({len(lacks[old, new])} are missing). Give the tables in the order {', '.join(olds)}, or rename their files."
     )
+
+
+def pair_names(olds: list[str], news: list[str]) -> dict[str, str]:
+    """Which of as many new names replaces which: by the words in them, else by their order."""
+    return _by_name(olds, news) or dict(zip(olds, news, strict=True))
 
 
 def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:

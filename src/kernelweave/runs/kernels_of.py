@@ -10,7 +10,7 @@ from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
-from kernelweave.views import as_table
+from kernelweave.views import PrecomputedView, as_table
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
@@ -68,10 +68,19 @@ def _kernels_of_tables(spec: FitSpec, tables: Tables) -> dict[str, list[Kernel] 
         asked = {view: spec.kernels.get(view, "default") for view in tables.names}
     if all(map(_is_default, asked.values())):
         return None
-    return {
-        view: None if _is_default(text) else _of_view(_parse_plain(text), tables[view], spec.standardize)
-        for view, text in asked.items()
-    }
+    found: dict[str, list[Kernel] | None] = {}
+    for view, text in asked.items():
+        if isinstance(tables[view], PrecomputedView):
+            if not isinstance(spec.kernels, str) and text.strip().lower() not in ("default", "precomputed"):
+                raise InputError(
+                    f"View {view!r} is a precomputed kernel, and is taken as it is, got {text!r:.60}. Leave it out."
+                )
+            found[view] = None
+        else:
+            found[view] = (
+                None if _is_default(text) else _of_view(_parse_plain(text), tables[view], spec.standardize)
+            )
+    return found
 
 
 def _of_view(bank: list[Kernel], table: Any, standardize: bool) -> list[Kernel]:
@@ -93,7 +102,7 @@ def _is_default(text: str) -> bool:
 def _parse_plain(text: str) -> list[Kernel]:
     if text.strip().lower().replace("-", "_") in BANKS:
         raise InputError(
-            f"The bank {text.strip()!r} is for one table of columns, and there are sparse views. Use default, or "
+            f"The bank {text.strip()!r} is for one table of columns, and there are views of files. Use default, or "
             "kernels such as \"linear; rbf(gamma='median')\", also for each view."
         )
     return parse_kernels(text)

@@ -32,7 +32,7 @@ class Prepared:
 
     Attributes
     ----------
-    X : DataFrame, or Tables with sparse views
+    X : DataFrame, or Tables with sparse views and kernels
     y : array of shape (n_rows,) or (n_rows, n_targets)
         With several targets labels of 0 and 1, or numbers.
     task, reason : str
@@ -88,11 +88,13 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         if name:
             need_column(table, name, what)
             leave.add(name)
+    # names of rows say nothing about other rows
+    leave.update(one.column for one in data.grams.values())
     for name in names_in(spec.drop):
         need_column(table, name, "`drop`, the columns to leave out")
         leave.add(name)
     columns = [c for c in table.columns if c not in leave]
-    if not columns and not data.sparse:
+    if not columns and not data.further:
         raise InputError("There is no column left to learn from.")
     views = _views(data, spec, columns)
     if views:
@@ -113,10 +115,10 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
     y, task, reason = _read_target(table, targets, spec.task)
     _check_cells(table, columns, views, spec)
     X: Any = table[columns]
-    if data.sparse:
+    if data.further:
         # rows were numbered when the table was read
         kept = table.index.to_numpy()
-        X = Tables(X, views, {name: rows[kept] for name, rows in data.sparse.items()})
+        X = Tables(X, views, {name: rows[kept] for name, rows in data.further.items()})
     weights = _read_weights(table[spec.weights]) if spec.weights else None
     return Prepared(
         X=X,
@@ -153,7 +155,7 @@ def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str], targets
     needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
     lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
     table = data.table[~data.table[spec.key].isin(lacking)]
-    if columns and not data.sparse:
+    if columns and not data.further:
         table = table[~table[columns].isna().all(axis=1)]
     if table.empty:
         raise InputError(f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?")

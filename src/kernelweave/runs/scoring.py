@@ -12,7 +12,7 @@ from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.inspection.arguments import target_names
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.tables import check_cells, need_column
-from kernelweave.views import TableEncoder, ViewsEncoder
+from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -93,27 +93,47 @@ def sparse_views_of(model: BaseMKL) -> list[str]:
     encoder = model.model_.encoder
     if not isinstance(encoder, ViewsEncoder):
         return []
-    return [view for view, one in encoder.encoders_.items() if not getattr(one, "names_", None)]
+    return [
+        view
+        for view, one in encoder.encoders_.items()
+        if isinstance(one, TableEncoder) and not getattr(one, "names_", None)
+    ]
 
 
-def _tables_of(encoder: ViewsEncoder, table: DataFrame, sparse: Mapping[str, Any]) -> Tables:
+def grams_of(model: BaseMKL) -> dict[str, GramEncoder]:
+    """The views of a model that are precomputed kernels."""
+    encoder = model.model_.encoder
+    views = encoder.encoders_ if isinstance(encoder, ViewsEncoder) else {}
+    return {view: one for view, one in views.items() if isinstance(one, GramEncoder)}
+
+
+def _tables_of(encoder: ViewsEncoder, table: DataFrame, further: Mapping[str, Any]) -> Tables:
     groups = {
         view: one.names_
         for view, one in encoder.encoders_.items()
         if isinstance(one, TableEncoder) and one.names_
     }
     needed = [view for view in encoder.encoders_ if view not in groups]
-    lacking = [view for view in needed if view not in sparse]
-    if lacking or len(needed) < len(sparse):
+    lacking = [view for view in needed if view not in further]
+    if lacking or len(needed) < len(further):
         raise InputError(
-            f"The model has the sparse views {', '.join(needed)}, got {', '.join(sparse) or 'none'}. Pass "
-            f"{' '.join(f'--view {view}=FILE' for view in needed)}."
+            f"The model has the {_called(encoder, needed)} {', '.join(needed)}, got {', '.join(further) or 'none'}. "
+            f"Pass {' '.join(f'--{_option(encoder, view)} {view}=FILE' for view in needed)}."
         )
     names = list(dict.fromkeys(name for columns in groups.values() for name in columns))
     for name in names:
         need_column(table, name, "the model")
     check_cells(table, names)
-    return Tables(table[names], groups, sparse)
+    return Tables(table[names], groups, further)
+
+
+def _called(encoder: ViewsEncoder, views: Sequence[str]) -> str:
+    grams = [isinstance(encoder.encoders_[view], GramEncoder) for view in views]
+    return "sparse views" if not any(grams) else "kernels" if all(grams) else "sparse views and kernels"
+
+
+def _option(encoder: ViewsEncoder, view: str) -> str:
+    return "gram" if isinstance(encoder.encoders_[view], GramEncoder) else "view"
 
 
 def predictions(
@@ -166,13 +186,13 @@ def with_truth(table: DataFrame, truth: Labels, names: Sequence[str]) -> DataFra
     return table.assign(**(_by_name("truth", truth, names) if names else {"truth": np.asarray(truth)}))
 
 
-def features_of(model: BaseMKL, table: DataFrame, sparse: Mapping[str, Any] | None = None) -> Any:
-    """The columns that a model was fitted on, in their order, and sparse views beside them."""
+def features_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any] | None = None) -> Any:
+    """The columns that a model was fitted on, in their order, and sparse views and kernels beside them."""
     encoder = model.model_.encoder
     if isinstance(encoder, ViewsEncoder):
-        return _tables_of(encoder, table, sparse or {})
-    if sparse:
-        raise InputError(f"This model has no views of its own, got {', '.join(sparse)}. Leave --view out.")
+        return _tables_of(encoder, table, further or {})
+    if further:
+        raise InputError(f"This model has no views of its own, got {', '.join(further)}. Leave them out.")
     names = [str(n) for n in getattr(model, "feature_names_in_", [])]
     if not names:
         raise InputError("This model was not fitted on a table with column names; predict with it in Python.")

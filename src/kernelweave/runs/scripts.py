@@ -20,6 +20,7 @@ from kernelweave.runs.fitting import (
     parse_path,
     plain_learner,
 )
+from kernelweave.runs.gram_views import gram_reading
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.kernels_of import (
     BANKS,
@@ -79,6 +80,7 @@ def script(
         *_reading_lines(data, paths, spec.key),
         *sparse_reading(data.files),
         "table.columns = [str(c) for c in table.columns]",
+        *gram_reading(data.grams),
     ]
     columns = list(prepared.X.columns)
     targets = need_target(data.table, spec.target)
@@ -100,7 +102,7 @@ def script(
         ]
     body += [
         *target_lines(targets, classification=classification),
-        _columns_line(prepared, columns),
+        _columns_line(data, prepared, columns),
     ]
     if spec.weights:
         body.append(f"weights = table[{spec.weights!r}].to_numpy(dtype=float)")
@@ -201,15 +203,16 @@ def script(
     return text.replace("X.iloc[", "X[") if isinstance(prepared.X, Tables) else text
 
 
-def _columns_line(prepared: Prepared, columns: list[str]) -> str:
+def _columns_line(data: Joined, prepared: Prepared, columns: list[str]) -> str:
     X = prepared.X
     if not isinstance(X, Tables):
         return f"X = table[{columns!r}]"
     frames = [f"{view!r}: table[{names!r}]" for view, names in X.groups.items()]
     if not frames and columns:
         frames = [f"{TABLE!r}: table[{columns!r}]"]
-    rows = "**{name: rows[table.index] for name, rows in sparse_views.items()}"
-    return f"X = kw.Views({{{', '.join([*frames, rows])}}})"
+    read = [name for name, some in (("sparse_views", data.sparse), ("grams", data.grams)) if some]
+    rows = [f"**{{name: rows[table.index] for name, rows in {name}.items()}}" for name in read]
+    return f"X = kw.Views({{{', '.join([*frames, *rows])}}})"
 
 
 def _arguments(values: Mapping[str, object]) -> str:

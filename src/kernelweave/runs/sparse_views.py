@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.sparse_files import SVMLIGHT, TARGET, read_sparse
-from kernelweave.views import Views
+from kernelweave.runs.sparse_files import SVMLIGHT, TARGET, SparseFile, read_sparse
+from kernelweave.views import PrecomputedView, Views
 from kernelweave.views.groups import names_in
 
 #: The name of the columns of the table beside sparse files.
@@ -31,9 +31,11 @@ def name_views(asked: str | list[str]) -> dict[str, str]:
     return found
 
 
-def read_views(asked: str | list[str], n_rows: int, table: str) -> dict[str, Any]:
+def read_views(
+    asked: str | list[str], n_rows: int, table: str, read: Callable[[str], SparseFile] = read_sparse
+) -> dict[str, Any]:
     """Sparse views by name, each with as many rows as the table."""
-    found = {name: read_sparse(path).rows for name, path in name_views(asked).items()}
+    found = {name: read(path).rows for name, path in name_views(asked).items()}
     for name, rows in found.items():
         if rows.shape[0] != n_rows:
             raise InputError(
@@ -76,7 +78,14 @@ def read_labelled(path: str, name: str) -> Joined:
     return Joined(pd.DataFrame({TARGET: found.target}), {}, {}, {}, {}, {name: found.rows}, {name: path})
 
 
-def with_views(data: Joined, asked: str | list[str], table: str, *, joined: bool) -> Joined:
+def with_views(
+    data: Joined,
+    asked: str | list[str],
+    table: str,
+    *,
+    joined: bool,
+    read: Callable[[str], SparseFile] = read_sparse,
+) -> Joined:
     """Tables with sparse views from files.
 
     Parameters
@@ -88,6 +97,8 @@ def with_views(data: Joined, asked: str | list[str], table: str, *, joined: bool
         What messages call the table.
     joined : bool
         Whether rows of several tables were matched, so that sparse rows have no position.
+    read : callable
+        Reads a file.
     """
     if not asked:
         return data
@@ -96,26 +107,31 @@ def with_views(data: Joined, asked: str | list[str], table: str, *, joined: bool
             "Setting `view`: rows of sparse files belong to those of one table, by position, and `join` matches rows "
             "of several. Leave one of them out."
         )
-    found = read_views(asked, len(data.table), table)
+    found = read_views(asked, len(data.table), table, read)
     files = {name: str(Path(path).resolve()) for name, path in name_views(asked).items()}
     if same := sorted(found.keys() & data.sparse.keys()):
         raise InputError(f"Setting `view` has the name {same[0]!r} twice. Choose another.")
     return replace(data, sparse={**data.sparse, **found}, files={**data.files, **files})
 
 
+def is_further(table: Any) -> bool:
+    """Whether a view is no frame: sparse rows, or a precomputed kernel."""
+    return isinstance(table, PrecomputedView) or hasattr(table, "tocsr")
+
+
 class Tables(Views):
-    """A table and sparse views of the same rows, with what a frame has for those who look at columns and rows."""
+    """A table and sparse views or kernels of the same rows, with what a frame has for those who look at its parts."""
 
     index: Any
     columns: list[str]
 
-    def __init__(self, frame: DataFrame, groups: Mapping[str, list[str]], sparse: Mapping[str, Any]) -> None:
+    def __init__(self, frame: DataFrame, groups: Mapping[str, list[str]], further: Mapping[str, Any]) -> None:
         parts = {name: frame[columns] for name, columns in groups.items()}
         if not groups and frame.shape[1]:
             parts = {TABLE: frame}
-        if same := sorted(parts.keys() & sparse.keys()):
-            raise InputError(f"There are two views {same[0]!r}. Choose another name for the sparse one.")
-        super().__init__({**parts, **sparse})
+        if same := sorted(parts.keys() & further.keys()):
+            raise InputError(f"There are two views {same[0]!r}. Choose another name for the one of a file.")
+        super().__init__({**parts, **further})
         self.frame, self.groups = frame, dict(groups)
         self.index, self.columns = frame.index, list(frame.columns)
 
@@ -131,5 +147,5 @@ class _Rows:
 
     def __getitem__(self, rows: Any) -> Tables:
         whole = self.tables
-        sparse = {name: table[rows] for name, table in whole.views.items() if hasattr(table, "tocsr")}
-        return Tables(whole.frame.iloc[rows], whole.groups, sparse)
+        further = {name: table[rows] for name, table in whole.views.items() if is_further(table)}
+        return Tables(whole.frame.iloc[rows], whole.groups, further)

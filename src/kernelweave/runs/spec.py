@@ -131,6 +131,13 @@ class FitSpec(BaseModel):
         "Further views in sparse files, such as words=words.npz: SciPy's .npz, .mtx or .svmlight, with the same rows "
         "in the same order.",
     )
+    gram: Text | Names = setting(
+        "",
+        "Precomputed kernels",
+        "Data",
+        "Kernel matrices as further views, such as grams.npz or similarity=K.npy: square, with the rows of the table "
+        "in the same order, or with an array of names that match `key` or a column of the table.",
+    )
     key: Text = setting(
         "",
         "Key",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kernelweave._types import Tree
 from kernelweave.runs.fitting import chosen, stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
+from kernelweave.runs.gram_views import GRAMS, grams_text
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.scoring import predictions, scores, with_truth
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from kernelweave.runs.preparing import Rows
 
 #: Files of `write_run` and `write_report`, the model first; predictions only if rows are held out, tables only if a
-#: key names the rows.
-FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT)
+#: key names the rows, grams only with precomputed kernels.
+FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT, GRAMS)
 
 
 def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
@@ -70,6 +71,8 @@ def write_run(
         save(model, folder / "model.skops")
         if spec.key:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
+        if data.grams:
+            write_text(folder / GRAMS, grams_text(data))
         if held is not None:
             write_text(
                 folder / "predictions.csv", csv_text(with_truth(held.predictions, held.truth, prepared.names))

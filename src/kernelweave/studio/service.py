@@ -249,6 +249,8 @@ class Studio:
                 "Setting `view`: the studio reads no files by their names. Upload small sparse files as tables, or use "
                 "the command line, kernelweave fit table.csv --view words=words.npz."
             )
+        if spec.gram:
+            raise InputError("Setting `gram`: name the files of kernels in `data`.")
         if isinstance(spec.views, str) and spec.views:
             raise InputError("Setting `views`: give the views themselves, not the name of a file.")
         return spec.model_copy(update={"key": data.key if len(data.tables) > 1 else spec.key})
