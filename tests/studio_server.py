@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ class Served:
     def __init__(self, folder, limits=None, token="", grace=20.0):
         import uvicorn
 
+        from kernelweave.studio.addresses import base_of
         from kernelweave.studio.app import make_app
         from kernelweave.studio.security import Access
         from kernelweave.studio.service import Studio
@@ -48,8 +50,15 @@ class Served:
         )
         self.thread.start()
         until(lambda: self.server.started)
-        self.client = httpx.Client(base_url=self.address, timeout=60)
-        assert self.client.get("/login", params={"token": self.access.mint()}).status_code == 200
+        self.inside = self.address + base_of(self.access.secret)
+        self.client = self.enter()
+
+    def enter(self, project=""):
+        """A client with a session of its own, in a project."""
+        client = httpx.Client(base_url=self.inside + (f"/p/{project}" if project else ""), timeout=60)
+        answer = client.get(f"{self.address}/login", params={"token": self.access.mint()})
+        assert answer.status_code == 200
+        return client
 
     def close(self):
         self.client.close()
@@ -124,8 +133,15 @@ class Command:
         with contextlib.suppress(httpx.TransportError):
             return httpx.get(f"{self.address}/login").status_code == 401
 
+    @property
+    def inside(self):
+        """The address of all that needs a session."""
+        with sqlite3.connect(self.folder / "studio" / "studio.sqlite") as db:
+            (secret,) = db.execute("SELECT value FROM draft WHERE name = 'address'").fetchone()
+        return f"{self.address}/s/{json.loads(secret)}"
+
     def client(self):
-        client = httpx.Client(base_url=self.address, timeout=60)
+        client = httpx.Client(base_url=self.inside, timeout=60)
         assert client.get(self.login).status_code == 200
         return client
 

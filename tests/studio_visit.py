@@ -16,6 +16,8 @@ needs_chromium = pytest.mark.skipif(
 )
 
 WAIT = 60_000
+IN_PROJECT = """const plain = window.fetch; window.fetch = (url, ...more) =>
+    plain(typeof url === 'string' && url.startsWith('/api/') ? (window.path_prefix ?? '') + url : url, ...more)"""
 expect.set_options(timeout=30_000)
 
 
@@ -47,6 +49,8 @@ class Visit:
             viewport={"width": width, "height": 900 if width > 600 else 844}, accept_downloads=True, **options
         )
         self.context.set_default_timeout(WAIT)
+        # addresses in scripts of tests begin at the project that is open, as in those of pages
+        self.context.add_init_script(IN_PROJECT)
         self.page = self.context.new_page()
         self.foreign, self.errors, self.sockets = [], [], []
         self.context.on("request", lambda request: self.note(request.url))
@@ -64,7 +68,7 @@ class Visit:
         expect(self.page.get_by_role("heading", level=1)).to_be_visible()
 
     def open(self, path):
-        self.page.goto(self.studio.address + path)
+        self.page.goto(self.studio.inside + path)
         expect(self.page.get_by_role("heading", level=1)).to_be_visible()
 
     def choose(self, label, option, exact=True):

@@ -60,7 +60,7 @@ def test_no_answer_is_a_server_error(served, mode):
                         if isinstance(part.get("spec"), dict):
                             part["spec"]["target"] = "target"
             cookies = {served.access.cookie: served.client.cookies[served.access.cookie]}
-            answer = case.call(base_url=served.address, cookies=cookies)
+            answer = case.call(base_url=served.inside, cookies=cookies)
             answers[answer.status_code] = answers.get(answer.status_code, 0) + 1
             case.validate_response(answer, checks=[not_a_server_error])
 

@@ -246,7 +246,7 @@ def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
         assert done.returncode == 0
         login = done.stdout.split("Open ")[1].split()[0]
         assert login.startswith(first.address)
-        with httpx.Client(base_url=first.address) as client:
+        with httpx.Client(base_url=first.inside) as client:
             assert client.get(login).status_code == 200
             assert client.get("/api/about").status_code == 200
     finally:

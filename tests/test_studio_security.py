@@ -27,6 +27,7 @@ import httpx
 from kernelweave._errors import InputError
 from kernelweave.runs.settings import learner_settings
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.addresses import base_of
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import safe_name
 from kernelweave.studio.security import HEADERS, TOKEN_VARIABLE, check_host
@@ -55,9 +56,11 @@ def raw(served, text):
     return int(head.split()[1]), head.lower()
 
 
-def handshake(served, host=None, origin=None, cookie=True):
+def handshake(served, host=None, origin=None, cookie=True, inside=None):
+    inside = base_of(served.access.secret) if inside is None else inside
     host = host or f"127.0.0.1:{served.port}"
-    lines = [f"GET /_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {host}"]
+    path = f"{inside}/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    lines = [f"GET {path} HTTP/1.1\r\nHost: {host}"]
     lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
     lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
     if origin:
@@ -129,7 +132,7 @@ def test_websockets_of_others_are_refused(served):
 
 
 def test_nothing_is_told_without_a_session(served):
-    with httpx.Client(base_url=served.address) as stranger:
+    with httpx.Client(base_url=served.inside) as stranger:
         schema = served.client.get("/api/openapi.json").json()
         for path, verbs in schema["paths"].items():
             for verb in verbs:
@@ -141,21 +144,21 @@ def test_nothing_is_told_without_a_session(served):
         assert page.status_code == 401
         assert "<script" not in page.text
         for wrong in ("", "x", "x" * 200, "\x00", "é"):
-            assert stranger.get("/login", params={"token": wrong}).status_code == 401
-            assert stranger.post("/login", data={"token": wrong}).status_code == 401
+            assert httpx.get(f"{served.address}/login", params={"token": wrong}).status_code == 401
+            assert httpx.post(f"{served.address}/login", data={"token": wrong}).status_code == 401
         stranger.cookies.set(served.access.cookie, "x" * 43)
         assert stranger.get("/api/about").status_code == 401
 
 
 def test_a_token_opens_one_session(served):
     token = served.access.mint()
-    with httpx.Client(base_url=served.address) as first, httpx.Client(base_url=served.address) as second:
-        answer = first.get("/login", params={"token": token})
+    with httpx.Client(base_url=served.inside) as first, httpx.Client(base_url=served.inside) as second:
+        answer = first.get(f"{served.address}/login", params={"token": token})
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
         assert first.get("/api/about").status_code == 200
-        assert second.get("/login", params={"token": token}).status_code == 401
+        assert second.get(f"{served.address}/login", params={"token": token}).status_code == 401
     # neither is kept in a form that could be used
     with served.studio.store._db() as db:
         content = "\n".join(db.iterdump())
@@ -177,7 +180,7 @@ def test_sessions_and_tokens_end(tmp_path, monkeypatch):
 
     def allowed(seconds):
         monkeypatch.setattr(time, "time", lambda: now + seconds)
-        return access.allows(SimpleNamespace(cookies={access.cookie: session}, headers={}))
+        return access.allows(SimpleNamespace(cookies={access.cookie: session}, headers={}), True)
 
     assert allowed(0)
     assert allowed(security.SESSION_AGE - 60)
@@ -292,7 +295,7 @@ def test_names_that_lead_elsewhere_are_refused(served, name):
 def test_paths_that_lead_elsewhere_are_refused(served, path):
     status, _ = raw(
         served,
-        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"GET {base_of(served.access.secret)}{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"Cookie: {served.access.cookie}={served.client.cookies.get(served.access.cookie)}\r\n\r\n".encode(),
     )
     assert status in (404, 422)
@@ -313,7 +316,8 @@ def test_files_of_a_run_are_those_it_made(served):
     ):
         status, _ = raw(
             served,
-            f"GET /api/runs/{run}/files/{name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"GET {base_of(served.access.secret)}/api/runs/{run}/files/{name} HTTP/1.1\r\n"
+            "Host: localhost\r\nConnection: close\r\n"
             f"Cookie: {served.access.cookie}={served.client.cookies.get(served.access.cookie)}\r\n\r\n".encode(),
         )
         assert status == 404
@@ -509,7 +513,8 @@ def test_an_upload_is_counted_while_it_comes(tmp_path):
         watcher.join()
         status, _ = raw(
             served,
-            f"POST /api/tables?name=big.csv HTTP/1.1\r\nHost: localhost\r\nContent-Length: {500 * 2**20}\r\n"
+            f"POST {base_of(served.access.secret)}/api/tables?name=big.csv HTTP/1.1\r\n"
+            f"Host: localhost\r\nContent-Length: {500 * 2**20}\r\n"
             f"Cookie: {served.access.cookie}={served.client.cookies.get(served.access.cookie)}\r\n"
             "Connection: close\r\n\r\n".encode(),
         )

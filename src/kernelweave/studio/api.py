@@ -6,12 +6,13 @@ import math
 import mimetypes
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Header, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
 from kernelweave._errors import InputError
+from kernelweave.studio.addresses import project_of
 from kernelweave.studio.disk import DiskFull, describe_full, is_full
 from kernelweave.studio.methods import methods, settings
 from kernelweave.studio.schema import (
@@ -51,6 +52,8 @@ FAR = 1_000_000_000
 
 Start = Annotated[int, Query(ge=0, le=FAR)]
 Asked = Annotated[str, Header(max_length=100)]
+#: How errors begin that say that something does not exist.
+NOT_THERE = ("There is no table", "There is no run", "There is no project")
 ERRORS: dict[int | str, dict[str, str]] = {
     401: {"description": "No session and no token."},
     403: {"description": "A request of another origin or site."},
@@ -60,32 +63,37 @@ ERRORS: dict[int | str, dict[str, str]] = {
 }
 
 
-def make_router(studio: Studio) -> APIRouter:
-    """Routes of one studio.
+def here(request: Request) -> Studio:
+    """The studio as seen from the project in the address of a request, or from the oldest."""
+    studio: Studio = request.app.state.studio
+    return studio.inside(project_of(request.scope))
 
-    Parameters
-    ----------
-    studio : Studio
+
+Here = Annotated[Studio, Depends(here)]
+
+
+def make_router() -> APIRouter:
+    """Routes, which find their studio and its project by the request.
 
     Returns
     -------
     APIRouter
     """
     router = APIRouter(prefix="/api", responses=ERRORS)
-    _add_tables(router, studio)
-    _add_settings(router, studio)
-    _add_runs(router, studio)
+    _add_tables(router)
+    _add_settings(router)
+    _add_runs(router)
     return router
 
 
-def _add_tables(router: APIRouter, studio: Studio) -> None:
+def _add_tables(router: APIRouter) -> None:
     @router.get("/about", tags=["studio"])
-    def about() -> About:
+    def about(studio: Here) -> About:
         """Version, data folder and limits."""
         return studio.about()
 
     @router.get("/tables", tags=["tables"])
-    def list_tables() -> list[TableRef]:
+    def list_tables(studio: Here) -> list[TableRef]:
         """Built-in sets and files of the data folder."""
         return studio.tables()
 
@@ -93,22 +101,25 @@ def _add_tables(router: APIRouter, studio: Studio) -> None:
         "requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}
     })  # fmt: skip
-    async def upload_table(request: Request, name: Annotated[str, Query(max_length=200)]) -> TableRef:
+    async def upload_table(
+        studio: Here, request: Request, name: Annotated[str, Query(max_length=200)]
+    ) -> TableRef:
         """Upload a table: the body is the file, `name` its name. Content and size are checked while it arrives."""
         return await studio.upload(name, request.stream())
 
     @router.get("/tables/{table_id}", tags=["tables"])
-    def describe_table(table_id: TableId) -> Table:
+    def describe_table(studio: Here, table_id: TableId) -> Table:
         """Size, types and missing values."""
         return studio.table(table_id)
 
     @router.delete("/tables/{table_id}", tags=["tables"], status_code=204)
-    def remove_table(table_id: TableId) -> None:
+    def remove_table(studio: Here, table_id: TableId) -> None:
         """Delete a file of the data folder."""
         studio.remove_table(table_id)
 
     @router.get("/tables/{table_id}/columns", tags=["tables"])
     def describe_columns(
+        studio: Here,
         table_id: TableId,
         start: Start = 0,
         number: Annotated[int, Query(ge=0, le=500)] = 100,
@@ -119,6 +130,7 @@ def _add_tables(router: APIRouter, studio: Studio) -> None:
 
     @router.get("/tables/{table_id}/rows", tags=["tables"])
     def preview_rows(
+        studio: Here,
         table_id: TableId,
         start: Start = 0,
         number: Annotated[int, Query(ge=0, le=500)] = 20,
@@ -129,24 +141,24 @@ def _add_tables(router: APIRouter, studio: Studio) -> None:
         return studio.rows(table_id, start, number, first_column, n_columns)
 
     @router.post("/join", tags=["tables"])
-    def join_tables(data: Data) -> Joining:
+    def join_tables(studio: Here, data: Data) -> Joining:
         """One table, or several joined by a key: columns, views, and the rows that are missing from each."""
         return studio.join(data)
 
     @router.post("/target", tags=["tables"])
-    def describe_target(question: TargetQuestion) -> Target:
+    def describe_target(studio: Here, question: TargetQuestion) -> Target:
         """The task that a target column implies."""
         return studio.target(question.data, question.target, question.task)
 
 
-def _add_settings(router: APIRouter, studio: Studio) -> None:
+def _add_settings(router: APIRouter) -> None:
     @router.post("/views", tags=["kernels"])
-    def read_views(text: ViewsText) -> Views:
+    def read_views(studio: Here, text: ViewsText) -> Views:
         """Views from the text of a TOML or GMT file."""
         return studio.views(text.data, text.text, text.format)
 
     @router.post("/kernels", tags=["kernels"])
-    def preview_kernels(question: KernelQuestion) -> KernelPreviews:
+    def preview_kernels(studio: Here, question: KernelQuestion) -> KernelPreviews:
         """Kernels before learning: how many, their memory, alignment with the target, and thumbnails."""
         return studio.kernels(question.data, question.spec, question.most)
 
@@ -161,69 +173,71 @@ def _add_settings(router: APIRouter, studio: Studio) -> None:
         return settings()
 
     @router.get("/draft", tags=["studio"])
-    def get_draft() -> Draft:
+    def get_draft(studio: Here) -> Draft:
         """The draft: table, target and settings that are being edited in the browser."""
         return studio.draft()
 
     @router.put("/draft", tags=["studio"])
-    def set_draft(draft: Draft) -> Draft:
+    def set_draft(studio: Here, draft: Draft) -> Draft:
         """Replace the draft."""
         return studio.set_draft(draft)
 
 
-def _add_runs(router: APIRouter, studio: Studio) -> None:
+def _add_runs(router: APIRouter) -> None:
     @router.post("/check", tags=["runs"])
-    def check_run(request: RunRequest) -> Checked:
+    def check_run(studio: Here, request: RunRequest) -> Checked:
         """Whether a run would work, and its size."""
         return studio.check(request.data, request.spec)
 
     @router.get("/runs", tags=["runs"])
-    def list_runs() -> list[Run]:
+    def list_runs(studio: Here) -> list[Run]:
         """All runs, newest first."""
         return studio.runs()
 
     @router.post("/runs", tags=["runs"], status_code=201)
-    def add_run(request: RunRequest, idempotency_key: Asked = "") -> Run:
+    def add_run(studio: Here, request: RunRequest, idempotency_key: Asked = "") -> Run:
         """Put a run into the queue. Requests with the same `Idempotency-Key` start one run."""
         return studio.add_run(request, idempotency_key)
 
     @router.get("/runs/{run_id}", tags=["runs"])
-    def describe_run(run_id: RunId) -> Run:
+    def describe_run(studio: Here, run_id: RunId) -> Run:
         """State, progress and scores of a run."""
         return studio.run(run_id)
 
     @router.delete("/runs/{run_id}", tags=["runs"], status_code=204)
-    def delete_run(run_id: RunId) -> None:
+    def delete_run(studio: Here, run_id: RunId) -> None:
         """Delete a run that has ended, with its files."""
         studio.delete(run_id)
 
     @router.post("/runs/{run_id}/cancel", tags=["runs"])
-    def cancel_run(run_id: RunId) -> Run:
+    def cancel_run(studio: Here, run_id: RunId) -> Run:
         """Stop a run; what is done is kept."""
         return studio.cancel(run_id)
 
     @router.get("/runs/{run_id}/path", tags=["runs"])
-    def path_points(run_id: RunId, after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> PathPoints:
+    def path_points(
+        studio: Here, run_id: RunId, after: Annotated[int, Query(ge=0, le=2**53)] = 0
+    ) -> PathPoints:
         """Points of a path that is being computed: those after a given number."""
         return studio.points(run_id, after)
 
     @router.get("/runs/{run_id}/log", tags=["runs"])
-    def read_log(run_id: RunId) -> Log:
+    def read_log(studio: Here, run_id: RunId) -> Log:
         """What a run wrote."""
         return studio.log(run_id)
 
     @router.get("/runs/{run_id}/results", tags=["runs"])
-    def read_results(run_id: RunId) -> Results:
+    def read_results(studio: Here, run_id: RunId) -> Results:
         """Weights, path, scores over folds, contributions, held-out rows, certificate."""
         return studio.results(run_id)
 
     @router.get("/runs/{run_id}/files", tags=["runs"])
-    def list_files(run_id: RunId) -> list[Artifact]:
+    def list_files(studio: Here, run_id: RunId) -> list[Artifact]:
         """Files of a run."""
         return studio.artifacts(run_id)
 
     @router.get("/runs/{run_id}/files/{name:path}", tags=["runs"], response_class=FileResponse)
-    def download_file(run_id: RunId, name: str, show: bool = False) -> FileResponse:
+    def download_file(studio: Here, run_id: RunId, name: str, show: bool = False) -> FileResponse:
         """Download a file of a run. With `show`, reports and figures open in the browser, without scripts."""
         path = studio.artifact(run_id, name)
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
@@ -234,12 +248,14 @@ def _add_runs(router: APIRouter, studio: Studio) -> None:
         )
 
     @router.post("/runs/{run_id}/predict", tags=["runs"])
-    def predict(run_id: RunId, request: PredictRequest) -> Predicted:
+    def predict(studio: Here, run_id: RunId, request: PredictRequest) -> Predicted:
         """Predict the rows of a table with the model of a run."""
         return studio.predict(run_id, request.data)
 
     @router.get("/compare", tags=["runs"])
-    def compare_runs(run_id: Annotated[list[RunId], Query(min_length=1, max_length=10)]) -> Comparison:
+    def compare_runs(
+        studio: Here, run_id: Annotated[list[RunId], Query(min_length=1, max_length=10)]
+    ) -> Comparison:
         """Runs side by side: scores with their spread, weights, settings that differ."""
         return studio.compare(run_id)
 
@@ -272,7 +288,8 @@ def make_api(studio: Studio) -> FastAPI:
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
-    app.include_router(make_router(studio))
+    app.state.studio = studio
+    app.include_router(make_router())
 
     @app.get("/api/docs", include_in_schema=False)
     def documentation() -> Response:
@@ -285,10 +302,8 @@ def make_api(studio: Studio) -> FastAPI:
         text = str(error)
         if isinstance(error, DiskFull):
             return _problem(507, text)
-        status = (
-            404 if text.startswith(("There is no table", "There is no run")) or "has no file" in text else 422
-        )
-        return _problem(status, text)
+        unknown = text.startswith(NOT_THERE) or "has no file" in text
+        return _problem(404 if unknown else 422, text)
 
     @app.exception_handler(OSError)
     def no_room(request: Request, error: OSError) -> Response:

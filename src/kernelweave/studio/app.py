@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Form, Query
 from fastapi.responses import HTMLResponse, Response
 
+from kernelweave.studio.addresses import base_of
 from kernelweave.studio.api import make_api
 from kernelweave.studio.security import LOCKED, LOGIN, LOOPBACK_NAMES, WELCOME, Access, Guard
 from kernelweave.studio.service import Studio
+from kernelweave.studio.wayfinding import Wayfinding
 
 Token = Annotated[str, Query(max_length=200)]
 
@@ -50,7 +52,7 @@ def make_app(
         session = access.redeem(token) if token else None
         if session is None:
             return HTMLResponse(LOCKED, 401)
-        response = HTMLResponse(WELCOME)
+        response = HTMLResponse(WELCOME.replace("PLACE", f"{base_of(access.secret)}/"))
         access.set_cookie(response, session)
         return response
 
@@ -66,6 +68,8 @@ def make_app(
         from kernelweave.studio.pages import add_pages
 
         add_pages(app, studio)
+        finding: Any = Wayfinding
+        app.add_middleware(finding, store=studio.store)
     guard: Any = Guard
     app.add_middleware(guard, access=access, hosts=hosts, limits=studio.limits)
     return app

@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,6 +58,12 @@ class Catalogue:
         self.places, self.limits = places, limits
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Path, int, int], tuple[DataFrame, int]] = OrderedDict()
+
+    def inside(self, places: Places) -> Catalogue:
+        """The tables of other places, with the same memory."""
+        other = copy(self)
+        other.places = places
+        return other
 
     # ---- listing ----------------------------------------------------------------------------------
 

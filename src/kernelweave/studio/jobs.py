@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -93,15 +94,14 @@ class Queue:
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add(self, name: str, request: Mapping[str, object], asked: str = "") -> str:
+    def add(
+        self, name: str, request: Mapping[str, object], asked: str = "", project: str | None = None
+    ) -> str:
         """Put a run into the queue and return its id, or that of the run that was asked for in the same words."""
-        run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
-        folder = self.places.run(run_id)
+        run_id, folder = self.place()
         try:
-            with room(self.places.root):
-                folder.mkdir(mode=0o700)
-            found = self.store.add_run(run_id, name, request, asked)
-        except DiskFull:
+            found = self.store.inside(project).add_run(run_id, name, request, asked)
+        except InputError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         if found != run_id:
@@ -110,6 +110,15 @@ class Queue:
         self.store.add_event(run_id, "Waiting in the queue.")
         self._wake.set()
         return run_id
+
+    def place(self) -> tuple[str, Path]:
+        """The id of a new run, and its folder: many runs begin within a second."""
+        while True:
+            run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+            folder = self.places.run(run_id)
+            with contextlib.suppress(FileExistsError), room(self.places.root):
+                folder.mkdir(mode=0o700)
+                return run_id, folder
 
     def cancel(self, run_id: str) -> None:
         """Stop a run: at once if it is queued, else after its current step."""

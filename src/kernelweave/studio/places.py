@@ -1,8 +1,12 @@
-"""Where the studio stores its files: tables in the data folder, everything else in its subfolder ``studio``."""
+"""Where the studio stores its files: tables in the data folder, everything else in its subfolder ``studio``.
+
+Tables of further projects are in ``studio/projects``, in a folder for each, called by the id of the project.
+"""
 
 from __future__ import annotations
 
 import re
+from copy import copy
 from pathlib import Path
 
 from kernelweave._errors import InputError
@@ -10,6 +14,8 @@ from kernelweave._errors import InputError
 #: Suffixes of tables; the content is checked as well.
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz", ".mtx", ".svmlight")
 LONGEST_NAME = 120
+#: The project that a folder has from the beginning: the tables in the folder itself, and what older versions stored.
+FIRST = "first"
 #: File with the model of a run.
 MODEL = "model.skops"
 #: File in a run's folder whose time says since when the run, asked to stop, has been writing what it has.
@@ -23,6 +29,11 @@ class Places:
     ----------
     root : Path
         The data folder; made if it does not exist.
+
+    Attributes
+    ----------
+    files : Path
+        The folder with the tables of a project, see `inside`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,8 +45,11 @@ class Places:
         self.sets = self.state / "sets"
         self.uploads = self.state / "uploads"
         self.pages = self.state / "pages"
+        self.projects = self.state / "projects"
+        self.files = self.root
         try:
-            for folder in (self.root, self.state, self.runs, self.sets, self.uploads, self.pages):
+            parts = (self.runs, self.sets, self.uploads, self.pages, self.projects)
+            for folder in (self.root, self.state, *parts):
                 folder.mkdir(parents=True, exist_ok=True)
             # models and tables may be confidential
             self.state.chmod(0o700)
@@ -50,15 +64,29 @@ class Places:
             raise InputError(f"There is no run {run_id!r:.60}.")
         return self.runs / run_id
 
+    def inside(self, project: str) -> Places:
+        """The same places with the tables of a project."""
+        other = copy(self)
+        other.files = self.root if project == FIRST else self.project(project)
+        return other
+
+    def project(self, project: str) -> Path:
+        """Folder of the tables of a project other than the first; its name is checked although the studio made it."""
+        if not re.fullmatch(r"[0-9a-f]{12}", project):
+            raise InputError(f"There is no project {project!r:.60}.")
+        return self.projects / project
+
     def tables(self) -> list[Path]:
-        """Table files in the data folder: regular files, no links out of it."""
+        """Table files of the project: regular files, no links out of its folder."""
+        if not self.files.is_dir():  # deleted by another window
+            return []
         return sorted(
             path
-            for path in self.root.iterdir()
+            for path in self.files.iterdir()
             if path.name.lower().endswith(SUFFIXES)
             and not path.name.startswith(".")
             and path.is_file()
-            and path.resolve().parent == self.root
+            and path.resolve().parent == self.files
         )
 
 
@@ -76,9 +104,13 @@ def safe_name(name: str) -> str:
 
 
 def free_path(folder: Path, name: str) -> Path:
-    """An unused path in the folder, with a number if necessary."""
+    """An unused path in the folder, with a number if necessary: an empty file, so that nobody else takes it."""
     path, number = folder / name, 2
     stem, dot, rest = name.partition(".")
-    while path.exists():
-        path, number = folder / f"{stem}-{number}{dot}{rest}", number + 1
-    return path
+    while True:
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            path, number = folder / f"{stem}-{number}{dot}{rest}", number + 1
+        else:
+            return path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
 import secrets
 import time
@@ -18,9 +20,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from kernelweave._errors import InputError
+from kernelweave.studio.addresses import base_of, enter, path_of
 from kernelweave.studio.disk import DiskFull
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.store import Store
+from kernelweave.studio.talk import Talk
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,11 +32,14 @@ if TYPE_CHECKING:
 #: Environment variable with a token for programs; required if other computers have access.
 TOKEN_VARIABLE = "KERNELWEAVE_STUDIO_TOKEN"
 SHORTEST_TOKEN = 20
-#: Seconds that a token in an address, and a session, can be used. Browsers send cookies to every port of this computer,
-#: so other services here may see that of a session: it counts for a working day, not for weeks.
+#: Seconds that a token in an address, and a session, can be used.
 TOKEN_AGE = 3600.0
 SESSION_AGE = 12 * 3600.0
 LOGIN = "/login"
+#: What browsers ask for beside pages that name no icon, outside the address of any session.
+ICON = "/favicon.ico"
+#: Name of what is stored of addresses.
+SECRET = "address"
 UPLOAD = "/api/tables"
 #: Address to which the pages upload files.
 PAGE_UPLOAD = re.compile(r"/_nicegui/client/[^/]+/upload/[0-9]+")
@@ -69,11 +76,20 @@ class Access:
         The data folder. The name of the cookie is made from it, because cookies do not depend on ports.
     token : str
         A reusable token for programs, empty for none.
+
+    Attributes
+    ----------
+    secret : str
+        Part of the addresses of pages, without which a session is none: see `kernelweave.studio.addresses`.
     """
 
     def __init__(self, store: Store, folder: Path, token: str = "") -> None:
         self.store = store
-        self.cookie = f"kernelweave-{_digest(str(folder))[:8]}"
+        # a cookie of the versions before, which went to all addresses, has another name
+        self.cookie = f"kernelweave-{_digest(str(folder))[:8]}-s"
+        self.secret = secrets.token_urlsafe(16)
+        with contextlib.suppress(DiskFull):
+            self.secret = str(store.settle(SECRET, self.secret))
         self._token = _digest(token) if token else ""
         self._known: dict[str, float] = {}
         self._spent: set[str] = set()
@@ -108,27 +124,48 @@ class Access:
             self._spent |= {digest} if found else set()
             return found
 
-    def allows(self, connection: HTTPConnection) -> bool:
-        """Whether a request comes with a session or the token for programs."""
-        session = connection.cookies.get(self.cookie)
-        if session and self._knows(_digest(session)):
-            return True
+    def allows(self, connection: HTTPConnection, inside: bool) -> bool:
+        """Whether a request comes with a session or the token for programs.
+
+        Parameters
+        ----------
+        connection : HTTPConnection
+        inside : bool
+            Whether its address has the secret part, without which a session does not count.
+
+        Returns
+        -------
+        bool
+        """
+        return self.ends(connection, inside) > time.time()
+
+    def ends(self, connection: HTTPConnection, inside: bool) -> float:
+        """Until when a request like this is allowed: zero if it is not, infinity for the token for programs."""
         kind, _, token = connection.headers.get("authorization", "").partition(" ")
-        return kind.lower() == "bearer" and self._is_fixed(_digest(token.strip()))
+        if kind.lower() == "bearer" and self._is_fixed(_digest(token.strip())):
+            return math.inf
+        session = connection.cookies.get(self.cookie) if inside else None
+        begun = self._begun(_digest(session)) if session else None
+        return 0.0 if begun is None else begun + SESSION_AGE
 
     def _is_fixed(self, digest: str) -> bool:
         return bool(self._token) and hmac.compare_digest(digest, self._token)
 
-    def _knows(self, digest: str) -> bool:
+    def _begun(self, digest: str) -> float | None:
         begun = self._known.get(digest)
         if begun is None and (begun := self.store.session_begun(digest)) is not None:
             self._known[digest] = begun
-        return begun is not None and begun > time.time() - SESSION_AGE
+        return begun
 
     def set_cookie(self, response: Response, session: str) -> None:
-        """Give a session to the browser as a cookie that scripts and other sites cannot read."""
+        """Give a session to the browser as a cookie that scripts, other sites and other services cannot read."""
         response.set_cookie(
-            self.cookie, session, max_age=int(SESSION_AGE), path="/", httponly=True, samesite="strict"
+            self.cookie,
+            session,
+            max_age=int(SESSION_AGE),
+            path=base_of(self.secret),
+            httponly=True,
+            samesite="strict",
         )
 
 
@@ -192,14 +229,16 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        inside = enter(scope, self.access.secret)
         connection = HTTPConnection(scope)
-        refusal = self.refuse(scope, connection)
+        refusal = self.refuse(scope, connection, inside)
         if scope["type"] == "websocket":
             if refusal is not None:
                 await receive()
                 await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
                 return
-            await self.app(scope, receive, send)
+            talk = Talk(receive, send, self.access.ends(connection, inside))
+            await self.app(scope, talk.receive, talk.send)
             return
         nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
@@ -218,13 +257,14 @@ class Guard:
                 await _too_large(body.most)(scope, receive, answer)
 
     def _most(self, scope: Scope) -> int:
-        if scope["method"] == "POST" and scope["path"] == UPLOAD:
+        path = path_of(scope)
+        if scope["method"] == "POST" and path == UPLOAD:
             return self.limits.upload
         # a form around the file takes a little more
-        is_views = scope["method"] == "POST" and PAGE_UPLOAD.fullmatch(scope["path"])
+        is_views = scope["method"] == "POST" and PAGE_UPLOAD.fullmatch(path)
         return self.limits.views + 2**16 if is_views else self.limits.body
 
-    def refuse(self, scope: Scope, connection: HTTPConnection) -> Response | None:
+    def refuse(self, scope: Scope, connection: HTTPConnection, inside: bool) -> Response | None:
         """The response to a request that is refused, None for one that is allowed."""
         headers = connection.headers
         host = headers.get("host", "")
@@ -236,10 +276,13 @@ class Guard:
         if (origin is not None or websocket) and not _same_origin(origin, host, scope):
             return JSONResponse({"detail": "Requests of other origins are refused."}, 403)
         site = headers.get("sec-fetch-site", "none")
-        opens_login = scope["path"] == LOGIN and headers.get("sec-fetch-mode") == "navigate" and not changes
+        if scope["path"] == ICON:
+            return Response(status_code=204)
+        login = scope["path"] == LOGIN
+        opens_login = login and headers.get("sec-fetch-mode") == "navigate" and not changes
         if site not in ("same-origin", "none") and not opens_login:
             return JSONResponse({"detail": "Requests of other sites are refused."}, 403)
-        if scope["path"] == LOGIN or self.access.allows(connection):
+        if login or self.access.allows(connection, inside):
             return None
         if "text/html" in headers.get("accept", "") and scope["type"] == "http":
             return HTMLResponse(LOCKED, 401)
@@ -344,10 +387,16 @@ LOCKED = (
 LOST = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
     f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>Page not found</h1>"
-    "<p>The address may be misspelt, or belong to another version. <a href='/'>Go to the studio</a></p></html>"
+    "<p>The address may be misspelt, or belong to another version. <a href='PLACE'>Go to the studio</a></p></html>"
+)
+GONE = (
+    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
+    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>No such project</h1>"
+    "<p>It may have been deleted in another window. <a href='PLACE'>Go to the studio</a></p></html>"
 )
 #: A redirect would still count as a request of the site that opened the page, and a strict cookie is not sent with it.
 WELCOME = (
     "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta http-equiv='refresh' content='0;url=/'>{_STYLE}<p>Opening the studio. <a href='/'>Continue</a></p></html>"
+    f"<meta http-equiv='refresh' content='0;url=PLACE'>{_STYLE}<p>Opening the studio. <a href='PLACE'>Continue</a></p>"
+    "</html>"
 )

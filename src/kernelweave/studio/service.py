@@ -6,8 +6,8 @@ import json
 import shlex
 import threading
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from kernelweave.runs.fitting import (
     check_scoring,
     chosen,
     describe_choice,
-    make_cv,
     make_learner,
     make_model,
     path_setting,
@@ -27,15 +26,14 @@ from kernelweave.runs.joining import Joined
 from kernelweave.runs.kernels_of import is_plain
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.spec import FitSpec
-from kernelweave.runs.tables import read_table
 from kernelweave.studio import profiles
-from kernelweave.studio.catalogue import Catalogue, file_id
-from kernelweave.studio.checking import check_table_file
+from kernelweave.studio.arriving import receive_table
+from kernelweave.studio.catalogue import Catalogue
 from kernelweave.studio.comparing import compare_runs
 from kernelweave.studio.disk import room
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
-from kernelweave.studio.places import SUFFIXES, Places, free_path, safe_name
+from kernelweave.studio.places import FIRST, SUFFIXES, Places
 from kernelweave.studio.predicting import predict_table
 from kernelweave.studio.schema import (
     About,
@@ -63,17 +61,15 @@ from kernelweave.studio.schema import (
     Target,
     Views,
 )
-from kernelweave.studio.store import FINAL, Store
+from kernelweave.studio.store import DRAFT, FINAL, Store
+from kernelweave.studio.trying import try_splits
 from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
 
 if TYPE_CHECKING:
     import sqlite3
 
-    import numpy as np
-    from numpy.typing import NDArray
 
-DRAFT = "current"
 #: What records of runs hold beside the request.
 OF_RECORDS = ("paths", "method")
 #: Number of rows on which kernels are tried before a run.
@@ -92,6 +88,11 @@ class Studio:
         Runs at the same time.
     grace : float, default=20.0
         Seconds that a run has to stop by itself.
+
+    Attributes
+    ----------
+    store, places, catalogue
+        Those of one project in what `inside` returns, else of all runs and of the first project's tables.
     """
 
     def __init__(
@@ -104,13 +105,35 @@ class Studio:
         self.queue = Queue(self.store, self.places, at_once, grace)
         self._drafting = threading.Lock()
 
+    def inside(self, project: str) -> Studio:
+        """The same studio, of which only the tables, the draft and the runs of a project are seen.
+
+        Parameters
+        ----------
+        project : str
+            The id of a project; empty for the oldest.
+
+        Returns
+        -------
+        Studio
+        """
+        everything = self.store.inside(None)
+        project = project or everything.usual_project()
+        if not everything.has_project(project):
+            raise InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+        other = copy(self)
+        other.store = self.store.inside(project)
+        other.places = self.places.inside(project)
+        other.catalogue = self.catalogue.inside(other.places)
+        return other
+
     def about(self) -> About:
         """Version, folder and limits."""
         import kernelweave
 
         return About(
             version=kernelweave.__version__,
-            data_folder=str(self.places.root),
+            data_folder=str(self.places.files),
             upload=self.limits.upload,
             suffixes=list(SUFFIXES),
         )
@@ -122,49 +145,21 @@ class Studio:
         return [entry.ref for entry in self.catalogue.entries().values()]
 
     async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
-        """Receive a table as a stream of bytes: checked in size and content, then moved to the data folder."""
-        from starlette.concurrency import run_in_threadpool
-
-        name = safe_name(name)
-        part = self.places.uploads / f"{time.time_ns():x}.part"
-        count = 0
-        try:
-            with room(self.places.root):
-                with part.open("wb") as file:
-                    async for chunk in stream:
-                        count += len(chunk)
-                        if count > self.limits.upload:
-                            raise InputError(
-                                f"{name} is larger than the limit of {self.limits.upload} bytes."
-                            )
-                        await run_in_threadpool(file.write, chunk)
-                if not count:
-                    raise InputError(f"{name} is empty.")
-                return await run_in_threadpool(self._take_in, part, name)
-        finally:
-            part.unlink(missing_ok=True)
-
-    def _take_in(self, part: Path, name: str) -> TableRef:
-        check_table_file(part, name, self.limits)
-        # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
-        trial = part.with_name(f"{part.stem}-{name}")
-        part.rename(trial)
-        try:
-            read_table(trial)
-            path = free_path(self.places.root, name)
-            trial.rename(path)
-        except InputError as error:
-            raise InputError(str(error).replace(str(trial), name)) from None
-        finally:
-            trial.unlink(missing_ok=True)
-        return TableRef(id=file_id(path.name), name=path.name, source="data folder", size=path.stat().st_size)
+        """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder."""
+        return await receive_table(name, stream, self.places, self.limits)
 
     def remove_table(self, table_id: str) -> None:
         """Delete a file of the data folder."""
         entry = self.catalogue.entry(table_id)
         if entry.ref.source != "data folder":
             raise InputError("Built-in sets cannot be removed.")
-        entry.path().unlink(missing_ok=True)
+        path = entry.path()
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{path.name} cannot be deleted: {error.strerror}. Is it open elsewhere?"
+            ) from None
 
     def table(self, table_id: str) -> Table:
         """Size, types and missing values of a table."""
@@ -276,7 +271,7 @@ class Studio:
         learner = make_learner(chosen(spec, prepared.task))
         if not np.isfinite(memory_budget(spec.max_memory)):
             raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
-        _try_splits(spec, prepared, train)
+        try_splits(spec, prepared, train)
         learner.check_task(prepared.task == "classification")
         check_scoring(model, prepared, train)
         resolve(model.normalize)
@@ -310,7 +305,7 @@ class Studio:
         method = chosen(spec, task).method
         name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
         record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths, "method": method}
-        return self.run(self.queue.add(name, record, asked))
+        return self.run(self.queue.add(name, record, asked, self.store.project or FIRST))
 
     def run(self, run_id: str) -> Run:
         """One run."""
@@ -377,11 +372,13 @@ class Studio:
 
     def cancel(self, run_id: str) -> Run:
         """Stop a run; what is done is kept."""
+        self.store.run(run_id)
         self.queue.cancel(run_id)
         return self.run(run_id)
 
     def delete(self, run_id: str) -> None:
         """Delete a run and its files."""
+        self.store.run(run_id)
         self.queue.delete(run_id)
 
     def results(self, run_id: str) -> Results:
@@ -456,22 +453,6 @@ class Studio:
         """Change the stored draft, in one transaction."""
         with self._drafting:
             return self.set_draft(change(self.draft()))
-
-
-def _try_splits(spec: FitSpec, prepared: Prepared, train: NDArray[np.intp]) -> None:
-    """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
-    if spec.nested == 1:
-        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
-    groups = None if prepared.groups is None else prepared.groups[train]
-    for number in (spec.cv, spec.nested):
-        if number:
-            splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the run itself warns of rare classes
-                try:
-                    next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
-                except ValueError as error:
-                    raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
 
 
 def _read_summary(text: str | None) -> Summary | None:

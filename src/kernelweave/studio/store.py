@@ -8,11 +8,16 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave.studio.disk import room
+from kernelweave.studio.places import FIRST
+
+#: The draft of a project: table, target and settings that are being edited.
+DRAFT = "current"
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
@@ -31,12 +36,23 @@ CREATE TABLE IF NOT EXISTS artifact (
 CREATE TABLE IF NOT EXISTS token (hash TEXT PRIMARY KEY, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS session (hash TEXT PRIMARY KEY, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS project (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, opened REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
 CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 """
 #: Columns that files of older versions lack, by table.
-_LATER = {"run": {"asked": "TEXT"}, "point": {"output": "TEXT NOT NULL DEFAULT ''"}}
-_INDICES = "CREATE UNIQUE INDEX IF NOT EXISTS run_asked ON run (asked) WHERE asked IS NOT NULL;"
+_LATER = {
+    "run": {"asked": "TEXT", "project": f"TEXT NOT NULL DEFAULT '{FIRST}'"},
+    "point": {"output": "TEXT NOT NULL DEFAULT ''"},
+}
+_INDICES = """
+DROP INDEX IF EXISTS run_asked;
+CREATE UNIQUE INDEX IF NOT EXISTS run_asked_in ON run (project, asked) WHERE asked IS NOT NULL;
+CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
+"""
+#: Tables with rows of runs.
+_OF_RUNS = ("event", "point", "metric", "artifact")
 #: Characters of the name of a run.
 LONGEST_NAME = 200
 
@@ -52,7 +68,7 @@ ACTIVE = ("starting", "running")
 Point = tuple[str, str, float, float | None, int, str]
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str], longest: int = LONGEST_NAME) -> str:
     """A name that is not taken; a number is added if necessary.
 
     Examples
@@ -60,9 +76,9 @@ def free_name(name: str, taken: set[str]) -> str:
     >>> free_name("wine", {"wine", "wine 2"})
     'wine 3'
     """
-    found, number = name[:LONGEST_NAME], 2
+    found, number = name[:longest], 2
     while found in taken:
-        found, number = f"{name[: LONGEST_NAME - 10]} {number}", number + 1
+        found, number = f"{name[: longest - 10]} {number}", number + 1
     return found
 
 
@@ -72,16 +88,23 @@ class Store:
     Parameters
     ----------
     path : Path
+
+    Attributes
+    ----------
+    project : str or None
+        The project whose runs and drafts are seen, None for all; see `inside`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.project: str | None = None
         self._local = threading.local()
         try:
             with self._db() as db:
                 db.executescript(_TABLES)
                 self._add_columns(db)
                 db.executescript(_INDICES)
+                self._add_first(db)
         except sqlite3.Error as error:
             raise InputError(
                 f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
@@ -121,6 +144,31 @@ class Store:
                 if name not in known:
                     db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
+    def _add_first(self, db: sqlite3.Connection) -> None:
+        """The first project, with the draft and the runs of versions that had no projects."""
+        begun = db.execute("SELECT coalesce(min(created), ?) FROM run", (time.time(),)).fetchone()[0]
+        name = self.path.absolute().parent.parent.name
+        name = name if name.strip() and name.isprintable() else "First project"
+        db.execute(
+            "INSERT INTO project SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM project)",
+            (FIRST, name[:80], begun, begun),
+        )
+
+    def inside(self, project: str | None) -> Store:
+        """The same database, of which only the runs and drafts of a project are seen; None for all.
+
+        Parameters
+        ----------
+        project : str or None
+
+        Returns
+        -------
+        Store
+        """
+        other = copy(self)
+        other.project = project
+        return other
+
     def close(self) -> None:
         """Close this thread's connection."""
         db = getattr(self._local, "db", None)
@@ -155,29 +203,47 @@ class Store:
         str
         """
         with self._change_all() as db:
+            project = self.project or FIRST
+            if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
+                raise _no_project(project)
             if asked:
-                found = db.execute("SELECT id FROM run WHERE asked = ?", (asked,)).fetchone()
+                found = db.execute(
+                    "SELECT id FROM run WHERE asked = ? AND project = ?", (asked, project)
+                ).fetchone()
                 if found is not None:
                     return str(found["id"])
-            taken = {row["name"] for row in db.execute("SELECT name FROM run")}
+            taken = {row["name"] for row in db.execute("SELECT name FROM run WHERE project = ?", (project,))}
             db.execute(
-                "INSERT INTO run (id, name, state, request, created, asked) VALUES (?, ?, 'queued', ?, ?, ?)",
-                (run_id, free_name(name, taken), json.dumps(request), time.time(), asked or None),
+                "INSERT INTO run (id, name, state, request, created, asked, project) "
+                "VALUES (?, ?, 'queued', ?, ?, ?, ?)",
+                (
+                    run_id,
+                    free_name(name, taken),
+                    json.dumps(request),
+                    time.time(),
+                    asked or None,
+                    project,
+                ),
             )
         return run_id
 
     def run(self, run_id: str) -> sqlite3.Row:
         """One run; an unknown one is an error."""
         found = self._rows("SELECT * FROM run WHERE id = ?", run_id)
-        if not found:
+        if not found or self.project not in (None, found[0]["project"]):
             raise InputError(f"There is no run {run_id!r:.60}.")
         return found[0]
 
     def runs(self, states: Iterable[str] = ()) -> list[sqlite3.Row]:
         """Runs in some states, or all, oldest first."""
         states = tuple(states)
-        where = f"WHERE state IN ({','.join('?' * len(states))})" if states else ""
-        return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *states)
+        wanted = [f"state IN ({','.join('?' * len(states))})"] if states else []
+        values = [*states]
+        if self.project is not None:
+            wanted.append("project = ?")
+            values.append(self.project)
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *values)
 
     def move(self, run_id: str, old: Iterable[str], new: str, **values: Any) -> bool:
         """Change the state of a run if it is one of the old ones; returns whether it was."""
@@ -216,7 +282,7 @@ class Store:
     def delete_run(self, run_id: str) -> None:
         """Delete a run."""
         with self._change_all() as db:
-            for table in ("event", "point", "metric", "artifact"):
+            for table in _OF_RUNS:
                 db.execute(f"DELETE FROM {table} WHERE run = ?", (run_id,))
             db.execute("DELETE FROM run WHERE id = ?", (run_id,))
 
@@ -285,11 +351,107 @@ class Store:
         found = self._rows("SELECT created FROM session WHERE hash = ?", digest)
         return float(found[0]["created"]) if found else None
 
+    def _key(self, name: str) -> str:
+        """A draft of a project has its id before its name, apart from that of versions without projects."""
+        return (
+            name
+            if self.project is None or (self.project, name) == (FIRST, DRAFT)
+            else f"{self.project}/{name}"
+        )
+
     def draft(self, name: str) -> Any:
-        """A draft, None if there is none."""
-        found = self._rows("SELECT value FROM draft WHERE name = ?", name)
+        """A draft of this project, None if there is none."""
+        found = self._rows("SELECT value FROM draft WHERE name = ?", self._key(name))
         return json.loads(found[0]["value"]) if found else None
 
     def set_draft(self, name: str, value: Any) -> None:
-        """Store a draft."""
-        self._change("INSERT OR REPLACE INTO draft VALUES (?, ?)", name, json.dumps(value))
+        """Store a draft of this project, which must not have been deleted."""
+        project = self.project
+        done = self._change(
+            "INSERT OR REPLACE INTO draft SELECT ?, ? WHERE ? IS NULL OR EXISTS (SELECT 1 FROM project WHERE id = ?)",
+            *(self._key(name), json.dumps(value), project, project),
+        )
+        if not done:
+            raise _no_project(project)
+
+    def settle(self, name: str, value: Any) -> Any:
+        """A value that is stored the first time, and the same ever after."""
+        self._change("INSERT OR IGNORE INTO draft VALUES (?, ?)", self._key(name), json.dumps(value))
+        return self.draft(name)
+
+    # ---- projects ---------------------------------------------------------------------------------
+
+    def projects(self) -> list[sqlite3.Row]:
+        """All projects with their number of runs, oldest first."""
+        return self._rows(
+            "SELECT project.*, count(run.id) AS n_runs FROM project LEFT JOIN run ON run.project = project.id "
+            "GROUP BY project.id ORDER BY project.created, project.rowid"
+        )
+
+    def has_project(self, project: str) -> bool:
+        """Whether there is such a project."""
+        return bool(self._rows("SELECT 1 FROM project WHERE id = ?", project))
+
+    def usual_project(self) -> str:
+        """The project that is meant where none is named: the oldest."""
+        return str(self._rows("SELECT id FROM project ORDER BY created, rowid LIMIT 1")[0]["id"])
+
+    def last_project(self) -> str:
+        """The project that was opened last."""
+        return str(self._rows("SELECT id FROM project ORDER BY opened DESC, rowid LIMIT 1")[0]["id"])
+
+    def open_project(self, project: str) -> None:
+        """Note that a project was opened, if another one was before."""
+        if self.last_project() != project:
+            self._change("UPDATE project SET opened = ? WHERE id = ?", time.time(), project)
+
+    def add_project(self, project: str, name: str, longest: int) -> str:
+        """Add a project; returns its name, which has a number if another one has it already."""
+        with self._change_all() as db:
+            name = free_name(name, {row["name"] for row in db.execute("SELECT name FROM project")}, longest)
+            now = time.time()
+            db.execute("INSERT INTO project VALUES (?, ?, ?, ?)", (project, name, now, now))
+        return name
+
+    def rename_project(self, project: str, name: str) -> None:
+        """Give a project a name that no other one has."""
+        with self._change_all() as db:
+            if db.execute("SELECT 1 FROM project WHERE name = ? AND id != ?", (name, project)).fetchone():
+                raise InputError(f"Another project is called {name!r:.100}. Choose another name.")
+            if not db.execute("UPDATE project SET name = ? WHERE id = ?", (name, project)).rowcount:
+                raise _no_project(project)
+
+    def delete_project(self, project: str) -> list[str]:
+        """Delete a project with its drafts and runs, none of which may be going; returns the ids of its runs."""
+        with self._change_all() as db:
+            if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
+                raise _no_project(project)
+            if db.execute("SELECT count(*) FROM project").fetchone()[0] == 1:
+                raise InputError(
+                    "This is the only project. Make another one first, or delete its tables and runs."
+                )
+            runs = db.execute("SELECT id, state FROM run WHERE project = ?", (project,)).fetchall()
+            going = sum(row["state"] not in FINAL for row in runs)
+            if going:
+                raise InputError(
+                    f"{going} of its runs {'has' if going == 1 else 'have'} not ended. Stop them first."
+                )
+            for table in _OF_RUNS:
+                db.execute(
+                    f"DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE project = ?)", (project,)
+                )
+            db.execute("DELETE FROM run WHERE project = ?", (project,))
+            db.execute(
+                "DELETE FROM draft WHERE name = ? OR substr(name, 1, ?) = ?",
+                (
+                    DRAFT if project == FIRST else "",
+                    len(project) + 1,
+                    f"{project}/",
+                ),
+            )
+            db.execute("DELETE FROM project WHERE id = ?", (project,))
+        return [str(row["id"]) for row in runs]
+
+
+def _no_project(project: object) -> InputError:
+    return InputError(f"There is no project {project!r:.60}. It may have been deleted.")

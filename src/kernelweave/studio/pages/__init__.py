@@ -9,8 +9,8 @@ from nicegui import ui
 
 from kernelweave.studio.pages import compare, data, kernels, method, runs, shell, understand, use
 from kernelweave.studio.pages.theme import FAVICON
-from kernelweave.studio.security import LOST
 from kernelweave.studio.service import Studio
+from kernelweave.studio.wayfinding import lost_page
 
 __all__ = ["add_pages"]
 
@@ -29,7 +29,7 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
 
     @nicegui.exception_handler(404)
     def lost(request: Request, error: Exception) -> Response:
-        return HTMLResponse(LOST, 404)
+        return HTMLResponse(lost_page(request.scope), 404)
 
     ui.run_with(
         app,

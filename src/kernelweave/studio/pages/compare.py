@@ -10,6 +10,7 @@ from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.finished import dated, finished, titles
 from kernelweave.studio.pages.method import called
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
 from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
@@ -30,7 +31,7 @@ def add(studio: Studio) -> None:
     @ui.page("/compare", title="Compare", response_timeout=30)
     async def compare_page(request: Request, runs: str = "") -> None:
         # other pages take one run as ?run=
-        await _ComparePage(studio, ",".join([runs, *request.query_params.getlist("run")])).build()
+        await _ComparePage(here(studio), ",".join([runs, *request.query_params.getlist("run")])).build()
 
 
 def alike(runs: list[Run]) -> list[str]:

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     Turn,
     bar,
@@ -73,7 +74,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/", title="Data", response_timeout=30)
     async def data_page() -> None:
-        await _DataPage(studio).build()
+        await _DataPage(here(studio)).build()
 
 
 class _DataPage:

@@ -13,6 +13,7 @@ from kernelweave.studio.methods import settings
 from kernelweave.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
 from kernelweave.studio.pages.desk import Desk, kernels_for
 from kernelweave.studio.pages.pictures import Pictures
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     card,
     empty,
@@ -56,7 +57,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/kernels", title="Views and kernels", response_timeout=30)
     async def kernels_page() -> None:
-        await _KernelsPage(studio).build()
+        await _KernelsPage(here(studio)).build()
 
 
 class _KernelsPage:

@@ -17,6 +17,7 @@ from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.runs.spec import DEFAULT
 from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     Turn,
     card,
@@ -57,10 +58,9 @@ ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted wi
 
 def a_number(value: float | None, *, whole: bool = False) -> float | int:
     """The number in a field, or an error."""
-    if value is None:
-        raise InputError("A number is needed, this is empty.")
-    if whole and value != int(value):
-        raise InputError(f"A whole number is needed, got {value:g}.")
+    if value is None or (whole and value != int(value)):
+        got = "this is empty" if value is None else f"got {value:g}"
+        raise InputError(f"A {'' if value is None else 'whole '}number is needed, {got}.")
     return int(value) if whole else value
 
 
@@ -82,7 +82,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/method", title="Method", response_timeout=30)
     async def method_page() -> None:
-        await _MethodPage(studio).build()
+        await _MethodPage(here(studio)).build()
 
 
 class _MethodPage:

@@ -10,6 +10,7 @@ from nicegui import ui
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.finished import when
 from kernelweave.studio.pages.live import LivePath
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     card,
     duration,
@@ -49,7 +50,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/runs", title="Runs", response_timeout=30)
     def runs_page(run: str = "") -> None:
-        _RunsPage(studio, run).build()
+        _RunsPage(here(studio), run).build()
 
 
 def state_tag(run: Run) -> ui.element:
@@ -178,7 +179,7 @@ class _RunsPage:
 
         def choose() -> None:
             self.run_id = run.id
-            ui.run_javascript(f"history.replaceState(null, '', '/runs?run={run.id}')")
+            ui.run_javascript(f"history.replaceState(null, '', window.path_prefix + '/runs?run={run.id}')")
             self.queue.refresh()
             self.show.refresh()
 

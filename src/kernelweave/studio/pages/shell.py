@@ -42,7 +42,8 @@ LOOKS = {
 @contextmanager
 def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.element]:
     """A page with navigation and a heading; yields the element beside the heading."""
-    look = studio.store.draft(APPEARANCE) or "auto"
+    everywhere = studio.store.inside(None)
+    look = everywhere.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
     ui.page_title(f"{title} · kernelweave studio")
     # NiceGUI makes the whole page a main element; here it is only the content
@@ -70,8 +71,8 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                 text(f"version {studio.about().version}", "span")
 
                 def turn() -> None:
-                    new = NEXT_LOOK[studio.store.draft(APPEARANCE) or "auto"]
-                    studio.store.set_draft(APPEARANCE, new)
+                    new = NEXT_LOOK[everywhere.draft(APPEARANCE) or "auto"]
+                    everywhere.set_draft(APPEARANCE, new)
                     # charts take their colours when they are drawn
                     ui.navigate.reload()
 

@@ -10,6 +10,7 @@ from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
 from kernelweave.studio.pages.finished import choose_run, finished, round_off
 from kernelweave.studio.pages.path_card import PathCard
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     bar,
     big_table,
@@ -45,7 +46,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/understand", title="Understand", response_timeout=30)
     async def understand_page(run: str = "") -> None:
-        await _UnderstandPage(studio, run).build()
+        await _UnderstandPage(here(studio), run).build()
 
 
 def reach(metric: Metric, results: Results) -> str:

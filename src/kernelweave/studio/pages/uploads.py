@@ -40,7 +40,8 @@ def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = Fal
     upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.mtx,.svmlight'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
-        "(files) => ({url: '/api/tables?name=' + encodeURIComponent(files[0].name), sendRaw: true})"
+        "(files) => ({sendRaw: true, "
+        "url: `${window.path_prefix}/api/tables?name=${encodeURIComponent(files[0].name)}`})"
     )
 
     async def arrived(event: GenericEventArguments) -> None:

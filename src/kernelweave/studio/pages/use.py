@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.runs.scripts import AGAIN, STOPPED
 from kernelweave.studio.pages.finished import choose_run, finished, round_off
+from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
@@ -51,7 +52,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/use", title="Use", response_timeout=30)
     async def use_page(run: str = "") -> None:
-        await _UsePage(studio, run).build()
+        await _UsePage(here(studio), run).build()
 
 
 def address(run_id: str, name: str, *, show: bool = False) -> str:
