@@ -45,6 +45,7 @@ from kernelweave.mkl.rls2 import solve_rls2 as solve_rls2
 from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save
+from kernelweave.persistence.onnx_file import to_onnx as to_onnx
 from kernelweave.results import Status as Status
 from kernelweave.rows.collecting import block_statistics as block_statistics
 from kernelweave.rows.folds import FoldStatistics as FoldStatistics

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     Splits: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
     #: Keyword arguments for drawing functions of matplotlib.
     Style: TypeAlias = dict[str, Any]
+    #: A node of an ONNX graph, an array of ndonnx, which has no types.
+    Node: TypeAlias = Any
     #: What JSON and TOML hold: trees of dicts, lists, texts and numbers. Any, because which keys there are and what is
     #: behind them is checked where a tree is read, and mypy cannot follow that.
     Tree: TypeAlias = dict[str, Any]
@@ -47,6 +49,6 @@ else:
         object
     )
     AnnData = AnnotatedTable = MuData = object
-    Features = Labels = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = Values = (
-        csr_array
-    ) = object
+    Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (
+        Values
+    ) = csr_array = object

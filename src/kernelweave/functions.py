@@ -189,7 +189,7 @@ class Angle(KernelFunction):
         norm = xp.sqrt(square)
         lengths = 1.0 if self.degree == 0 else norm if self.degree == 1 else square
         long = norm > 0
-        if not bool(xp.all(long)):
+        if not (isinstance(K, np.ndarray) and np.all(long)):
             norm = xp.where(long, norm, xp.ones_like(norm))
             K = xp.where(long, K, xp.zeros_like(K))
         return _clip(xp, K / norm, -1.0, 1.0), lengths, norm, long

@@ -30,7 +30,7 @@ def make_app(*, fitting: bool = True) -> App:
         from kernelweave.cli.options import with_options
 
         commands = [with_options(command) for command in commands]
-    for command in [demo, *commands, predict, evaluate, statistics, reproduce, studio]:
+    for command in [demo, *commands, predict, evaluate, export, statistics, reproduce, studio]:
         app.command(command)
     app.command(list_datasets, name="datasets")
     return app
@@ -206,6 +206,27 @@ def predict(
     from kernelweave.cli.runs import run_predict
 
     run_predict(model, table, out, join=join, key=key, std=std, view=view, gram=gram)
+
+
+def export(model: str, /, *, out: str, single: bool = False, seed: int = 0) -> None:
+    """Write a fitted model as an ONNX graph, for predictions without Python.
+
+    Example: kernelweave export run --out model.onnx
+
+    Parameters
+    ----------
+    model
+        Folder of a run, or a .skops file.
+    out
+        ONNX file to write.
+    single
+        Read numbers in single precision; the graph computes in double precision all the same.
+    seed
+        Every command takes it; here no random numbers are drawn.
+    """
+    from kernelweave.cli.runs import run_export
+
+    run_export(model, out, single=single)
 
 
 def evaluate(

@@ -377,6 +377,18 @@ def run_predict(
     console.print(f"Wrote {len(frame)} predictions to {out}")
 
 
+def run_export(model_path: str, out: str, *, single: bool) -> None:
+    """The `export` command."""
+    from kernelweave.persistence.onnx_file import to_onnx
+
+    console = make_console()
+    model = load_model(model_path)
+    with writing():
+        file = to_onnx(model, out, dtype="float32" if single else "float64")
+    console.print(f"Found a {type(model).__name__} of {model.n_kernels_} kernels.")
+    console.print(f"Wrote {file.stat().st_size / 1e6:.2f} MB to {out}")
+
+
 def run_evaluate(
     model_path: str,
     path: str,

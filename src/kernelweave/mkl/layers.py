@@ -125,10 +125,10 @@ class Layers:
         return self._climb(kappa, weights)[0]
 
     def _climb(
-        self, kappa: Any, weights: Sequence[Array]
+        self, kappa: Any, weights: Sequence[Array], xp: Any = None
     ) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
         """Diagonals, and for every layer those of the normalised functions and their normalising factors."""
-        xp = namespace(kappa)
+        xp = namespace(kappa) if xp is None else xp
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
             raw = [f.diagonal(xp, out[-1]) for f in layer]
@@ -308,7 +308,9 @@ class Layers:
                 diagonal = diagonal + float(v) * by_value * f.slope(xp, kappa)
         return gradient, _with_diagonal(xp, below, diagonal)
 
-    def cross(self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array]) -> Any:
+    def cross(
+        self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array], xp: Any = None
+    ) -> Any:
         """The last kernel between new rows and training rows.
 
         Parameters
@@ -320,9 +322,11 @@ class Layers:
         diagonals : sequence of arrays (n_samples,)
             Of the training rows, as from `diagonals`.
         weights : sequence of arrays (n_functions,)
+        xp : namespace, optional
+            Of the arrays; by default their own.
         """
-        xp = namespace(K)
-        own = self.diagonals(kappa, weights)
+        xp = namespace(K) if xp is None else xp
+        own = self._climb(kappa, weights, xp)[0]
         for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
             K = self._cross_layer(xp, layer, w, K, own[depth], diagonals[depth])
         return K
@@ -391,9 +395,9 @@ class TrainedLayers:
         """The functions without their weights."""
         return Layers(self.functions, self.cosine)
 
-    def cross(self, K: Array, kappa: Array) -> Array:
+    def cross(self, K: Any, kappa: Any, xp: Any = None) -> Any:
         """The last kernel between new rows and training rows, from the sum of base kernels; see `Layers.cross`."""
-        return self.layers.cross(K, kappa, self.diagonals, self.weights)
+        return self.layers.cross(K, kappa, self.diagonals, self.weights, xp)
 
     def last_terms(self, K: Array, kappa: Array) -> Iterator[tuple[int, Array]]:
         """Weighted functions of the last layer; see `Layers.last_terms`."""

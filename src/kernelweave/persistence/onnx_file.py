@@ -1,0 +1,331 @@
+"""Models as ONNX graphs, for predictions without Python."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_classifier
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, OneOf, Text, checked
+from kernelweave.estimators.labels import Classes
+from kernelweave.fitting.calibration import Calibration
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.source import TableSource
+from kernelweave.normalizers import FittedNormalizer
+from kernelweave.persistence import graph_nodes as nodes
+from kernelweave.persistence.graph_columns import Columns
+from kernelweave.persistence.graph_kernels import diagonal, features, values
+from kernelweave.persistence.graph_nodes import Graph, Node
+from kernelweave.views import TableEncoder, ViewsEncoder
+
+__all__ = ["to_onnx"]
+
+FloatType = np.dtype[Any]
+#: Bytes that the format can hold.
+LARGEST_FILE = 2**31
+FLOATS = ("float64", "float32")
+
+
+@checked
+def to_onnx(
+    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of kernelweave")],
+    path: Annotated[str | os.PathLike[str], Text(path=True)],
+    *,
+    dtype: Annotated[str, OneOf(*FLOATS)] = "float64",
+) -> Path:
+    """Write a fitted estimator as an ONNX graph, which other languages and servers can run.
+
+    The graph reads cells of new rows and returns what `predict` returns, with decision values and, where the estimator
+    has them, probabilities. It computes in double precision.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted on a table or on views of tables.
+    path : path
+        Written under a temporary name first, so that a full disk leaves an older file untouched.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of numeric inputs.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        For models of precomputed kernels and views, of texts, with missing cells or views, for kernels that are
+        Python functions, and for isotonic calibration; and if the package onnx (the extra `onnx`) is missing.
+
+    Notes
+    -----
+    Inputs: ``X`` of shape (n_rows, n_columns) if all columns are numeric, otherwise one of shape (n_rows, 1) for each
+    column, under its name; of several views one for each view, or one for each column as ``view/column``. Categories
+    are strings, truth values the strings ``"False"`` and ``"True"``; categories that were not seen in `fit` count as
+    unknown. Outputs: of regressors ``prediction``; of classifiers ``label``, ``decision`` and ``probabilities``.
+
+    The file holds the training rows that have a coefficient, unless the model is linear or one of features.
+    Predictions differ from those of `predict` by rounding: the tests allow 1e-12 of the largest decision value.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = kw.MKLClassifier(kw.banks.rls2(2), "simple").fit(X, X[:, 0] > 0)
+    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    ...     kw.to_onnx(model, pathlib.Path(folder) / "model.onnx").name
+    'model.onnx'
+    """
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
+    made = _graph(model, dtype)
+    if made.ByteSize() >= LARGEST_FILE:
+        raise InputError(
+            f"An ONNX file holds at most 2 GiB, and the training rows take {made.ByteSize() / 2**30:.1f}. Fit the model "
+            "with approximation='nystroem', whose file does not grow with the rows."
+        )
+    content = made.SerializeToString()
+    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        name.write_bytes(content)
+        os.replace(name, target)
+    finally:
+        name.unlink(missing_ok=True)
+    return target
+
+
+def _graph(estimator: Any, dtype: str) -> Any:
+    model = getattr(estimator, "model_", None)
+    if not isinstance(model, Model):
+        raise InputError(
+            f"`model` must be a fitted estimator of kernelweave, got {type(estimator).__name__}. Call fit first; of a "
+            "pipeline pass the last step."
+        )
+    source, graph = _source_of(model), Graph()
+    decision = _decision(model, source, _columns(graph, model, source, np.dtype(dtype)))
+    own = decision[:, 0] if model.n_outputs == 1 else decision
+    if not is_classifier(estimator):
+        return graph.built({"prediction": (own if model.flat else decision, np.float64)})
+    outputs = {"label": _labels(estimator.classes_, decision), "decision": (own, np.float64)}
+    calibration = getattr(estimator, "calibration_", None)
+    if calibration is not None or model.learner.has_probabilities:
+        outputs["probabilities"] = _probabilities(model, decision, calibration), np.float64
+    return graph.built(outputs)
+
+
+def _source_of(model: Model) -> TableSource:
+    source = model.source
+    if not isinstance(source, TableSource):
+        raise InputError("Models of precomputed kernels have no ONNX form: new rows have no columns there.")
+    if not source.is_whole or source.takes_missing:
+        raise InputError(
+            "Models that take missing cells, or whose training rows lack views, have no ONNX form. Impute before "
+            "the model, and fit it with missing='error'."
+        )
+    return source
+
+
+# ---- inputs ---------------------------------------------------------------------------------------
+
+
+def _columns(graph: Graph, model: Model, source: TableSource, dtype: FloatType) -> Columns:
+    """The inputs of the graph as the columns that kernels read, after standardisation."""
+    encoder = model.encoder
+    if isinstance(encoder, ViewsEncoder):
+        parts = []
+        for view, own in encoder.encoders_.items():
+            if not isinstance(own, TableEncoder):
+                raise InputError(f"The view {view!r} is precomputed, which has no ONNX form.")
+            parts.append(_cells(graph, own, dtype, view))
+        cells = parts[0] if len(parts) == 1 else nodes.concat(parts, axis=1)
+    else:
+        assert encoder is not None  # sources of tables have one
+        cells = _cells(graph, encoder, dtype)
+    if source.statistics is not None:
+        mean, std = source.statistics
+        cells = (cells - mean) / std
+    return Columns(cells, source.table)
+
+
+def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | None = None) -> Node:
+    """Columns of a table as numbers and codes, shape (n_rows, n_columns)."""
+    if encoder.texts_:
+        raise InputError("Models of texts and other objects have no ONNX form.")
+    if not any(encoder.categories_):
+        name = "X" if view is None else view
+        return nodes.astype(graph.input(name, encoder.n_columns_, dtype), np.float64)
+    parts = []
+    for j, categories in enumerate(encoder.categories_):
+        own = f"x{j}" if encoder.names_ is None else encoder.names_[j]
+        name = own if view is None else f"{view}/{own}"
+        words = [one for one in categories if isinstance(one, str)]
+        if words and len(words) < len(categories):
+            raise InputError(
+                f"The column {name!r} has numbers and texts as categories, and an input of ONNX has one type. Make all "
+                "of them texts before fit."
+            )
+        column = graph.input(name, 1, np.dtype(object) if words else dtype)
+        parts.append(_codes(column, categories, dtype) if categories else nodes.astype(column, np.float64))
+    return nodes.concat(parts, axis=1)
+
+
+def _codes(column: Node, categories: list[str | float], dtype: FloatType) -> Node:
+    """Positions among the categories, -1 for others."""
+    texts = isinstance(categories[0], str)
+    known = np.array(categories, dtype=object if texts else dtype)[None, :]
+    found = nodes.astype(nodes.equal(column, known), np.float64)
+    return found @ np.arange(1.0, len(categories) + 1.0)[:, None] - 1.0
+
+
+# ---- decision values --------------------------------------------------------------------------------
+
+
+def _decision(model: Model, source: TableSource, columns: Columns) -> Node:
+    """Decision values of new rows, shape (n_rows, n_outputs)."""
+    linear = model.linear
+    if linear is not None:
+        # coefficients are those of the cells before standardisation
+        raw = _unscaled(source, columns)
+        return raw @ np.ascontiguousarray(linear.coef.T) + linear.intercept
+    if model.features is not None:
+        return _of_features(model, source, columns)
+    if model.layers:
+        return _of_layers(model, source, columns)
+    fitted = model.normalizers[0]
+    kept = np.flatnonzero(model.dual_coef.any(axis=1))
+    if fitted.probability is None and len(kept):
+        columns = _training_rows(columns, kept)
+    else:
+        kept = np.arange(source.n_samples)
+    total = nodes.zeros_like(columns.values[:, :1]) + model.intercept
+    for m in np.flatnonzero((model.effective != 0).any(axis=0)):
+        K = _normalized(source, fitted, int(m), columns, kept)
+        total = total + K @ model.dual_coef[kept] * model.effective[:, m]
+    return total
+
+
+def _unscaled(source: TableSource, columns: Columns) -> Node:
+    if source.statistics is None:
+        return columns.values
+    mean, std = source.statistics
+    return columns.values * std + mean
+
+
+def _training_rows(columns: Columns, kept: NDArray[np.intp]) -> Columns:
+    return Columns(columns.values, columns.training.rows(kept))
+
+
+def _normalized(
+    source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns, kept: NDArray[np.intp]
+) -> Node:
+    """Kernel m between new and training rows after cosine normalisation and centring, without its factor."""
+    kernel = source.kernels[m]
+    K = values(kernel, columns)
+    if fitted.cosine_scale is not None:
+        K = K * fitted.cosine_scale[m, kept] * _inverse_root(diagonal(kernel, columns))[:, None]
+    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
+        means = K @ fitted.probability[:, None]
+        K = K - means - fitted.center_means[m] - fitted.center_total[m]
+    return K
+
+
+def _inverse_root(squares: Node) -> Node:
+    positive = squares > 0
+    ones = nodes.ones_like(squares)
+    return nodes.where(
+        positive, 1.0 / nodes.sqrt(nodes.where(positive, squares, ones)), nodes.zeros_like(squares)
+    )
+
+
+def _of_features(model: Model, source: TableSource, columns: Columns) -> Node:
+    form, fitted = model.features, model.normalizers[0]
+    assert form is not None
+    total = nodes.zeros_like(columns.values[:, :1]) + model.intercept
+    for m in range(source.n_kernels):
+        own = slice(form.offsets[m], form.offsets[m + 1])
+        if not form.coef[own].any() or (fitted.constant is not None and fitted.constant[m]):
+            continue
+        phi = features(source.kernels[m], columns)
+        if fitted.cosine_scale is not None:
+            phi = phi * _inverse_root(nodes.sum(phi * phi, axis=1))[:, None]
+        total = total + phi @ np.ascontiguousarray(form.coef[own])
+        if form.means is not None:
+            total = total - form.means[own] @ form.coef[own]
+    return total
+
+
+def _of_layers(model: Model, source: TableSource, columns: Columns) -> Node:
+    fitted, every = model.normalizers[0], np.arange(source.n_samples)
+    outputs = []
+    for k, (layers, effective) in enumerate(zip(model.layers, model.effective, strict=True)):
+        constant = nodes.zeros_like(columns.values[:, 0]) + float(model.intercept[k])
+        if layers is None:
+            outputs.append(constant[:, None])
+            continue
+        K = kappa = None
+        for m in np.flatnonzero(effective):
+            part = effective[m] * _normalized(source, fitted, int(m), columns, every)
+            own = effective[m] * _normalized_diagonal(source, fitted, int(m), columns)
+            K, kappa = (part, own) if K is None else (K + part, kappa + own)
+        if K is None:
+            outputs.append(constant[:, None])
+            continue
+        placed = layers.cross(K, kappa, nodes)
+        outputs.append((placed @ model.dual_coef[:, k] + constant)[:, None])
+    return outputs[0] if len(outputs) == 1 else nodes.concat(outputs, axis=1)
+
+
+def _normalized_diagonal(source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns) -> Node:
+    kernel = source.kernels[m]
+    own = diagonal(kernel, columns)
+    if fitted.cosine_scale is not None:
+        own = own * _inverse_root(own) * _inverse_root(own)
+    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
+        raise InputError("Layers of centred kernels have no ONNX form. Use another normalize=.")
+    return own
+
+
+# ---- labels and probabilities -----------------------------------------------------------------------
+
+
+def _labels(classes: Classes, decision: Node) -> tuple[Node, type]:
+    """Labels of decision values, and their type."""
+    if isinstance(classes, list):
+        return nodes.astype(decision > 0.0, np.int64), np.int64
+    binary = len(classes) <= 2
+    place = nodes.astype(decision[:, 0] > 0.0, np.int64) if binary else nodes.argmax(decision, axis=1)
+    # texts of any length are objects for ONNX
+    dtype = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64}.get(classes.dtype.kind, object)
+    return nodes.take(classes.astype(dtype), place, axis=0), dtype
+
+
+def _probabilities(model: Model, decision: Node, calibration: Calibration | None) -> Node:
+    """Probabilities of the classes, or of each of several labels; see `predict_proba`."""
+    if calibration is not None and calibration.method != "platt":
+        raise InputError("Isotonic calibration has no ONNX form. Use calibrate('platt').")
+    if calibration is not None:
+        slopes, offsets = np.array(calibration.curves).T
+        decision = decision * slopes + offsets
+    out = _sigmoid(decision)
+    if model.task.multilabel:
+        return out
+    if model.n_outputs == 1:
+        return nodes.concat([_sigmoid(-decision), out], axis=1)
+    total = nodes.sum(out, axis=1, keepdims=True)
+    some = total > 0
+    shares = out / nodes.where(some, total, nodes.ones_like(total))
+    return nodes.where(some, shares, nodes.full_like(out, 1.0 / model.n_outputs))
+
+
+def _sigmoid(f: Node) -> Node:
+    """``1 / (1 + exp(-f))`` without overflow."""
+    small = nodes.exp(-nodes.abs(f))
+    return nodes.where(f >= 0, 1.0 / (1.0 + small), small / (1.0 + small))

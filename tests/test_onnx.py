@@ -1,0 +1,208 @@
+"""Models as ONNX graphs, run by onnxruntime and compared with `predict`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave.kernels import (
+    RBF,
+    ArcCosine,
+    Bins,
+    Categorical,
+    Constant,
+    Cosines,
+    Laplacian,
+    Linear,
+    Nystroem,
+    Polynomial,
+    RandomFeatures,
+    approximate,
+)
+
+pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 6))
+NEW = rng.normal(size=(17, 6))
+Y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+THREE = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3)]
+
+
+def ran(model, path, inputs):
+    file = kw.to_onnx(model, path / "model.onnx")
+    session = runtime.InferenceSession(str(file))
+    names = [one.name for one in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def error(found, wanted):
+    assert found.shape == wanted.shape
+    return abs(found - wanted).max() / max(1.0, abs(wanted).max())
+
+
+KERNELS = {
+    "linear": Linear(),
+    "linear of one column": Linear().on([2]),
+    "polynomial": Polynomial(degree=3, gamma=0.5),
+    "polynomial of one column": Polynomial(degree=2).on([1]),
+    "gaussian": RBF(gamma=0.2),
+    "gaussian of few columns": RBF(gamma=0.7).on([0, 3]),
+    "median": RBF(gamma="median"),
+    "laplacian": Laplacian(gamma=0.3),
+    "arc-cosine 0": ArcCosine(degree=0),
+    "arc-cosine 1": ArcCosine(degree=1),
+    "arc-cosine 2": ArcCosine(degree=2),
+    "arc-cosine layers": ArcCosine(degree=(1, 0)),
+    "sum": RBF(gamma=0.2) + Linear().on([0, 1]) + 2.0,
+    "product": RBF(gamma=0.2).on([0, 1]) * Polynomial(degree=2).on([2]),
+    "multiple": 3.0 * RBF(gamma=0.2),
+    "constant": Constant(2.0) + RBF(),
+    "standardised": RBF(gamma=0.1).prepared("standardize"),
+    "log1p": Linear().prepared("log1p", "normalize-rows"),
+    "bins": Bins(4),
+    "cosines": Cosines(4),
+    "nystroem": approximate(RBF(gamma=0.2), Nystroem(20)),
+    "random features": approximate(RBF(gamma=0.2), RandomFeatures(32)),
+    "random layers": approximate(ArcCosine(degree=(1, 2)), RandomFeatures(32)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name, tmp_path):
+    model = kw.MKLRegressor([KERNELS[name], RBF(gamma=0.05)], "uniform", C=5.0).fit(X, Y)
+    assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-12
+
+
+@pytest.mark.parametrize("normalize", [None, "mean-diagonal", "cosine", "center"])
+@pytest.mark.parametrize(
+    "kernels", [[Linear(), Linear().on([0])], [RBF(gamma=0.2), Polynomial(degree=2), Linear()]]
+)
+def test_normalisers(normalize, kernels, tmp_path):
+    for standardize in (False, True):
+        model = kw.MKLRegressor(kernels, alpha=0.1, normalize=normalize, standardize=standardize).fit(
+            3.0 * X + 1.0, Y
+        )
+        found = ran(model, tmp_path, {"X": NEW})["prediction"]
+        assert error(found, model.predict(NEW)) < 1e-12
+
+
+@pytest.mark.parametrize("learner", ["simple", "rls2", "lp", "rkl"])
+def test_classes(learner, tmp_path):
+    for y in (X[:, 0] > 0, THREE, (X[:, 0] > 0).astype(int) + 4):
+        model = kw.MKLClassifier([RBF(gamma=0.2), Linear()], learner).fit(X, y)
+        found = ran(model, tmp_path, {"X": NEW})
+        assert error(found["decision"], model.decision_function(NEW)) < 1e-12
+        assert found["label"].tolist() == model.predict(NEW).tolist()
+        assert "probabilities" not in found
+
+
+def test_probabilities(tmp_path):
+    logistic = kw.learners.SimpleMKL(C=3.0, loss="logistic")
+    several = np.column_stack([X[:, 0] > 0, X[:, 1] > 0.2, X[:, 2] > 0]).astype(int)
+    for learner, y in [(logistic, THREE), ("simple", THREE), ("simple", X[:, 1] > 0), (logistic, several)]:
+        model = kw.MKLClassifier([RBF(gamma=0.2), Linear()], learner).fit(X, y)
+        if learner == "simple":
+            model.calibrate(cv=3)
+        found = ran(model, tmp_path, {"X": NEW})
+        assert error(found["probabilities"], model.predict_proba(NEW)) < 1e-12
+        assert (found["label"] == model.predict(NEW)).all()
+
+
+@pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl"])
+def test_layers(learner, tmp_path):
+    model = kw.MKLClassifier([RBF(gamma=0.2), Linear(), Polynomial(degree=2)], learner).fit(X, THREE)
+    found = ran(model, tmp_path, {"X": NEW})
+    assert error(found["decision"], model.decision_function(NEW)) < 1e-12
+
+
+def test_several_targets_and_features(tmp_path):
+    two = np.column_stack([Y, X[:, 3]])
+    for kernels in ([Linear().on([j]) for j in range(6)], [RBF(gamma=0.2), Laplacian(gamma=0.1)]):
+        for approximation in (None, Nystroem(15)):
+            model = kw.MKLRegressor(kernels, approximation=approximation, alpha=0.1).fit(X, two)
+            found = ran(model, tmp_path, {"X": NEW})["prediction"]
+            assert error(found, model.predict(NEW)) < 1e-12
+
+
+def test_frames_and_views(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0], "sex": THREE, "level": (X[:, 1] > 0) * 2.0, "old": X[:, 2] > 0})
+    new = pandas.DataFrame({"age": NEW[:4, 0], "sex": ["b", "z", "a", "c"], "level": [0.0, 2.0, 1.0, 0.0]})
+    new["old"] = [True, False, False, True]
+    inputs = {name: new[[name]].to_numpy() for name in new}
+    inputs["old"] = np.array([["True"], ["False"], ["False"], ["True"]])
+    inputs["sex"] = inputs["sex"].astype(str)
+    for kernels in (
+        [Categorical(), RBF(gamma=0.3)],
+        [Linear().on(["sex", "age"]), Categorical().on(["sex", "old"])],
+    ):
+        model = kw.MKLRegressor(kernels, alpha=0.1).fit(frame, Y)
+        assert error(ran(model, tmp_path, inputs)["prediction"], model.predict(new)) < 1e-12
+
+    views = {"rna": X[:, :4], "clinical": frame}
+    model = kw.MKLRegressor(alpha=0.1).fit(views, Y)
+    given = {"rna": NEW[:4, :4]} | {f"clinical/{name}": cells for name, cells in inputs.items()}
+    found = ran(model, tmp_path, given)["prediction"]
+    assert error(found, model.predict({"rna": NEW[:4, :4], "clinical": new})) < 1e-12
+
+
+def test_plain_models_in_single_precision(tmp_path):
+    model = kw.MKLClassifier().fit(X, THREE)
+    file = kw.to_onnx(model, tmp_path / "model.onnx", dtype="float32")
+    new = NEW.astype(np.float32)
+    found = runtime.InferenceSession(str(file)).run(["decision"], {"X": new})[0]
+    assert error(found, model.decision_function(new.astype(float))) < 1e-12
+
+
+def test_only_rows_with_coefficients_are_stored(tmp_path):
+    far = np.concatenate([X, X + 9.0 * np.sign(X)])
+    labels = far[:, 0] > 0
+    model = kw.MKLClassifier([RBF(gamma=0.05)], "simple", C=100.0, standardize=False).fit(far, labels)
+    share = (model.dual_coef_ != 0).mean()
+    assert share < 0.7
+    size = kw.to_onnx(model, tmp_path / "model.onnx").stat().st_size
+    assert size < 8 * far.size * share + 8 * len(far) + 4000
+
+
+def test_what_has_no_form(tmp_path):
+    path = tmp_path / "model.onnx"
+    stack = np.stack([x[:, None] * x for x in X.T], axis=-1)
+    cases = [
+        (kw.MKLRegressor("precomputed").fit(stack, Y), "precomputed"),
+        (kw.MKLRegressor([kw.kernels.Custom(lambda a, b: a @ b.T), RBF()]).fit(X, Y), "no ONNX form"),
+        (kw.MKLRegressor(missing="impute").fit(np.where(X > 2, np.nan, X), Y), "missing cells"),
+        (kw.MKLRegressor(), "fitted"),
+    ]
+    for model, words in cases:
+        with pytest.raises(kw.InputError, match=words):
+            kw.to_onnx(model, path)
+    isotonic = kw.MKLClassifier([RBF()], "simple").fit(X, THREE).calibrate("isotonic", cv=3)
+    with pytest.raises(kw.InputError, match="platt"):
+        kw.to_onnx(isotonic, path)
+    assert not path.exists()
+
+
+def test_too_many_rows_for_a_file(tmp_path, monkeypatch):
+    from kernelweave.persistence import onnx_file
+
+    monkeypatch.setattr(onnx_file, "LARGEST_FILE", 1000)
+    with pytest.raises(kw.InputError, match="nystroem"):
+        kw.to_onnx(kw.MKLRegressor([RBF()]).fit(X, Y), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_command(tmp_path, capsys):
+    from kernelweave.cli import main
+
+    model = kw.MKLRegressor([RBF(gamma=0.2)], alpha=0.1).fit(X, Y)
+    kw.save(model, tmp_path / "model.skops")
+    out = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "model.skops"), "--out", str(out)]) == 0
+    assert "MB" in capsys.readouterr().out
+    found = runtime.InferenceSession(str(out)).run(None, {"X": NEW})[0]
+    assert error(found, model.predict(NEW)) < 1e-12
+    assert main(["export", str(tmp_path / "none"), "--out", str(out)]) == 2
+    assert "no model" in capsys.readouterr().err
