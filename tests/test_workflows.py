@@ -26,6 +26,7 @@ WANTED = {
     "Groups",
     "A permutation test",
     "Stability of weights by bootstrap",
+    "A model outside of Python",
 }
 
 

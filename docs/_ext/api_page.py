@@ -89,7 +89,7 @@ SECTIONS = [
     ),
     ("Inspection", "Numerical summaries of a fitted model, without figures.", ["inspection"]),
     ("Pictures", "Drawn with matplotlib.", ["plots"]),
-    ("Saving and loading", "", ["save", "load"]),
+    ("Saving and loading", "", ["save", "load", "to_onnx"]),
     ("Data", "The data sets of the papers, in one documented encoding.", ["datasets"]),
     ("Errors and warnings", "", ["InputError", "NotPSDError", "KernelWarning"]),
 ]

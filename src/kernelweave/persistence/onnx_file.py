@@ -89,8 +89,8 @@ def to_onnx(
     made = _graph(model, dtype)
     if made.ByteSize() >= LARGEST_FILE:
         raise InputError(
-            f"An ONNX file holds at most 2 GiB, and the training rows take {made.ByteSize() / 2**30:.1f}. Fit the model "
-            "with approximation='nystroem', whose file does not grow with the rows."
+            f"An ONNX file holds at most 2 GiB, and the training rows take {made.ByteSize() / 2**30:.1f}. Fit the "
+            "model with approximation='nystroem', whose file does not grow with the rows."
         )
     content = made.SerializeToString()
     name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
