@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -650,12 +651,15 @@ def test_features_on_another_device_give_the_same(monkeypatch, device, many_rows
     Z = Z.astype(dtype)
     weights = np.where(np.arange(40) % 7 == 0, 0.0, np.linspace(0.5, 2.0, 40))
     options = {"sample_weight": weights, "n_alphas": 7, "relax": 1.0}
-    there = kw.FeatureStack(strict(Z, device), groups)
+    given = strict(Z, device)
+    there = kw.FeatureStack(given, groups)
     assert ("device1" in repr(there)) == (device == "device1")
     for tol in (1e-4, 1e-8):
         want = kw.rls2_path(kw.FeatureStack(Z, groups), Y, tol=tol, **options)
-        got = kw.rls2_path(there, Y, tol=tol, **options)
-        assert isinstance(got.feature_coef, np.ndarray)
+        found = kw.rls2_path(there, Y, tol=tol, **options)
+        assert found.feature_coef.device == given.device
+        assert found.weights.dtype == found.dual_coef.dtype
+        got = replace(found, solutions=tuple(one.on_host() for one in found.solutions))
         assert_allclose(got.alphas, want.alphas, rtol=1e-9)
         assert (np.abs(got.primal - want.primal) <= got.gap + want.gap).all()
         assert_allclose(got.feature_coef, want.feature_coef, atol=1e-2 if tol > 1e-6 else 1e-4)
@@ -700,5 +704,13 @@ def test_torch_tensors(monkeypatch, elsewhere):
         assert ("on cpu" in repr(stack)) == elsewhere
         want = kw.solve_rls2(kw.FeatureStack(tensor.numpy(), groups), y, 1.0, sample_weight=np.arange(40.0))
         got = kw.solve_rls2(stack, y, 1.0, sample_weight=np.arange(40.0))
-        assert isinstance(got.feature_coef, np.ndarray)
+        assert got.feature_coef.dtype == got.weights.dtype == torch.float64
         assert_allclose(got.feature_coef, want.feature_coef, atol=1e-6)
+        # tensors in, with a graph, and out
+        graph = tensor.clone().requires_grad_()
+        other = kw.solve_rls2(kw.FeatureStack(graph, groups), torch.from_numpy(y), 1.0, tol=1e-8)
+        problem = kw.problems.rls2_problem(kw.FeatureStack(graph, groups), torch.from_numpy(y))
+        assert other.verify(problem).status is kw.Status.CONVERGED
+        path = kw.rls2_path(stack, torch.from_numpy(y), torch.tensor([1.0, 0.1]))
+        assert isinstance(path.feature_coef, torch.Tensor)
+        assert path.n_active.shape == (2,)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._devices import hosted
 from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_known
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, check_value, shown
 
@@ -52,7 +53,7 @@ def _floats(values: object) -> NDArray[np.float64]:
     """Numbers as a float array; raises `Unfit` with a description of other values."""
     found = ""
     try:
-        array = np.asarray(values)
+        array = np.asarray(hosted(values))
         text = array.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in array.flat)
         if array.dtype.kind in "biufO" and not text:
             return np.asarray(array, dtype=np.float64)

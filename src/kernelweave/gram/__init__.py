@@ -9,6 +9,7 @@ form               what is kept                                    when it is ch
 `FeatureGram`      features, as such factors                       kernels of features, where many rows make
                                                                    solvers of features cheaper
 `TileGram`         nothing; blocks are recomputed                  when the memory budget would be exceeded
+`DeviceGram`       matrices as given, on their device              tensors on a GPU
 `CompositeGram`    several of these, side by side                  mixed banks
 =================  ==============================================  ========================================
 
@@ -19,13 +20,14 @@ are needed, for RLS2.
 
 from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import CompositeGram, concatenate
+from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.feature_gram import FeatureGram
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.looks import identities_and_constants, spread_and_alignment
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
-from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack
+from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack, kind_of
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.streams import KernelStream
 from kernelweave.gram.tiles import TileGram
@@ -33,6 +35,7 @@ from kernelweave.gram.tiles import TileGram
 __all__ = [
     "BlockStatistics",
     "CompositeGram",
+    "DeviceGram",
     "FactorGram",
     "FeatureGram",
     "FeatureStack",
@@ -46,6 +49,7 @@ __all__ = [
     "concatenate",
     "gram_from_stack",
     "identities_and_constants",
+    "kind_of",
     "repair_gram",
     "spread_and_alignment",
 ]

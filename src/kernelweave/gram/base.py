@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._devices import Kind
 from kernelweave._loops import core
 from kernelweave._threads import threads_for
 
@@ -32,6 +33,8 @@ class Gram(ABC):
 
     n_samples: int
     n_kernels: int
+    #: Where arrays of results belong; None for NumPy.
+    kind: Kind | None = None
 
     # ---- interface --------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._devices import Kind, is_foreign, on_host
 from kernelweave.gram.base import Array, Index
 
 #: Numbers that are converted at a time.
@@ -21,12 +21,16 @@ class DeviceColumns:
     Parameters
     ----------
     Z : array of shape (n_samples, n_features)
-        In float32 or float64. Products are taken in float64.
+        In float32 or float64. Products are taken in float64 where the device has it.
     """
 
     def __init__(self, Z: Any) -> None:
         self.Z = Z
-        self.xp, self.device = namespace_of(Z), Z.device
+        kind = Kind.of(Z)
+        assert kind is not None
+        self.kind, self.xp, self.device = kind, kind.xp, kind.device
+        #: The distance from 1 to the next number in products.
+        self.precision, self.wide = kind.precision, kind.dtype
         self.n_samples, self.n_features = map(int, Z.shape)
 
     def square_sums(self, weights: Array) -> Array:
@@ -43,7 +47,7 @@ class DeviceColumns:
 
     def columns(self, index: Index) -> Array:
         """Some columns as rows, in float64."""
-        return np.array(self._here(self._chosen(self.Z, index)).T, dtype=np.float64, order="C")
+        return np.ascontiguousarray(self._here(self._chosen(self.Z, index)).T)
 
     def combine(self, index: Index, coef: Array) -> Array:
         """``coef Z[:, index]'``."""
@@ -52,7 +56,7 @@ class DeviceColumns:
         for first in range(0, len(index), step):
             piece = self._chosen(self.Z, index[first : first + step])
             own = self._there(coef[:, first : first + step])
-            out += self._here(own @ self.xp.astype(piece, self.xp.float64).T)
+            out += self._here(own @ self.xp.astype(piece, self.wide).T)
         return out
 
     def cross(self, left: Index, right: Index, root: Array | None, *, single: bool) -> Array:
@@ -80,10 +84,10 @@ class DeviceColumns:
     # ---- between devices --------------------------------------------------------------------------
 
     def _there(self, values: Array) -> Any:
-        return self.xp.asarray(np.ascontiguousarray(values), device=self.device)
+        return self.kind.give(values)
 
     def _here(self, values: Any) -> Array:
-        return to_numpy(values)
+        return self.kind.take(values)
 
     def _places(self, index: Index) -> Any:
         return self.xp.asarray(np.asarray(index, dtype=np.int64), device=self.device)
@@ -92,7 +96,7 @@ class DeviceColumns:
         return self.xp.take(Z, self._places(index), axis=1)
 
     def _rows_of(self, index: Index, rows: slice, weights: Array | None, *, single: bool) -> Any:
-        kind = self.xp.float32 if single else self.xp.float64
+        kind = self.xp.float32 if single else self.wide
         chosen = self.xp.astype(self._chosen(self.Z[rows, :], index), kind)
         if weights is None:
             return chosen
@@ -102,54 +106,16 @@ class DeviceColumns:
         step = max(1, PIECE // self.n_samples)
         for first in range(0, self.n_features, step):
             part = slice(first, min(first + step, self.n_features))
-            yield self.xp.astype(self.Z[:, part], self.xp.float64)
-
-
-def is_foreign(Z: Any) -> bool:
-    """Whether something is an array of another library than NumPy."""
-    if isinstance(Z, np.ndarray | np.generic):
-        return False
-    return hasattr(Z, "__array_namespace__") or type(Z).__module__.split(".")[0] == "torch"
-
-
-def namespace_of(Z: Any) -> Any:
-    """The array API namespace of an array of another library."""
-    if type(Z).__module__.split(".")[0] != "torch":
-        return Z.__array_namespace__()
-    return _compat().array_namespace(Z)
-
-
-def on_host(Z: Any) -> bool:
-    """Whether an array of another library lies in the memory that NumPy reads."""
-    return "cpu" in str(Z.device).lower()
-
-
-def to_numpy(values: Any) -> Array:
-    """An array of another library as a NumPy array."""
-    if not on_host(values):
-        if type(values).__module__.split(".")[0] in ("torch", "cupy"):
-            values = _compat().to_device(values, "cpu")
-        else:
-            xp = values.__array_namespace__()
-            values = values.to_device(xp.__array_namespace_info__().default_device())
-    return np.asarray(values.detach() if hasattr(values, "detach") else values)
-
-
-def _compat() -> Any:
-    try:
-        return importlib.import_module("array_api_compat")
-    except ImportError as error:
-        raise InputError(
-            "`Z` is a tensor, which needs the package array-api-compat. Install kernelweave[gpu], or pass a NumPy "
-            "array."
-        ) from error
+            yield self.xp.astype(self.Z[:, part], self.wide)
 
 
 def as_device_columns(Z: Any) -> DeviceColumns | None:
     """The columns of an array that lies on another device, checked; None for arrays that NumPy can read."""
     if not is_foreign(Z) or on_host(Z):
         return None
-    xp = namespace_of(Z)
+    kind = Kind.of(Z)
+    assert kind is not None
+    xp = kind.xp
     if len(Z.shape) != 2 or 0 in tuple(Z.shape):
         raise InputError(
             f"`Z` must have shape (n_samples, n_features) with at least one of each, got {tuple(Z.shape)}."
@@ -157,5 +123,5 @@ def as_device_columns(Z: Any) -> DeviceColumns | None:
     if not xp.isdtype(Z.dtype, ("bool", "integral", "real floating")):
         raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
     if Z.dtype not in (xp.float32, xp.float64):
-        Z = xp.astype(Z, xp.float64)
+        Z = xp.astype(Z, kind.dtype)
     return DeviceColumns(Z)

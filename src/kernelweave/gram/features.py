@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 from scipy.linalg import blas
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
+from kernelweave._devices import Kind, hosted, moved
 from kernelweave._loops import core
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.base import Array, Index
-from kernelweave.gram.device_columns import as_device_columns, is_foreign, to_numpy
+from kernelweave.gram.device_columns import as_device_columns
 from kernelweave.gram.factors import FactorGram
 
 #: Numbers that are converted or gathered at a time.
@@ -38,16 +39,22 @@ class FeatureStack:
     groups : array of int, shape (n_kernels + 1,), optional
         The starts of the blocks and the end: kernel m has the columns ``groups[m]:groups[m + 1]``. Default: every
         column is a block.
+    device : str or device, optional
+        Where to hold the features: a device of torch, such as "cuda", or of another library with the array API.
+        Default: where they are.
 
     Attributes
     ----------
     n_samples, n_features, n_kernels : int
     groups : array of int, shape (n_kernels + 1,)
+    precision : float
+        Distance from 1 to the next number in sums: that of float64, or of float32 on a device without float64.
 
     Raises
     ------
     InputError
-        No numbers, NaN or infinity, another number of dimensions, groups that do not rise from 0 to n_features.
+        No numbers, NaN or infinity, another number of dimensions, groups that do not rise from 0 to n_features, a
+        device that cannot be used.
 
     Notes
     -----
@@ -55,7 +62,9 @@ class FeatureStack:
     intercept: centre the columns of Z and the targets where one is wanted.
 
     For features on another device the passes over all columns are made there. Working blocks and their descent, which
-    is compiled for the processor, are here, and results are NumPy arrays.
+    is compiled for the processor, are here. Weights and coefficients of results are arrays of the library and on the
+    device of Z as it was given. A device without float64 sums in float32: the certificate has its rounding errors, and
+    results are in main memory.
 
     Examples
     --------
@@ -67,7 +76,12 @@ class FeatureStack:
     (np.True_, (12,))
     """
 
-    def __init__(self, Z: Any, groups: ArrayLike | None = None) -> None:
+    def __init__(self, Z: Any, groups: ArrayLike | None = None, *, device: Any = None) -> None:
+        self.kind = Kind.of(Z)
+        if device is not None:
+            if is_sparse(Z):
+                raise InputError("`device` must be None for a sparse Z, which stays on the processor.")
+            Z = moved(Z, device, "Z")
         self._there = as_device_columns(Z)
         self.Z = _as_features(Z) if self._there is None else self._there.Z
         self.n_samples, self.n_features = map(int, self.Z.shape)
@@ -87,6 +101,11 @@ class FeatureStack:
         if self._there is not None:
             kind += f" on {self._there.device}"
         return f"FeatureStack({self.n_samples} samples, {self.n_features} features in {self.n_kernels} blocks, {kind})"
+
+    @property
+    def precision(self) -> float:
+        """Distance from 1 to the next number in sums."""
+        return float(np.finfo(np.float64).eps) if self._there is None else self._there.precision
 
     @cached_property
     def widths(self) -> Index:
@@ -216,7 +235,9 @@ class FeatureStack:
 
     def restrict(self, rows: Index) -> FeatureStack:
         """The stack on some of its samples (a copy), in the order of `rows`."""
-        return FeatureStack(self.Z[rows] if self._there is None else self._there.rows(rows), self.groups)
+        out = FeatureStack(self.Z[rows] if self._there is None else self._there.rows(rows), self.groups)
+        out.kind = self.kind
+        return out
 
     def owned(self, kernels: Index) -> Index:
         """Numbers of the columns of some kernels, in their order."""
@@ -259,6 +280,7 @@ def _as_features(Z: Any) -> Any:
         if Z.dtype.kind not in "fiub":
             raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
         return sparse.csc_array(Z, dtype=np.float64)
+    Z = hosted(Z)
     array = Z if isinstance(Z, np.ndarray) and Z.dtype in (np.float32, np.float64) else as_floats(Z, "Z")
     if array.ndim != 2 or array.size == 0:
         hint = " Pass Z.reshape(-1, 1) for one feature." if array.ndim == 1 and array.size else ""
@@ -288,7 +310,7 @@ def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
 
 
 def _refuse(Z: Any) -> None:
-    values = Z.data if is_sparse(Z) else to_numpy(Z) if is_foreign(Z) else Z
+    values = Z.data if is_sparse(Z) else hosted(Z)
     n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     if n_nan or n_inf:
         raise InputError(

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
-from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
+from kernelweave._checks import InputError, check_gram_stack, check_psd, rounding_tol
+from kernelweave._devices import Kind, hosted, is_foreign, on_host
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
+from kernelweave.gram.device_gram import gram_on_device
+from kernelweave.gram.entries import check_entries
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.statistics import BlockStatistics
@@ -63,7 +66,7 @@ def gram_from_stack(
             tol = np.full(len(members), symmetry_tol)
             for k in np.flatnonzero(asym > symmetry_tol * size):
                 tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
-            _check_packed(dense, first, asym, size, bad, tol)
+            check_entries(dense.diagonal(), first, asym, size, bad, tol)
 
             def check(k: int, dense: PackedGram = dense, first: int = first) -> None:
                 own = PackedGram(dense.packed[k : k + 1], n)
@@ -73,32 +76,6 @@ def gram_from_stack(
                 list(members), max_rank=None if reduce else 0, check=check if psd else None
             )
     return builder.finish()
-
-
-def _check_packed(
-    dense: PackedGram, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: Array
-) -> None:
-    """Raise for errors found by `pack` in kernels from number `first` on."""
-    if bad.any():
-        raise InputError(
-            f"`gram` must be finite, kernel {first + int(np.argmax(bad > 0))} holds NaN or infinity. "
-            "Check the features it was computed from."
-        )
-    crooked = asym > symmetry_tol * np.maximum(size, np.finfo(float).tiny)
-    if crooked.any():
-        m = int(np.argmax(crooked))
-        raise InputError(
-            f"Kernel {first + m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to "
-            f"{size[m]:.3g}. A cross-Gram belongs in predict; for training pass K(X_train, X_train)."
-        )
-    largest = dense.diagonal().max(axis=1)
-    impossible = size > largest * (1 + np.maximum(1e-6, symmetry_tol)) + np.finfo(float).tiny
-    if impossible.any():
-        m = int(np.argmax(impossible))
-        raise NotPSDError(
-            f"Kernel {first + m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so "
-            "it is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
-        )
 
 
 def check_semidefinite(
@@ -151,8 +128,16 @@ def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None
     return stack.finish()
 
 
+def kind_of(gram: object) -> Kind | None:
+    """Where arrays of results belong: with the kernels or features. None for NumPy."""
+    return gram.kind if isinstance(gram, Gram | FeatureStack) else Kind.of(gram)
+
+
 def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
-    """Return a representation; arrays (n, n, n_kernels) are checked and copied, features become factors."""
+    """Return a representation; arrays (n, n, n_kernels) are checked and copied, features become factors.
+
+    Arrays on another device stay there, if it has float64.
+    """
     if isinstance(gram, FeatureStack):
         return gram.gram()
     if isinstance(gram, BlockStatistics):
@@ -165,4 +150,10 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
             "A `KernelStream` is taken by `solve_rls2` and `rls2_path`; here all kernels must be there. Give an array "
             "of shape (n_samples, n_samples, n_kernels) or a `FeatureStack` of fewer kernels."
         )
-    return gram if isinstance(gram, Gram) else gram_from_stack(gram)
+    if isinstance(gram, Gram):
+        return gram
+    if is_foreign(gram) and not on_host(gram):
+        kind = Kind.of(gram)
+        if kind is not None and kind.dtype == kind.xp.float64:
+            return gram_on_device(gram)
+    return gram_from_stack(hosted(gram))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Costs, RowWeights, Scale, Targets
 from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
-from kernelweave.gram import FeatureStack, Gram
+from kernelweave.gram import FeatureStack, Gram, kind_of
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.problem import Problem
@@ -110,7 +110,7 @@ def svm_mkl_path(
     interrupted = False
     try:
         for index, (C, found) in enumerate(zip(values, solutions, strict=True)):
-            done.append(replace(found, alpha=1.0 / float(C)))
+            done.append(replace(found, alpha=1.0 / float(C)).of_kind(kind_of(gram)))
             if callback is not None and callback(index, done[-1]) and index + 1 < len(values):
                 interrupted = True
                 break

@@ -20,9 +20,10 @@ from kernelweave._checks import (
     Scale,
     Start,
 )
+from kernelweave._devices import Kind
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.ridge import Workspace
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.solve import (
@@ -217,7 +218,8 @@ def rls2_path(
     (30, 1, True)
     """
     problem, single = make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
-    call = None if callback is None else _on_all_rows(problem, callback)
+    kind = kind_of(gram)
+    call = None if callback is None else _on_all_rows(problem, callback, kind)
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
@@ -230,7 +232,7 @@ def rls2_path(
             on_features.run(values, call)
             found = on_features.result(_measure, single=single)
             done = found if relax is None else relaxed_path_on_features(features, found, relax)
-            return path_on_all_rows(problem, done)
+            return path_on_all_rows(problem, done).of_kind(kind)
         given = problem
         problem = problem.on_kernels() if isinstance(problem, FeatureProblem) else problem
         groups = problem.parts() if apart else [problem]
@@ -247,15 +249,16 @@ def rls2_path(
             path.interrupted = True
         found = path.result(single=single)
         if isinstance(given, FeatureProblem):
-            return path_on_all_rows(
-                given, with_features_of_path(given.parts() if apart else [given], found, relax)
-            )
-        return found if relax is None else relax_path(groups, found, relax)
+            whole = with_features_of_path(given.parts() if apart else [given], found, relax)
+            return path_on_all_rows(given, whole).of_kind(kind)
+        return (found if relax is None else relax_path(groups, found, relax)).of_kind(kind)
 
 
-def _on_all_rows(problem: RidgeProblem | FeatureProblem, callback: PathCallback) -> PathCallback:
+def _on_all_rows(
+    problem: RidgeProblem | FeatureProblem, callback: PathCallback, kind: Kind | None
+) -> PathCallback:
     """The callback with solutions as they are returned."""
-    return lambda index, result: callback(index, on_all_rows(problem, result))
+    return lambda index, result: callback(index, on_all_rows(problem, result).of_kind(kind))
 
 
 class _Path:

@@ -29,7 +29,7 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream
+from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
 from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
@@ -186,7 +186,7 @@ def solve_rls2(
         if relax is not None:
             result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
     result = problem.for_all_rows(result)
-    return on_all_rows(problem, squeeze(result) if single else result)
+    return on_all_rows(problem, squeeze(result) if single else result).of_kind(kind_of(gram))
 
 
 def make_any_problem(

@@ -30,7 +30,7 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import FeatureStack, Gram, as_gram
+from kernelweave.gram import FeatureStack, Gram, as_gram, kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
@@ -176,12 +176,13 @@ def solve_svm_mkl(
         warm = check_warm(warm_start, own.n_kernels, gram.n_samples)
         return solve_margin_on_features(
             own, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
-        )
+        ).of_kind(gram.kind)
     problem = make_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
-    return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
+    found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
+    return found.of_kind(kind_of(gram))
 
 
 def solve_problem(
@@ -279,7 +280,7 @@ def _features_of(
     """Coefficients of all features to start from, in the solver's units."""
     given = getattr(start, "feature_coef", None)
     if given is not None and np.shape(given) == (problem.stack.n_features,):
-        return np.asarray(given, dtype=np.float64) / problem.factors
+        return as_floats(given, "warm_start.feature_coef") / problem.factors
     if warm is None or warm.weights is None or warm.dual_coef is None:
         return None
     b = warm.dual_coef if problem.rows is None else warm.dual_coef[problem.rows]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
 from kernelweave.results.certificate import Status
 from kernelweave.results.solution import RelaxedSolution, Solution
 
@@ -60,7 +61,14 @@ class Path(Generic[S_co]):
         return found
 
     def _stack(self, name: str) -> Array:
-        return np.array([getattr(one, name) for one in self.solutions])
+        parts = [getattr(one, name) for one in self.solutions]
+        return namespace_of(parts[0]).stack(parts) if parts and is_foreign(parts[0]) else np.array(parts)
+
+    def of_kind(self, kind: Kind | None) -> Path[S_co]:
+        """The path with arrays of another library; itself for None."""
+        if kind is None:
+            return self
+        return replace(self, solutions=tuple(one.of_kind(kind) for one in self.solutions))
 
     @cached_property
     def weights(self) -> Array:
@@ -125,7 +133,7 @@ class Path(Generic[S_co]):
     @property
     def n_active(self) -> NDArray[np.int64]:
         """Number of kernels with a nonzero weight at each regularisation parameter (in any output)."""
-        used = self.weights > 0
+        used = hosted(self.weights) > 0
         return (used if used.ndim == 2 else np.any(used, axis=1)).sum(axis=1)
 
     @property

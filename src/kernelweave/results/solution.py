@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._devices import Kind, hosted
 from kernelweave.results.certificate import Certificate, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -24,10 +25,16 @@ class Verifier(Protocol):
 
 S = TypeVar("S", bound="Solution")
 
+#: Arrays that are of the library of the kernels or features.
+GIVEN = ("weights", "dual_coef", "feature_coef")
+
 
 @dataclass(frozen=True)
 class Solution:
     """Weights of kernels and the machine on their sum, with a certificate.
+
+    `weights`, `dual_coef` and `feature_coef` are arrays of the library of the kernels or features, on their device if
+    it has float64: tensors for tensors. Everything else is plain numbers and NumPy arrays.
 
     Attributes
     ----------
@@ -126,7 +133,17 @@ class Solution:
             Its status is that of the solution if primal value and gap are those that were reported, up to their
             rounding errors, and ``REFUTED`` otherwise.
         """
-        return self.certificate.checked_by(problem.certify(self))
+        return self.certificate.checked_by(problem.certify(self.on_host()))
+
+    def of_kind(self: S, kind: Kind | None) -> S:
+        """The solution with arrays of another library; itself for None."""
+        if kind is None:
+            return self
+        return replace(self, **{name: kind.give_back(getattr(self, name)) for name in GIVEN})
+
+    def on_host(self: S) -> S:
+        """The solution with NumPy arrays."""
+        return replace(self, **{name: hosted(getattr(self, name)) for name in GIVEN})
 
     def ended(self: S, status: Status) -> S:
         """The solution with another status."""
@@ -280,12 +297,17 @@ class RelaxedSolution(Solution):
         return replace(
             self,
             intercept=intercept,
-            dual_coef=self.dual_coef[which] if self.dual_coef.size else self.dual_coef,
+            dual_coef=_one_of(self.dual_coef, which),
             relax=float(relax),
             ridge_primal=float(primal),
             ridge_gap=float(gap),
-            feature_coef=self.feature_coef[which] if self.feature_coef.size else self.feature_coef,
+            feature_coef=_one_of(self.feature_coef, which),
         )
+
+
+def _one_of(coef: Array, which: int) -> Array:
+    """A part of coefficients, of any library, or none."""
+    return coef[which] if math.prod(coef.shape) else coef
 
 
 @dataclass

@@ -251,7 +251,12 @@ class FeatureProblem:
         if best:
             multiple = inner / below if below > 0 and inner > 0 else 0.0
         dual = multiple * (inner - 0.5 * multiple * below)
-        unit = 0.5 * EPS * SAFETY * math.sqrt(self.Y.shape[1] + float(self.stack.widths.max()) + 8.0)
+        unit = (
+            0.5
+            * self.stack.precision
+            * SAFETY
+            * math.sqrt(self.Y.shape[1] + float(self.stack.widths.max()) + 8.0)
+        )
         # errors of R, whose parts are the products with the coefficients and the targets
         wrong = unit * (length + float(np.linalg.norm(self.Y)))
         reach = float(np.square(np.sqrt(quadratic_forms) + unit * self.sizes * size).max()) / a

@@ -1,0 +1,118 @@
+"""Sums over some rows of products of deviations from their means, on the processor and on other devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from kernelweave._devices import Kind
+from kernelweave._sparse import is_sparse
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sums over rows whose products are in a matrix.
+
+    Attributes
+    ----------
+    means, rests : arrays of shape (n_columns,)
+        Weighted means, and what they lack.
+    squares : array of shape (n_columns,)
+        Sums of squares of what was multiplied.
+    total : float
+        Sum of the weights.
+    n_rows : int
+    """
+
+    means: Array
+    rests: Array
+    squares: Array
+    total: float
+    n_rows: int
+
+
+def add_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
+    """Add products of some rows of ``[Z, Y]``, with deviations from their own means, to a lower triangle."""
+    p = len(scatter) - Y.shape[1]
+    B = np.empty((len(Y), len(scatter)))
+    B[:, :p] = Z.toarray() if is_sparse(Z) else Z
+    B[:, p:] = Y
+    ones = np.ones(len(B)) if weights is None else weights
+    total = float(ones.sum())
+    means = ones @ B / total
+    B -= means
+    # of large means the first subtraction leaves a part, which is small now
+    left = ones @ B / total
+    B -= left
+    if weights is not None:
+        B *= np.sqrt(weights)[:, None]
+    blas.dsyrk(1.0, B.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+    return Part(means, left, np.einsum("ij,ij->j", B, B), total, len(B))
+
+
+def add_sparse_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
+    """The same for sparse rows, at least one, which stay sparse."""
+    from scipy import sparse
+
+    ones = np.ones(len(Y)) if weights is None else weights
+    total = float(ones.sum())
+    Z = Z.astype(np.float64)
+    p = Z.shape[1]
+    means = np.r_[np.asarray(Z.T @ ones).reshape(-1), ones @ Y] / total
+    D = (Y - means[p:]) * np.sqrt(ones)[:, None]
+    white = sparse.csr_array(Z.multiply(np.sqrt(ones)[:, None]))
+    own = np.empty((len(means), len(means)))
+    own[:p, :p] = (white.T @ white).toarray()
+    own[:p, :p] -= total * means[:p, None] * means[:p]
+    own[p:, :p] = (white.T @ D).T
+    own[p:, p:] = D.T @ D
+    scatter += np.tril(own)
+    squares = np.r_[np.asarray(white.multiply(white).sum(axis=0)).reshape(-1), np.diag(own)[p:]]
+    return Part(means, np.zeros_like(means), squares, total, len(Y))
+
+
+class DeviceSums:
+    """Products of rows that lie on a device with float64, held there until they are asked for.
+
+    Parameters
+    ----------
+    kind : Kind
+        The library and device of the rows.
+    size : int
+        Number of features and targets.
+    """
+
+    def __init__(self, kind: Kind, size: int) -> None:
+        self.kind, self.xp = kind, kind.xp
+        self._scatter = self.xp.zeros((size, size), dtype=self.xp.float64, device=kind.device)
+
+    def add_rows(self, Z: Any, Y: Array, weights: Array | None) -> Part:
+        """Add products of some rows; `Y` and weights are NumPy arrays."""
+        xp, kind = self.xp, self.kind
+        B = xp.concat([xp.astype(Z, xp.float64), kind.give(Y)], axis=1)
+        ones = kind.give(np.ones(len(Y)) if weights is None else weights)
+        total = float(len(Y) if weights is None else weights.sum())
+        means = ones @ B / total
+        B = B - means
+        left = ones @ B / total
+        B = B - left
+        if weights is not None:
+            B = B * xp.sqrt(ones)[:, None]
+        self._scatter = self._scatter + B.T @ B
+        sums = kind.take(xp.stack([means, left, xp.sum(B * B, axis=0)]))
+        return Part(sums[0], sums[1], sums[2], total, len(Y))
+
+    def spread(self, share: float, between: Array) -> None:
+        """Add ``share between between'``."""
+        column = self.kind.give(between)
+        self._scatter = self._scatter + share * (column[:, None] * column)
+
+    def lower(self) -> Array:
+        """The lower triangle of what was added."""
+        return np.asfortranarray(np.tril(self.kind.take(self._scatter)))

@@ -1,0 +1,197 @@
+"""Arrays of other libraries and devices: answers are those of NumPy arrays, in the library of the arguments.
+
+array-api-strict has a second device, whose memory NumPy cannot read, and one without float64.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import kernelweave as kw
+from kernelweave import InputError
+from kernelweave._devices import hosted, moved
+from kernelweave.gram import as_gram
+
+xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not there")
+ELSEWHERE, SINGLE = xp.Device("device1"), xp.Device("no_float64")
+
+
+def strict(values, device=ELSEWHERE):
+    return xp.asarray(np.ascontiguousarray(values), device=device)
+
+
+def make_kernels(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+    gram = np.exp(-0.5 * np.square(X[:, None] - X))
+    gram[:, :, 4] = np.outer(X[:, 1], X[:, 1])
+    return gram, y
+
+
+def make_features(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 20)).astype(np.float32)
+    return Z, np.arange(0, 21, 4), Z[:, :3] @ rng.normal(size=3) + rng.normal(size=n)
+
+
+# ---- kernels --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [7, 2**26])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_passes_over_kernels_on_a_device(monkeypatch, rng, piece, dtype):
+    monkeypatch.setattr("kernelweave.gram.device_gram.PIECE", piece)
+    gram = make_kernels(13)[0].astype(dtype)
+    there, here = as_gram(strict(gram)), as_gram(gram)
+    assert type(there).__name__ == "DeviceGram"
+    assert "device1" in there.describe()
+    assert there.nbytes == gram.nbytes
+    C, weights, H = rng.normal(size=(2, 13)), np.array([0.2, 0.0, 0.0, 0.3, 0.0]), rng.normal(size=(13, 13))
+    some, rows, p = np.array([3, 1]), np.array([5, 2, 9]), np.full(13, 1 / 13)
+    scale = rng.uniform(0.5, 2.0, size=(5, 13))
+    pairs = [
+        (there, here),
+        (there.take(some), here.take(some)),
+        (there.restrict(rows), here.restrict(rows)),
+        (there.center(p), here.center(p)),
+        (there.rescale(scale), here.rescale(scale)),
+    ]
+    for a, b in pairs:
+        own, n = np.arange(a.n_kernels)[-1:], a.n_samples
+        near = {"rtol": 1e-12, "atol": 1e-12}
+        assert_allclose(a.diagonal(), b.diagonal(), **near)
+        assert_allclose(a.quadratic_forms(C[:, :n]), b.quadratic_forms(C[:, :n]), **near)
+        assert_allclose(a.matvecs(C[:, :n]), b.matvecs(C[:, :n]), **near)
+        assert_allclose(a.matvecs(C[:, :n], own), b.matvecs(C[:, :n], own), **near)
+        assert_allclose(a.inner(H[:n, :n]), b.inner(H[:n, :n]), **near)
+        for w in (weights[: a.n_kernels], np.ones(a.n_kernels), np.zeros(a.n_kernels)):
+            assert_allclose(a.combine(w), b.combine(w), **near)
+        out = np.ones((n, n))
+        a.add_combination(np.ones(a.n_kernels), out, empty=False)
+        assert_allclose(np.triu(out), np.triu(1.0 + b.combine(np.ones(b.n_kernels))), **near)
+        assert_allclose(a.panel(slice(1, 3)), b.panel(slice(1, 3)), **near)
+
+
+def test_solvers_of_kernels_on_a_device():
+    gram, y = make_kernels()
+    there, targets = strict(gram), strict(y)
+    labels = np.sign(y)
+    for a, b, problem in (
+        (
+            kw.solve_rls2(there, targets, 0.5),
+            kw.solve_rls2(gram, y, 0.5),
+            kw.problems.rls2_problem(there, targets),
+        ),
+        (
+            kw.solve_svm_mkl(there, strict(labels), 1.0),
+            kw.solve_svm_mkl(gram, labels, 1.0),
+            kw.problems.margin_problem(there, labels, 1.0),
+        ),
+    ):
+        assert a.weights.device == a.dual_coef.device == ELSEWHERE
+        assert abs(a.primal - b.primal) <= a.gap + b.gap
+        assert a.verify(problem).status is kw.Status.CONVERGED
+    seen = []
+    path = kw.rls2_path(
+        there, y, [1.0, 0.1], callback=lambda k, one: seen.append(one.weights.device), relax=0.05
+    )
+    want = kw.rls2_path(gram, y, [1.0, 0.1], relax=0.05)
+    assert seen == [ELSEWHERE] * 2
+    assert path.weights.shape == (2, 5)
+    assert_allclose(hosted(path.dual_coef), want.dual_coef, atol=1e-6)
+    assert (path.n_active == want.n_active).all()
+    assert_allclose(path.df, want.df, rtol=1e-4)
+    warm = kw.solve_svm_mkl(there, labels, 1.1, warm_start=kw.solve_svm_mkl(there, labels, 1.0))
+    assert warm.status is kw.Status.CONVERGED
+
+
+def test_kernels_on_a_device_are_checked():
+    gram, y = make_kernels(12)
+    crooked = gram.copy()
+    crooked[0, 1, 2] += 0.1
+    distances = np.abs(np.subtract.outer(y, y))[:, :, None]
+    broken = gram.copy()
+    broken[3, 4, 1] = broken[4, 3, 1] = np.nan
+    negative = gram - 0.5 * np.eye(12)[:, :, None]
+    for wrong, words in (
+        (crooked, "Kernel 2 must be symmetric"),
+        (broken, "kernel 1 holds NaN"),
+        (distances, "no diagonal entry"),
+        (negative, "positive semidefinite"),
+        (gram[:5], "shape"),
+        (gram + 0j, "real numbers"),
+    ):
+        with pytest.raises(InputError, match=words):
+            kw.solve_rls2(strict(wrong), y, 1.0)
+    # numbers of single precision may differ by their rounding: halves are averaged
+    rounded = gram.astype(np.float32)
+    rounded[0, 1, 0] = np.nextafter(rounded[0, 1, 0], np.float32(2))
+    stack = as_gram(strict(rounded))
+    whole = hosted(stack.stack)
+    assert (whole == whole.transpose(1, 0, 2)).all()
+    assert as_gram(strict(gram.astype(np.float32), SINGLE)).kind is None
+
+
+# ---- features -------------------------------------------------------------------------------------
+
+
+def test_features_are_moved_to_a_device_and_results_are_of_the_kind_that_was_given():
+    Z, groups, y = make_features()
+    here = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0)
+    there = kw.FeatureStack(Z, groups, device=ELSEWHERE)
+    assert "device1" in repr(there)
+    found = kw.solve_rls2(there, y, 1.0)
+    assert isinstance(found.feature_coef, np.ndarray)
+    assert_allclose(found.feature_coef, here.feature_coef, atol=1e-6)
+    given = kw.FeatureStack(strict(Z), groups, device=xp.Device("CPU_DEVICE"))
+    assert given.Z.dtype == np.float32
+    found = kw.solve_rls2(given, strict(y), 1.0, sample_weight=strict(np.r_[0.0, np.ones(59)]))
+    assert found.feature_coef.device == ELSEWHERE
+    assert found.feature_coef.dtype == xp.float64
+    path = kw.svm_mkl_path(given, strict(np.sign(y)), [0.1, 1.0], loss="logistic")
+    assert path.feature_coef.shape == (2, 20)
+    assert path.feature_coef.device == ELSEWHERE
+
+
+def test_a_device_without_float64_says_what_its_sums_certify():
+    Z, groups, y = make_features()
+    stack, exact = kw.FeatureStack(Z, groups, device=SINGLE), kw.FeatureStack(Z, groups)
+    assert stack.precision == np.finfo(np.float32).eps
+    assert exact.precision == np.finfo(np.float64).eps
+    for alpha in (30.0, 0.3):
+        best = kw.solve_rls2(exact, y, alpha, tol=1e-12)
+        rough = kw.solve_rls2(stack, y, alpha, tol=1e-3)
+        assert rough.status is kw.Status.CONVERGED
+        assert abs(rough.primal - best.primal) <= rough.gap <= 1e-3 * rough.primal
+        # less than 1e-4 is not certified, and said; the solution is as good as in float64
+        fine = kw.solve_rls2(stack, y, alpha, tol=1e-6)
+        assert fine.status is kw.Status.ROUNDING
+        assert 1e-6 < fine.rel_gap < 1e-3
+        assert abs(fine.primal - best.primal) <= 1e-6 * best.primal
+        problem = kw.problems.rls2_problem(stack, y)
+        assert rough.verify(problem).status is kw.Status.CONVERGED
+    labels = np.sign(y)
+    found = kw.solve_svm_mkl(stack, labels, 0.1, loss="logistic", tol=1e-3)
+    assert found.status is kw.Status.CONVERGED
+    assert found.rounding > 1e7 * kw.solve_svm_mkl(exact, labels, 0.1, loss="logistic", tol=1e-3).rounding
+    # results of arrays there come back where all of their digits fit
+    own = kw.solve_rls2(kw.FeatureStack(strict(Z, SINGLE), groups), y, 1.0, tol=1e-3)
+    assert own.weights.dtype == xp.float64
+
+
+def test_wrong_devices():
+    Z, groups, _ = make_features()
+    for device, words in (
+        ("no-such-device", r"needs torch|cannot be used"),
+        (3, "must be a text"),
+    ):
+        with pytest.raises(InputError, match=words):
+            kw.FeatureStack(Z, groups, device=device)
+    with pytest.raises(InputError, match="holds float64"):
+        kw.FeatureStack(Z.astype(float), groups, device=SINGLE)
+    from scipy import sparse
+
+    with pytest.raises(InputError, match="sparse"):
+        kw.FeatureStack(sparse.csr_array(Z), groups, device=ELSEWHERE)
+    assert (hosted(moved(Z[::-1], ELSEWHERE, "Z")) == Z[::-1]).all()
