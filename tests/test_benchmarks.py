@@ -87,6 +87,19 @@ def test_streams_of_few_kernels(monkeypatch, kind):
         assert record["passes"] >= 1
 
 
+def test_devices_on_few_rows(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not there")
+    if not (ROOT / "benchmarks" / "devices.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    devices = importlib.import_module("benchmarks.devices")
+    records = devices.run(
+        {"path of features": (100, 200), "path of kernels": (50, 4), "sums over rows": (300, 20)}, 1
+    )
+    assert {one["place"] for one in records} >= {"NumPy", "torch, processor", "torch, processor, passes"}
+    assert all(one["rel_gap"] is None or one["rel_gap"] <= 1e-4 for one in records)
+
+
 def test_approximations_on_few_rows(monkeypatch, tmp_path):
     if not (ROOT / "benchmarks" / "approximation.py").exists():
         pytest.skip("the tests were moved away from the benchmarks")

@@ -195,3 +195,67 @@ def test_wrong_devices():
     with pytest.raises(InputError, match="sparse"):
         kw.FeatureStack(sparse.csr_array(Z), groups, device=ELSEWHERE)
     assert (hosted(moved(Z[::-1], ELSEWHERE, "Z")) == Z[::-1]).all()
+
+
+# ---- sums over rows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("piece", [1, 2**25])
+def test_sums_over_rows_of_a_device(monkeypatch, piece, weighted):
+    monkeypatch.setattr("kernelweave.gram.statistics.PIECE_THERE", piece)
+    Z, groups, y = make_features(900)
+    Z = Z + np.float32(100.0)
+    weights = np.linspace(0.0, 2.0, 900) if weighted else None
+    want = kw.block_statistics(Z, y, groups=groups, sample_weight=weights)
+    there = strict(Z)
+    given = None if weights is None else strict(weights)
+    found = kw.block_statistics(there, strict(y), groups=groups, sample_weight=given)
+    part = slice(0, 400)
+    own = None if weights is None else weights[part]
+    mixed = kw.BlockStatistics(groups).add(there[part, :], y[part], own)
+    mixed.add(Z[400:600], y[400:600], None if weights is None else weights[400:600])
+    rest = strict(Z[600:], xp.Device("device2"))
+    mixed.add(rest, y[600:], None if weights is None else weights[600:])
+    moved_there = kw.BlockStatistics(groups, device=ELSEWHERE).add(Z, y, weights)
+    for one in (found, mixed, moved_there, mixed.copy(), kw.BlockStatistics(groups).merge(moved_there)):
+        assert one.n_rows == want.n_rows
+        for centered in (False, True):
+            size = np.abs(want.products(centered=centered)).max()
+            assert_allclose(
+                one.products(centered=centered), want.products(centered=centered), atol=1e-13 * size
+            )
+            assert_allclose(one.reach(centered=centered), want.reach(centered=centered), rtol=1e-10)
+    result = kw.solve_rls2(found, alpha=1.0, fit_intercept=True)
+    same = kw.solve_rls2(want, alpha=1.0, fit_intercept=True)
+    assert abs(result.primal - same.primal) <= result.gap + same.gap
+    assert isinstance(result.feature_coef, np.ndarray)
+
+
+def test_folds_chunks_and_predictions_of_a_device():
+    import pickle
+
+    Z, groups, y = make_features(300)
+    there = strict(Z)
+    folds = kw.block_statistics(there, y, groups=groups, folds=3)
+    want = kw.block_statistics(Z, y, groups=groups, folds=3)
+    moved_there = kw.block_statistics(Z, y, groups=groups, folds=3, device=ELSEWHERE)
+    chunks = kw.block_statistics(((there[k : k + 50, :], y[k : k + 50]) for k in range(0, 300, 50)), folds=3)
+    for other in (folds, moved_there, pickle.loads(pickle.dumps(moved_there)), chunks):
+        for a, b in zip(other.parts, want.parts, strict=True):
+            assert_allclose(a.ZtZ, b.ZtZ, rtol=1e-10, atol=1e-10)
+    single = kw.block_statistics(strict(Z, SINGLE), y, groups=groups)
+    assert_allclose(single.ZtZ, want.total.ZtZ, rtol=1e-10, atol=1e-10)
+    path = kw.rls2_path(want.total, alphas=[1.0, 0.1], fit_intercept=True)
+    expected = kw.predict_rows(path, Z)
+    for rows, device in ((there, ELSEWHERE), (strict(Z, SINGLE), xp.Device("CPU_DEVICE"))):
+        got = kw.predict_rows(path, rows)
+        assert got.device == device
+        assert_allclose(hosted(got), expected, rtol=1e-10, atol=1e-10)
+    own = kw.solve_rls2(kw.FeatureStack(there, groups), y, 1.0)
+    assert_allclose(kw.predict_rows(own, Z), Z @ hosted(own.feature_coef))
+    broken = Z.copy()
+    broken[3, 2] = np.inf
+    for wrong, words in ((broken, "1 infinity"), (Z[:, :4], "20 columns"), (Z + 0j, "real numbers")):
+        with pytest.raises(InputError, match=words):
+            kw.BlockStatistics(groups).add(strict(wrong), y)

@@ -24,6 +24,7 @@ __all__ = [
     "namespace_of",
     "on_host",
     "size_of",
+    "take_rows",
     "to_numpy",
     "widest",
 ]
@@ -90,6 +91,18 @@ def size_of(xp: Any, dtype: Any) -> float:
     return float(xp.finfo(dtype).eps)
 
 
+def take_rows(values: Any, rows: slice | NDArray[np.integer]) -> Any:
+    """Some rows of an array of any library, or of a sparse matrix."""
+    if not is_foreign(values):
+        return values[rows]
+    if isinstance(rows, slice):
+        # ends beyond the last row are not in the standard
+        start, stop, _ = rows.indices(int(values.shape[0]))
+        return values[start:stop, :]
+    xp = namespace_of(values)
+    return xp.take(values, xp.asarray(np.asarray(rows, dtype=np.int64), device=values.device), axis=0)
+
+
 def moved(values: Any, device: Any, name: str) -> Any:
     """An array on a device, in the library that the device belongs to.
 
@@ -122,8 +135,7 @@ def moved(values: Any, device: Any, name: str) -> Any:
         kept = np.ascontiguousarray(kept, dtype=kept.dtype.newbyteorder("="))
         if kept.dtype == np.float64 and widest(xp, device) != xp.float64:
             raise InputError(
-                f"`{name}` holds float64, which the device {device} does not have. Pass float32: its sums are "
-                "then taken in float32, and certificates say what that costs."
+                f"`{name}` holds float64, which the device {device} does not have. Pass float32."
             )
         return xp.asarray(kept, device=device)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_targets
+from kernelweave._devices import Kind, hosted, is_foreign, on_host
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
 
@@ -45,7 +46,12 @@ def check_chunk(Z: Any, y: ArrayLike, n_features: int, n_outputs: int) -> tuple[
 
 
 def check_features(Z: Any, n_features: int) -> Any:
-    """Features of a chunk, an array of floats or sparse rows, all finite."""
+    """Features of a chunk, an array of floats or sparse rows, all finite; on a device with float64 they stay there."""
+    if is_foreign(Z):
+        kind = Kind.of(Z)
+        if kind is not None and kind.dtype == kind.xp.float64 and not on_host(Z):
+            return _check_there(Z, kind.xp, n_features)
+        Z = hosted(Z)
     if is_sparse(Z):
         from scipy import sparse
 
@@ -54,16 +60,38 @@ def check_features(Z: Any, n_features: int) -> Any:
         rows: Any = sparse.csr_array(Z)
     else:
         rows = Z if isinstance(Z, np.ndarray) and Z.dtype.kind == "f" else as_floats(Z, "Z")
+    _check_shape(rows, n_features)
+    values = rows.data if is_sparse(rows) else rows
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    if not largest <= LARGEST_NUMBER:
+        _refuse(values, largest)
+    return rows
+
+
+def _check_shape(rows: Any, n_features: int) -> None:
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise InputError(f"`Z` must have shape (n_samples, n_features), got {tuple(rows.shape)}.")
     if n_features and rows.shape[1] != n_features:
         raise InputError(
             f"`Z` must have {n_features} columns, as before or as `groups` say, got {rows.shape[1]}."
         )
-    values = rows.data if is_sparse(rows) else rows
-    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    if largest <= LARGEST_NUMBER:
-        return rows
+
+
+def _check_there(Z: Any, xp: Any, n_features: int) -> Any:
+    """The same on another device."""
+    if not xp.isdtype(Z.dtype, ("bool", "integral", "real floating")):
+        raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
+    rows = Z.detach() if hasattr(Z, "detach") else Z
+    _check_shape(rows, n_features)
+    if rows.dtype not in (xp.float32, xp.float64):
+        rows = xp.astype(rows, xp.float64)
+    largest = float(xp.max(xp.abs(rows))) if rows.shape[0] else 0.0
+    if not largest <= LARGEST_NUMBER:
+        _refuse(hosted(rows), largest)
+    return rows
+
+
+def _refuse(values: Array, largest: float) -> NoReturn:
     n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     if n_nan or n_inf:
         raise InputError(

@@ -15,6 +15,10 @@ from kernelweave._sparse import is_sparse
 Array = NDArray[np.float64]
 
 
+#: Least rows of a product.
+ROWS = 256
+
+
 @dataclass(frozen=True)
 class Part:
     """Sums over rows whose products are in a matrix.
@@ -35,6 +39,12 @@ class Part:
     squares: Array
     total: float
     n_rows: int
+
+
+def row_parts(n_rows: int, n_columns: int, piece: int) -> list[slice]:
+    """Parts of rows with about so many numbers."""
+    step = max(ROWS, piece // max(1, n_columns))
+    return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
 
 
 def add_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
@@ -82,15 +92,21 @@ class DeviceSums:
 
     Parameters
     ----------
-    kind : Kind
-        The library and device of the rows.
+    Z : array
+        Rows of its library and device are taken.
     size : int
         Number of features and targets.
     """
 
-    def __init__(self, kind: Kind, size: int) -> None:
+    def __init__(self, Z: Any, size: int) -> None:
+        kind = Kind.of(Z)
+        assert kind is not None
         self.kind, self.xp = kind, kind.xp
         self._scatter = self.xp.zeros((size, size), dtype=self.xp.float64, device=kind.device)
+
+    def fits(self, Z: Any) -> bool:
+        """Whether rows are of the same library, and on the same device."""
+        return Kind.of(Z) == self.kind
 
     def add_rows(self, Z: Any, Y: Array, weights: Array | None) -> Part:
         """Add products of some rows; `Y` and weights are NumPy arrays."""

@@ -22,10 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
 from kernelweave._checks import InputError, as_floats, check_row_weights
+from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
+from kernelweave.gram.deviations import DeviceSums, Part, add_rows, add_sparse_rows, row_parts
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
 from kernelweave.gram.sums import two_sum
@@ -35,8 +37,8 @@ Index = NDArray[np.int64]
 
 #: Numbers that are converted at a time.
 PIECE = 2**21
-#: Least rows of a product.
-ROWS = 256
+#: The same on another device.
+PIECE_THERE = 2**25
 #: A squared length below this share of its former one was subtracted away.
 LOST = 1e-8
 
@@ -55,6 +57,9 @@ class BlockStatistics:
         Names of the blocks.
     columns : list of str, optional
         Names of the features.
+    device : str or device, optional
+        Where to multiply: a device of torch, such as "cuda", or of another library with the array API. Default: where
+        the rows are.
 
     Attributes
     ----------
@@ -76,9 +81,9 @@ class BlockStatistics:
 
     Notes
     -----
-    Sums are of float64, whatever the chunks hold. Deviations from means are summed, so that means a million times the
-    spread cost no digits. Statistics are added (``+``, `merge`) in any order with the same result up to rounding
-    errors, and subtracted (``-``), for example to leave out a fold.
+    Sums are of float64, whatever the chunks hold; rows on a device without float64 are fetched. Deviations from means
+    are summed, so that means a million times the spread cost no digits. Statistics are added (``+``, `merge`) in any
+    order with the same result up to rounding errors, and subtracted (``-``), for example to leave out a fold.
 
     References
     ----------
@@ -105,8 +110,9 @@ class BlockStatistics:
         *,
         names: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        device: Any = None,
     ) -> None:
-        self.given_groups = groups
+        self.given_groups, self.device = groups, device
         self.groups: Index | None = None
         self.names = check_texts(names, "names")
         self.columns = check_texts(columns, "columns")
@@ -115,8 +121,8 @@ class BlockStatistics:
         self.weight_sum = 0.0
         self.taken: dict[str, int] = {}
         self._means = self._rests = np.empty(0)
-        self._scatter = np.empty((0, 0), order="F")
-        self._reach = np.empty((2, 0))
+        self._held, self._reach = np.empty((0, 0), order="F"), np.empty((2, 0))
+        self._there: DeviceSums | None = None
         if groups is not None:
             ends = as_floats(groups, "groups")
             if ends.ndim != 1 or not len(ends) or not np.isfinite(ends[-1]):
@@ -210,6 +216,7 @@ class BlockStatistics:
         Parameters
         ----------
         Z : array or sparse matrix of shape (n_samples, n_features)
+            Also a tensor; on another device the products are taken there.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), optional
             Weights >= 0 of the squared errors; rows of weight 0 are left out.
@@ -226,6 +233,8 @@ class BlockStatistics:
         InputError
             NaN, infinity, another number of columns or outputs than before.
         """
+        if self.device is not None and not is_sparse(Z):
+            Z = moved(Z, self.device, "Z")
         rows, targets, single = check_chunk(Z, y, self.n_features, self.n_outputs)
         weights = None
         if sample_weight is not None and len(targets):
@@ -233,19 +242,20 @@ class BlockStatistics:
             weights = check_row_weights(weights, len(targets)) if weights.any() else np.zeros(len(targets))
             if not weights.all():
                 kept = np.flatnonzero(weights)
-                rows, targets, weights = rows[kept], targets[kept], weights[kept]
+                rows, targets, weights = take_rows(rows, kept), targets[kept], weights[kept]
             if (weights == 1.0).all():
                 weights = None
         with interrupts_deferred():
             if not self.n_outputs and len(targets):
                 self._begin(rows.shape[1], targets.shape[1], single)
-            if is_sparse(rows) and stays_sparse(rows):
-                self._add_sparse(rows, targets, weights)
+            if is_foreign(rows):
+                self._add_there(rows, targets, weights)
+            elif is_sparse(rows) and stays_sparse(rows) and len(targets):
+                self._join(add_sparse_rows(self._scatter, rows, targets, weights))
             else:
-                step = max(ROWS, PIECE // max(1, len(self._means)))
-                for first in range(0, len(targets), step):
-                    part = slice(first, first + step)
-                    self._add_piece(rows[part], targets[part], None if weights is None else weights[part])
+                for part in row_parts(len(targets), len(self._means), PIECE):
+                    own = None if weights is None else weights[part]
+                    self._join(add_rows(self._scatter, rows[part], targets[part], own))
             if taken is not None:
                 self.taken[taken[0]] = self.taken.get(taken[0], 0) + taken[1]
         return self
@@ -259,62 +269,53 @@ class BlockStatistics:
         self._reach = np.zeros((2, size))
         self.n_outputs, self.single = n_outputs, single
 
-    def _add_piece(self, Z: Any, Y: Array, weights: Array | None) -> None:
-        """Add some rows, with deviations from their own means."""
-        B = np.empty((len(Y), len(self._means)))
-        B[:, : self.n_features] = Z.toarray() if is_sparse(Z) else Z
-        B[:, self.n_features :] = Y
-        ones = np.ones(len(B)) if weights is None else weights
-        total = float(ones.sum())
-        means = ones @ B / total
-        B -= means
-        # of large means the first subtraction leaves a part, which is small now
-        left = ones @ B / total
-        B -= left
-        if weights is not None:
-            B *= np.sqrt(weights)[:, None]
-        blas.dsyrk(1.0, B.T, beta=1.0, c=self._scatter, lower=1, overwrite_c=1)
-        self._join(means, left, np.einsum("ij,ij->j", B, B), total, len(B))
+    def _add_there(self, Z: Any, Y: Array, weights: Array | None) -> None:
+        """Add rows of an array on another device, where their products stay until they are needed."""
+        there = self._there
+        if there is None or not there.fits(Z):
+            self._settle()
+            there = self._there = DeviceSums(Z, len(self._means))
+        for part in row_parts(len(Y), len(self._means), PIECE_THERE):
+            self._join(there.add_rows(Z[part, :], Y[part], None if weights is None else weights[part]), there)
 
-    def _add_sparse(self, Z: Any, Y: Array, weights: Array | None) -> None:
-        from scipy import sparse
+    @property
+    def _scatter(self) -> Array:
+        """Products of deviations, of which the lower triangle counts."""
+        self._settle()
+        return self._held
 
-        if not len(Y):
-            return
-        ones = np.ones(len(Y)) if weights is None else weights
-        total = float(ones.sum())
-        Z = Z.astype(np.float64)
-        means = np.r_[np.asarray(Z.T @ ones).reshape(-1), ones @ Y] / total
-        D = (Y - means[self.n_features :]) * np.sqrt(ones)[:, None]
-        white = sparse.csr_array(Z.multiply(np.sqrt(ones)[:, None]))
-        p = self.n_features
-        own = np.empty((len(means), len(means)))
-        own[:p, :p] = (white.T @ white).toarray()
-        own[:p, :p] -= total * means[:p, None] * means[:p]
-        own[p:, :p] = (white.T @ D).T
-        own[p:, p:] = D.T @ D
-        self._scatter += np.tril(own)
-        squares = np.r_[np.asarray(white.multiply(white).sum(axis=0)).reshape(-1), np.diag(own)[p:]]
-        self._join(means, np.zeros_like(means), squares, total, len(Y))
+    @_scatter.setter
+    def _scatter(self, values: Array) -> None:
+        self._held, self._there = values, None
 
-    def _join(self, means: Array, rests: Array, squares: Array, total: float, n_rows: int) -> None:
+    def _settle(self) -> None:
+        if self._there is not None:
+            self._scatter = self._held + self._there.lower()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__
+
+    def _join(self, part: Part, there: DeviceSums | None = None) -> None:
         """Account for other rows whose products are in: their means, sums of squares, weights and number.
 
         Means have a second number each, the rest that the first cannot hold: the difference of two large means that are
         close has no digits of its own otherwise.
         """
-        whole = self.weight_sum + total
-        between = (means - self._means) + (rests - self._rests)
+        total, whole = part.total, self.weight_sum + part.total
+        between = (part.means - self._means) + (part.rests - self._rests)
         share = self.weight_sum * (total / whole)
-        if share:
+        if share and there is not None:
+            there.spread(share, between)
+        elif share:
             blas.dsyr(share, between, a=self._scatter, lower=1, overwrite_a=1)
-        self._reach[0] += squares + share * np.square(between)
-        self._reach[1] += squares + total * np.square(means)
+        self._reach[0] += part.squares + share * np.square(between)
+        self._reach[1] += part.squares + total * np.square(part.means)
         if self.weight_sum:
             self._means, self._rests = two_sum(self._means, self._rests + between * (total / whole))
         else:
-            self._means, self._rests = means.copy(), rests.copy()
-        self.weight_sum, self.n_rows = whole, self.n_rows + n_rows
+            self._means, self._rests = part.means.copy(), part.rests.copy()
+        self.weight_sum, self.n_rows = whole, self.n_rows + part.n_rows
 
     # ---- sums of statistics -----------------------------------------------------------------------
 
@@ -336,7 +337,7 @@ class BlockStatistics:
             if other.n_rows:
                 self._scatter += other._scatter
                 reach = self._reach[1] + other._reach[1]
-                self._join(other._means, other._rests, other._reach[0], other.weight_sum, other.n_rows)
+                self._join(Part(other._means, other._rests, other._reach[0], other.weight_sum, other.n_rows))
                 self._reach[1] = reach
             for key, count in other.taken.items():
                 self.taken[key] = self.taken.get(key, 0) + count

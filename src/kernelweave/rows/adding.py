@@ -30,5 +30,6 @@ def empty_like(found: Statistics) -> Statistics:
             columns=one.columns,
             by=found.by,
             seed=found.seed,
+            device=one.device,
         )
-    return BlockStatistics(found.given_groups, names=found.names, columns=found.columns)
+    return BlockStatistics(found.given_groups, names=found.names, columns=found.columns, device=found.device)

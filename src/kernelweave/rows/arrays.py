@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError, as_floats
+from kernelweave._devices import hosted, is_foreign, take_rows
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.rows.chunk import Chunk, Layout, Source
@@ -57,7 +58,7 @@ class ArrayRows(Source):
             rows = slice(first, min(first + self.size, self.total))
             y = None if self.y is None else self.y[rows]
             weight = None if self.sample_weight is None else self.sample_weight[rows]
-            yield Chunk(self.Z[rows], y, weight, "", self.start + first)
+            yield Chunk(take_rows(self.Z, rows), y, weight, "", self.start + first)
 
     def pieces(self) -> list[Source]:
         """A source for each part of the rows."""
@@ -65,7 +66,7 @@ class ArrayRows(Source):
         step = max(self.size, -(-self.total // PIECES))
         return [
             ArrayRows(
-                self.Z[first : first + step],
+                take_rows(self.Z, slice(first, first + step)),
                 None if self.y is None else self.y[first : first + step],
                 None if self.sample_weight is None else self.sample_weight[first : first + step],
                 self.size,
@@ -139,11 +140,15 @@ class IteratedRows(Source):
                 f"{first}. Yield tuples."
             )
         Z, y, weight = (*part, None)[:3]
-        Z = Z if is_sparse(Z) else np.asarray(Z)
+        Z = Z if is_sparse(Z) or is_foreign(Z) else np.asarray(Z)
         if Z.ndim != 2:
             raise InputError(
                 f"Chunks of `rows` must have shape (n_samples, n_features), got {Z.shape} for row {first}."
             )
         return Chunk(
-            Z, None if y is None else np.asarray(y), None if weight is None else np.asarray(weight), "", first
+            Z,
+            None if y is None else np.asarray(hosted(y)),
+            None if weight is None else np.asarray(hosted(weight)),
+            "",
+            first,
         )

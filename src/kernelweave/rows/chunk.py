@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._devices import take_rows
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import shown
 
@@ -45,7 +46,9 @@ class Chunk:
         """Without the first rows."""
         y = None if self.y is None else self.y[count:]
         weight = None if self.sample_weight is None else self.sample_weight[count:]
-        return replace(self, Z=self.Z[count:], y=y, sample_weight=weight, first=self.first + count)
+        return replace(
+            self, Z=take_rows(self.Z, slice(count, None)), y=y, sample_weight=weight, first=self.first + count
+        )
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def block_statistics(
     into: BlockStatistics | FoldStatistics | None = None,
     max_memory: float | str | None = None,
     n_jobs: int | None = None,
+    device: Any = None,
     progress: Report | bool | None = None,
 ) -> BlockStatistics | FoldStatistics:
     """Sums over rows of features and targets, from arrays, files, iterators or Dask, read in chunks.
@@ -79,6 +80,8 @@ def block_statistics(
     n_jobs : int, optional
         Files, or parts of an array, that are read at the same time, by joblib; each has one thread of BLAS. Parts of
         Dask collections are computed by its own workers.
+    device : str or device, optional
+        Where to multiply: a device of torch, such as "cuda". Default: where the rows are.
     progress : callable or bool, optional
         ``progress(n_rows, total)`` after every chunk, or False. Default: a line on the terminal after two seconds.
 
@@ -109,10 +112,10 @@ def block_statistics(
     request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
     if is_dask(rows):
         parts, blocks = dask_parts(rows, request)
-        found = _begun(into, blocks, folds, fold_by, seed)
+        found = _begun(into, blocks, folds, fold_by, seed, device)
         return found.merge(statistics_of_dask(parts, empty_like(found), features))
     source, blocks = open_rows(rows, request)
-    found = _begun(into, blocks, folds, fold_by, seed)
+    found = _begun(into, blocks, folds, fold_by, seed, device)
     report, close = make_report(progress)
     try:
         _collect(source, found, n_jobs=n_jobs, max_memory=max_memory, report=report)
@@ -129,13 +132,21 @@ def block_statistics(
     return found
 
 
-def _begun(into: Statistics | None, blocks: Blocks, folds: int | None, fold_by: str, seed: int) -> Statistics:
+def _begun(
+    into: Statistics | None, blocks: Blocks, folds: int | None, fold_by: str, seed: int, device: Any
+) -> Statistics:
     """Statistics without rows, or those to continue."""
     if into is None:
         if folds is None:
-            return BlockStatistics(blocks.ends, names=blocks.names, columns=blocks.columns)
+            return BlockStatistics(blocks.ends, names=blocks.names, columns=blocks.columns, device=device)
         return FoldStatistics(
-            folds, blocks.ends, names=blocks.names, columns=blocks.columns, by=fold_by, seed=seed
+            folds,
+            blocks.ends,
+            names=blocks.names,
+            columns=blocks.columns,
+            by=fold_by,
+            seed=seed,
+            device=device,
         )
     if not isinstance(into, BlockStatistics | FoldStatistics):
         raise InputError(f"`into` must be BlockStatistics or FoldStatistics, got {shown(into)}.")

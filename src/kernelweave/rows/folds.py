@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats
+from kernelweave._devices import take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, Whole, checked, shown
 from kernelweave.gram import BlockStatistics
@@ -71,6 +72,8 @@ class FoldStatistics:
         from the chunk that it is in.
     seed : int, default=0
         Other numbers make other folds.
+    device : str or device, optional
+        As for `BlockStatistics`.
 
     Attributes
     ----------
@@ -103,9 +106,12 @@ class FoldStatistics:
         columns: Sequence[str] | None = None,
         by: Annotated[str, OneOf(*UNITS)] = "row",
         seed: Annotated[int, Whole(0)] = 0,
+        device: Any = None,
     ) -> None:
         self.by, self.seed = by, seed
-        self.parts = [BlockStatistics(groups, names=names, columns=columns) for _ in range(n_folds)]
+        self.parts = [
+            BlockStatistics(groups, names=names, columns=columns, device=device) for _ in range(n_folds)
+        ]
         self.taken: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -175,7 +181,7 @@ class FoldStatistics:
             for k, part in enumerate(self.parts):
                 own = np.flatnonzero(folds == k)
                 if len(own):
-                    part.add(rows[own], Y[own], None if weights is None else weights[own])
+                    part.add(take_rows(rows, own), Y[own], None if weights is None else weights[own])
             self.taken[source] = self.taken.get(source, 0) + count
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
@@ -59,6 +61,7 @@ def predict_rows(
     Returns
     -------
     array of shape (n_rows,) or (n_rows, n_outputs)
+        In the library of rows, and on their device if it has float64.
         For a path with an axis of length n_alphas after the first. For Dask collections a Dask array, which is
         computed where the rows are when it is asked for.
 
@@ -76,7 +79,7 @@ def predict_rows(
     >>> bool(np.allclose(kw.predict_rows(result, Z), Z[:, 0] + 2.0, atol=1e-4))
     True
     """
-    if not isinstance(solution, Solution | Path) or not np.size(solution.feature_coef):
+    if not isinstance(solution, Solution | Path) or not math.prod(np.shape(solution.feature_coef)):
         raise InputError(
             f"`solution` must be a solution or path with `feature_coef`, got {shown(solution)}. Solve on a "
             "FeatureStack or on BlockStatistics."
@@ -88,51 +91,64 @@ def predict_rows(
     source, _ = open_rows(rows, request)
     pieces = source.pieces()
     if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
-        found: Iterator[Array] = each(_of_piece, ((piece, coef, intercept) for piece in pieces), n_jobs)
+        found: Iterator[Any] = each(_of_piece, ((piece, coef, intercept) for piece in pieces), n_jobs)
     else:
         found = (_of_chunk(chunk, coef, intercept) for chunk in source.chunks({}))
     report, close = make_report(progress)
-    out, seen = [np.empty((0, *coef.shape[1:]))], 0
+    out, seen = [], 0
     try:
         for part in found:
             out.append(part)
-            seen += len(part)
+            seen += int(part.shape[0])
             report(seen, source.total)
     finally:
         close()
-    return np.concatenate(out)
+    return _joined(out, coef)
+
+
+def _joined(parts: list[Any], coef: Array) -> Any:
+    """Predictions of chunks one after another, in the library of the chunks."""
+    if parts and is_foreign(parts[0]):
+        return namespace_of(parts[0]).concat(parts)
+    return np.concatenate(parts) if parts else np.empty((0, *coef.shape[1:]))
 
 
 def _coefficients(solution: Solution | Path[Solution]) -> tuple[Array, Array]:
     """Coefficients (n_features, ...) and intercepts of the same shape without the first axis."""
     if isinstance(solution, Path):
-        coef = np.moveaxis(solution.feature_coef, 1, 0)
+        coef = np.moveaxis(hosted(solution.feature_coef), 1, 0)
         intercept = np.array([one.intercept for one in solution.solutions])
         if coef.ndim == 3 and intercept.ndim == 1:
             intercept = intercept[:, None]
         return coef, intercept
-    return np.asarray(solution.feature_coef), np.asarray(solution.intercept)
+    return np.asarray(hosted(solution.feature_coef)), np.asarray(solution.intercept)
 
 
-def _of_piece(piece: Source, coef: Array, intercept: Array) -> Array:
+def _of_piece(piece: Source, coef: Array, intercept: Array) -> Any:
     with one_blas_thread_each():
         found = [_of_chunk(chunk, coef, intercept) for chunk in piece.chunks({})]
-    return np.concatenate(found) if found else np.empty((0, *coef.shape[1:]))
+    return _joined(found, coef)
 
 
-def _of_chunk(chunk: Chunk, coef: Array, intercept: Array) -> Array:
+def _of_chunk(chunk: Chunk, coef: Array, intercept: Array) -> Any:
     """Predictions for a chunk; messages name its file and rows."""
     with in_chunk(chunk):
         return decision(chunk.Z, coef, intercept)
 
 
-def decision(Z: Any, coef: Array, intercept: Array) -> Array:
-    """``Z @ coef + intercept`` after a check of Z."""
-    rows = check_features(Z, len(coef))
-    return np.asarray(rows @ coef.reshape(len(coef), -1)).reshape(rows.shape[0], *coef.shape[1:]) + intercept
+def decision(Z: Any, coef: Array, intercept: Array) -> Any:
+    """``Z @ coef + intercept`` after a check of Z, in its library; on its device if that has float64."""
+    rows, kind = check_features(Z, len(coef)), Kind.of(Z)
+    flat, shape = coef.reshape(len(coef), -1), (int(rows.shape[0]), *coef.shape[1:])
+    if kind is None or not is_foreign(rows):
+        found = np.asarray(rows @ flat).reshape(shape) + intercept
+        return found if kind is None else kind.give_back(found)
+    xp = kind.xp
+    found = xp.astype(rows, xp.float64) @ kind.give(flat)
+    return xp.reshape(found, shape) + kind.give(intercept)
 
 
-def _of_rows(Z: Any, coef: Array, intercept: Array, features: Transform | None) -> Array:
+def _of_rows(Z: Any, coef: Array, intercept: Array, features: Transform | None) -> Any:
     with one_blas_thread_each():
         return decision(features_of(features, Z), coef, intercept)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelweave._devices import is_foreign
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
@@ -134,7 +135,7 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
     elif hasattr(given, "columns") and hasattr(given, "dtypes"):
         layout, blocks = request.layout([str(name) for name in given.columns])
         source = FrameRows(given, layout, request.rows_of_chunk(len(layout.needed)))
-    elif is_sparse(given) or isinstance(given, np.ndarray):
+    elif is_sparse(given) or isinstance(given, np.ndarray) or is_foreign(given):
         blocks = request.blocks()
         if request.targets and request.y is None:
             raise InputError("`y` must hold the targets of the rows of an array, got None.")
@@ -189,7 +190,7 @@ def features_of(features: Transform | None, X: Any) -> Any:
     if features is None:
         return X
     Z = features(X)
-    Z = Z if is_sparse(Z) else np.asarray(Z)
+    Z = Z if is_sparse(Z) or is_foreign(Z) else np.asarray(Z)
     if Z.ndim != 2 or Z.shape[0] != X.shape[0]:
         raise InputError(
             f"`features` must return shape ({X.shape[0]}, n_features) for {X.shape[0]} rows, got {Z.shape}."
