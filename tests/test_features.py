@@ -2,7 +2,6 @@
 
 import itertools
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -659,7 +658,7 @@ def test_features_on_another_device_give_the_same(monkeypatch, device, many_rows
         found = kw.rls2_path(there, Y, tol=tol, **options)
         assert found.feature_coef.device == given.device
         assert found.weights.dtype == found.dual_coef.dtype
-        got = replace(found, solutions=tuple(one.on_host() for one in found.solutions))
+        got = found.on_host()
         assert_allclose(got.alphas, want.alphas, rtol=1e-9)
         assert (np.abs(got.primal - want.primal) <= got.gap + want.gap).all()
         assert_allclose(got.feature_coef, want.feature_coef, atol=1e-2 if tol > 1e-6 else 1e-4)

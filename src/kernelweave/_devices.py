@@ -133,6 +133,8 @@ def moved(values: Any, device: Any, name: str) -> Any:
         kept = values if values.flags.writeable or not hasattr(xp, "from_numpy") else values.copy()
         # strides below zero and other byte orders are known to NumPy only
         kept = np.ascontiguousarray(kept, dtype=kept.dtype.newbyteorder("="))
+        # a device that is not there says so here
+        xp.empty(1, dtype=xp.float32, device=device)
         if kept.dtype == np.float64 and widest(xp, device) != xp.float64:
             raise InputError(
                 f"`{name}` holds float64, which the device {device} does not have. Pass float32."
@@ -145,7 +147,7 @@ def moved(values: Any, device: Any, name: str) -> Any:
 def _on(device: Any, make: Any) -> Any:
     try:
         return make()
-    except (RuntimeError, AssertionError, ValueError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         # torch without CUDA fails an assertion; unknown names and a full memory are runtime errors

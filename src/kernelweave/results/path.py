@@ -70,6 +70,10 @@ class Path(Generic[S_co]):
             return self
         return replace(self, solutions=tuple(one.of_kind(kind) for one in self.solutions))
 
+    def on_host(self) -> Path[S_co]:
+        """The path with NumPy arrays."""
+        return replace(self, solutions=tuple(one.on_host() for one in self.solutions))
+
     @cached_property
     def weights(self) -> Array:
         """Weights, shape (n_alphas, n_kernels) or (n_alphas, n_outputs, n_kernels)."""
