@@ -106,6 +106,9 @@ class KernelStream:
     (array([ 5, 90]), True)
     """
 
+    #: Distance from 1 to the next number in sums.
+    precision = float(np.finfo(np.float64).eps)
+
     @checked
     def __init__(
         self,
