@@ -54,9 +54,10 @@ def test_uninformative_kernels_are_named(rng):
     identities = (
         f"2 kernels are the identity on the training rows: in them no row is similar to another ({names[1]}, "
     )
-    assert f"<p>{identities}{names[3]}).</p>" in text
+    assert f"<li>{identities}{names[3]}).</li>" in text
     assert (
-        f"<p>1 kernel is constant on the training rows: in them all rows are equal ({names[2]}).</p>" in text
+        f"<li>1 kernel is constant on the training rows: in them all rows are equal ({names[2]}).</li>"
+        in text
     )
     short = kw.inspection.uninformative(model, most=1)[0]
     assert short.endswith(f"({names[1]} and 1 more).")

@@ -357,6 +357,38 @@ def _files() -> list[Call]:
     return [Call("save", save, {"model": model, "path": "model"}), Call("load", load, {"path": "model"})]
 
 
+def _evidence(model: Any) -> list[Call]:
+    fitting = {"estimator": model, "X": X, "y": LABELS, "n_jobs": 1, "seed": 0, "report": None}
+    rows = {"y_true": LABELS, "first": LABELS, "second": -LABELS, "level": 0.95}
+    folds = {"first": [0.5, 0.6], "second": [0.4, 0.6], "test_share": 0.5, "level": 0.95}
+    return [
+        Call("share_interval", inspection.share_interval, {"hits": 3, "n": 4, "level": 0.9}),
+        Call("fold_interval", inspection.fold_interval, {"scores": [0.5, 0.6], "test_share": 0.5}),
+        Call(
+            "score_intervals",
+            inspection.score_intervals,
+            {"y_true": LABELS, "y_pred": -LABELS, "classes": [-1, 1], "n_samples": 5, "seed": 1},
+        ),
+        Call("compare_classes", inspection.compare_classes, rows),
+        Call("compare_numbers", inspection.compare_numbers, {**rows, "seed": 0}),
+        Call("compare_folds", inspection.compare_folds, folds),
+        Call("adjust_p_values", inspection.adjust_p_values, {"p_values": [0.1, 0.2]}),
+        Call("permutation_test", inspection.permutation_test, {**fitting, "n_permutations": 2, "cv": 2}),
+        Call(
+            "source_test",
+            inspection.source_test,
+            {"estimator": model, "X": X, "y": LABELS, "n_permutations": 2, "seed": 0},
+        ),
+        Call("weight_stability", inspection.weight_stability, {**fitting, "n_samples": 2, "level": 0.9}),
+        Call("learning_curve", inspection.learning_curve, {**fitting, "sizes": [0.9], "cv": 2}),
+        Call(
+            "calibration",
+            inspection.calibration,
+            {"is_class": (LABELS > 0) * 1.0, "probability": np.full(N, 0.5), "n_bins": 2},
+        ),
+    ]
+
+
 def _pictures() -> list[Call]:
     model = kw.MKLClassifier(KERNELS, learners.RLS2(1.0)).fit(X, LABELS)
     path = kw.MKLClassifierCV(KERNELS, alphas=[1.0, 0.1], cv=2).fit(X, LABELS)
@@ -367,6 +399,7 @@ def _pictures() -> list[Call]:
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
         Call("view_weights", inspection.view_weights, {"estimator": model}),
         Call("contribution_sizes", inspection.contribution_sizes, {"estimator": model, "X": X}),
+        *_evidence(model),
         Call("layer_weights", inspection.layer_weights, {"estimator": deep, "output": None}),
         Call("descent", inspection.descent, {"estimator": deep, "output": None}),
         Call("layer_grams", inspection.layer_grams, layer),

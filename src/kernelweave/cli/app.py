@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
+from kernelweave.cli.evidence import evidence
 from kernelweave.cli.using import Names, evaluate, export, predict
 
 
@@ -29,7 +30,7 @@ def make_app(*, fitting: bool = True) -> App:
         from kernelweave.cli.options import with_options
 
         commands = [with_options(command) for command in commands]
-    for command in [demo, *commands, predict, evaluate, export, statistics, reproduce, studio]:
+    for command in [demo, *commands, predict, evaluate, evidence, export, statistics, reproduce, studio]:
         app.command(command)
     app.command(list_datasets, name="datasets")
     return app

@@ -137,6 +137,7 @@ def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
 
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
+    from kernelweave.reports.evidence import gather
     from kernelweave.runs.nested import nested_scores, say_nested
     from kernelweave.runs.writing import FILES, score_held, write_report, write_run
 
@@ -161,7 +162,8 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         if nested:
             console.print(nested)
         write_run(folder, model, spec, data, prepared, paths, held)
-        write_report(folder, model, spec, data, prepared, paths, (train, test), held, nested)
+        found = gather(model, held, nested=outer)
+        write_report(folder, model, spec, data, prepared, paths, (train, test), held, nested, evidence=found)
         made = [name for name in FILES if (folder / name).exists()]
     console.print(f"Wrote {out}: {', '.join(made)}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelweave.inspection.curves import Calibration, LearningCurve, calibration, learning_curve
 from kernelweave.inspection.layers import (
     LayerDescent,
     LayerGrams,
@@ -13,7 +14,17 @@ from kernelweave.inspection.layers import (
     layer_weights,
 )
 from kernelweave.inspection.missing import missing
+from kernelweave.inspection.paired import (
+    PairedTest,
+    adjust_p_values,
+    compare_classes,
+    compare_folds,
+    compare_numbers,
+)
 from kernelweave.inspection.paths import Path, regularization_path
+from kernelweave.inspection.permutation import PermutationTest, SourceTest, permutation_test, source_test
+from kernelweave.inspection.scores import Interval, fold_interval, score_intervals, share_interval
+from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
 from kernelweave.inspection.weights import (
     KernelWeights,
@@ -25,23 +36,42 @@ from kernelweave.inspection.weights import (
 )
 
 __all__ = [
+    "Calibration",
+    "Interval",
     "KernelWeights",
     "LayerDescent",
     "LayerGrams",
     "LayerSpectra",
     "LayerWeights",
+    "LearningCurve",
+    "PairedTest",
     "Path",
+    "PermutationTest",
+    "SourceTest",
     "TwoLayers",
+    "WeightStability",
+    "adjust_p_values",
+    "calibration",
+    "compare_classes",
+    "compare_folds",
+    "compare_numbers",
     "contribution_sizes",
     "descent",
+    "fold_interval",
     "kernel_weights",
     "layer_grams",
     "layer_spectra",
     "layer_weights",
+    "learning_curve",
     "missing",
+    "permutation_test",
     "regularization_path",
+    "score_intervals",
+    "share_interval",
+    "source_test",
     "two_layers",
     "uninformative",
     "view_of",
     "view_weights",
+    "weight_stability",
 ]

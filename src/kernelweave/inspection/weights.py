@@ -85,7 +85,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
     check_is_fitted(estimator)
     weights = estimator.model_.weight_shares
     shares: dict[str, float] = {}
-    for view, weight in zip(_views(estimator), weights, strict=True):
+    for view, weight in zip(views_of(estimator), weights, strict=True):
         shares[view] = shares.get(view, 0.0) + float(weight)
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
@@ -97,12 +97,12 @@ def view_sums(estimator: BaseMKL) -> dict[str, float]:
     """
     weights = np.atleast_2d(estimator.model_.weights).mean(axis=0)
     sums: dict[str, float] = {}
-    for view, weight in zip(_views(estimator), weights, strict=True):
+    for view, weight in zip(views_of(estimator), weights, strict=True):
         sums[view] = sums.get(view, 0.0) + float(weight)
     return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def _views(estimator: Model) -> list[str]:
+def views_of(estimator: Model) -> list[str]:
     """The view of every kernel: an attribute of kernels, inferred from the names of kernel matrices."""
     kernels = getattr(estimator.model_.source, "kernels", None)
     if kernels is None:

@@ -16,7 +16,7 @@ from kernelweave.reports.several import by_target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kernelweave._types import DataFrame, Figure, Labels, SubFigure
+    from kernelweave._types import DataFrame, Figure, Labels, SubFigure, Tree
     from kernelweave.estimators.base import BaseMKL
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
@@ -193,6 +193,7 @@ def make_report(
     X: DataFrame = None,
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
+    evidence: Tree | None = None,
 ) -> str:
     """Return a report as one HTML page.
 
@@ -212,6 +213,8 @@ def make_report(
         Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         Default: those of `draw_pictures`.
+    evidence : dict, optional
+        Numbers behind the sentences at the top (`kernelweave.reports.evidence.gather`, the default).
 
     Returns
     -------
@@ -224,7 +227,10 @@ def make_report(
     from kernelweave.inspection import kernel_weights, layer_weights, missing
     from kernelweave.inspection.arguments import target_names
     from kernelweave.inspection.weights import view_sums
-    from kernelweave.reports.evidence import doubts, intervals
+    from kernelweave.reports.evidence import gather
+    from kernelweave.reports.evidence_figures import draw_evidence
+    from kernelweave.reports.statements import TOPICS, statements
+    from kernelweave.reports.tables import evidence_tables
 
     found = kernel_weights(model)
     weights = found.weights.reshape(len(found.weights), -1)
@@ -235,6 +241,9 @@ def make_report(
         [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
         for names, table in zip(layers.names[1:], layers.weights[1:], strict=True)
     ]
+    evidence = gather(model, held) if evidence is None else evidence
+    sentences = statements(evidence)
+    answers = [(head, [one for one in sentences if one.topic == topic]) for topic, head in TOPICS.items()]
     results = getattr(model, "cv_results_", None)
     chosen = None
     if results is not None:
@@ -244,6 +253,7 @@ def make_report(
             "mean": float(results["mean_test_score"][model.best_index_]),
             "error": float(results["std_error_test_score"][model.best_index_]),
             "folds": [float(fold[model.best_index_]) for fold in folds],
+            "ends": evidence.get("folds", {}),
         }
     views = view_sums(model)
     targets = target_names(model)
@@ -251,8 +261,9 @@ def make_report(
     if held is not None and targets:
         each = by_target(held.truth, held.predictions, targets, classification=hasattr(model, "classes_"))
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
-    figures = [(picture.title, _inline(picture.svg)) for picture in drawn]
-    for picture in drawn if pictures is None else ():
+    more = draw_evidence(evidence)
+    figures = [(picture.title, _inline(picture.svg)) for picture in (*drawn, *more)]
+    for picture in (*(drawn if pictures is None else ()), *more):
         close(picture.figure)
     environment = Environment(
         loader=PackageLoader("kernelweave.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -269,8 +280,13 @@ def make_report(
         ],
         hidden=max(0, len(weights) - MOST_KERNELS),
         upper=upper,
-        doubts=doubts(model, held),
-        intervals={} if held is None else intervals(model, held),
+        answers=answers,
+        intervals={
+            name: (one["low"], one["high"])
+            for name, one in evidence.get("held out", {}).items()
+            if one["low"] is not None
+        },
+        tables=[table for table in evidence_tables(evidence) if table.name != "scores"],
         missing=missing(model, most=20),
         defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
         certificate=learner.certificate,

@@ -1,30 +1,44 @@
-"""How sure the scores of held-out rows are, and what to distrust in a fitted model: for reports and pages alike."""
+"""How sure the scores of a fitted model are, and what to distrust in it: for reports, pages and files alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from kernelweave._drawing import clip_score
+from kernelweave.inspection import (
+    calibration,
+    compare_classes,
+    compare_numbers,
+    fold_interval,
+    score_intervals,
+)
+from kernelweave.inspection.scores import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from kernelweave._types import Labels, Tree
     from kernelweave.estimators.base import BaseMKL
     from kernelweave.reports import Held
 
-Array = NDArray[np.float64]
-
 #: Held-out rows of a class below which scores of that class say little.
 FEWEST_ROWS = 10
+#: Training rows below which all of a model is uncertain.
+FEWEST_TRAINING = 50
 #: Samples of rows, with replacement, and the share of them inside an interval.
 SAMPLES = 2000
 LEVEL = 0.95
-FEWEST_SAMPLES = 100
-#: Rows times samples that are drawn at most, unless there would be too few samples; and those that are drawn at once.
-MOST_DRAWN = 5_000_000
-AT_ONCE = 2_000_000
+#: Classes with scores of their own in a file.
+MOST_CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A reason for doubt, and the numbers behind it by what they are."""
+
+    sentence: str
+    numbers: dict[str, float] = field(default_factory=dict)
 
 
 def doubts(model: BaseMKL, held: Held | None = None) -> list[str]:
@@ -42,13 +56,21 @@ def doubts(model: BaseMKL, held: Held | None = None) -> list[str]:
         On a regularisation parameter at an end of those tried, on classes with few held-out rows, and on kernels that
         say nothing about new rows (`kernelweave.inspection.uninformative`).
     """
+    return [one.sentence for one in reasons(model, held)]
+
+
+def reasons(model: BaseMKL, held: Held | None = None) -> list[Doubt]:
+    """What `doubts` says, with the numbers behind it."""
     from kernelweave.inspection import uninformative
 
     found = [*_at_an_end(model), *([] if held is None else _few_rows(model, held))]
-    return [*found, *uninformative(model, most=20)]
+    kinds = [kind for _, kind in model.uninformative_kernels_]
+    counts = [float(kinds.count(kind)) for kind in ("identity", "constant") if kind in kinds]
+    said = uninformative(model, most=20)
+    return [*found, *(Doubt(one, {"kernels": n}) for one, n in zip(said, counts, strict=True))]
 
 
-def _at_an_end(model: BaseMKL) -> list[str]:
+def _at_an_end(model: BaseMKL) -> list[Doubt]:
     results = getattr(model, "cv_results_", None)
     if results is None:
         return []
@@ -61,12 +83,15 @@ def _at_an_end(model: BaseMKL) -> list[str]:
     name, value = ("C", 1.0 / best) if is_c else ("alpha", best)
     largest = (best == alphas[-1]) != is_c
     return [
-        f"The chosen {name} = {value:.3g} is the {'largest' if largest else 'smallest'} of the {len(alphas)} values "
-        f"tried: a {'larger' if largest else 'smaller'} one may be better. Try a wider range."
+        Doubt(
+            f"The chosen {name} = {value:.3g} is the {'largest' if largest else 'smallest'} of the {len(alphas)} "
+            f"values tried: a {'larger' if largest else 'smaller'} one may be better. Try a wider range.",
+            {name: value, "values tried": float(len(alphas))},
+        )
     ]
 
 
-def _few_rows(model: BaseMKL, held: Held) -> list[str]:
+def _few_rows(model: BaseMKL, held: Held) -> list[Doubt]:
     if not hasattr(model, "classes_") or np.ndim(held.truth) != 1:
         return []
     truth = np.asarray(held.truth).astype(str)
@@ -78,117 +103,223 @@ def _few_rows(model: BaseMKL, held: Held) -> list[str]:
     more = f" and {len(few) - 10} more" if len(few) > 10 else ""
     what = "1 class has" if len(few) == 1 else f"{len(few)} classes have"
     return [
-        f"{what} fewer than {FEWEST_ROWS} held-out rows ({listed}{more}): how well such a class is predicted is hardly "
-        "known. Hold out more rows, or repeat with other rows held out."
+        Doubt(
+            f"{what} fewer than {FEWEST_ROWS} held-out rows ({listed}{more}): how well such a class is predicted is "
+            "hardly known. Hold out more rows, or repeat with other rows held out.",
+            {f"held-out rows of {name}": float(count) for name, count in list(few.items())[:10]},
+        )
     ]
 
 
-def intervals(model: BaseMKL, held: Held, *, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """95 % intervals of the scores of held-out rows, over samples of these rows with replacement.
+# ---- intervals -------------------------------------------------------------------------------------
 
-    The ends are percentiles (percentile bootstrap).
+
+def held_intervals(model: BaseMKL, held: Held, *, seed: int = 0) -> dict[str, Interval]:
+    """Scores of held-out rows with 95 % intervals, those of every class among them (`inspection.score_intervals`).
+
+    None for several targets or labels.
+    """
+    if len(held.truth) < 2 or np.ndim(held.truth) != 1:
+        return {}
+    table = held.predictions
+    guess = table["prediction"].to_numpy()
+    if not hasattr(model, "classes_"):
+        return score_intervals(
+            np.asarray(held.truth, dtype=float),
+            guess.astype(float),
+            n_samples=SAMPLES,
+            level=LEVEL,
+            seed=seed,
+        )
+    classes = [str(name) for name in model.classes_]
+    shares = [f"probability {name}" for name in classes]
+    return score_intervals(
+        np.asarray(held.truth).astype(str),
+        guess.astype(str),
+        decision=table["decision"].to_numpy(dtype=float) if "decision" in table else None,
+        probability=table[shares].to_numpy(dtype=float) if set(shares) <= set(table.columns) else None,
+        classes=classes,
+        n_samples=SAMPLES,
+        level=LEVEL,
+        seed=seed,
+    )
+
+
+def intervals(model: BaseMKL, held: Held, *, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """95 % intervals of the scores of held-out rows.
 
     Parameters
     ----------
     model : fitted estimator
     held : Held
     seed : int, default=0
-        Of the samples.
+        Of the samples of rows.
 
     Returns
     -------
     dict of str to pair of float
-        Lower and upper end by the name of the score; those without enough rows, or of scores that samples of rows do
-        not have, are left out. None for several targets or labels.
+        Lower and upper end by the name of the score; those without one are left out. None for several targets or
+        labels.
 
     Notes
     -----
     An interval is for this model on new rows like those held out. It does not say how much another choice of training
     rows would change the model, as repeated or nested folds do.
     """
-    n_rows = len(held.truth)
-    if n_rows < 2 or np.ndim(held.truth) != 1:
-        return {}
-    rng = np.random.default_rng(seed)
-    n_samples = int(np.clip(MOST_DRAWN // n_rows, FEWEST_SAMPLES, SAMPLES))
-    scores = _class_scores(model, held) if hasattr(model, "classes_") else _number_scores(held)
-    scores = {name: of for name, of in scores.items() if name in held.scores}
-    sampled: dict[str, list[Array]] = {name: [] for name in scores}
-    left = n_samples
-    while left:
-        some = min(left, max(1, AT_ONCE // n_rows))
-        # how often each row is in each sample: all scores are functions of sums with these weights
-        counts = rng.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), size=some).astype(float)
-        for name, of in scores.items():
-            sampled[name].append(of(counts))
-        left -= some
-    found = {}
-    for name, parts in sampled.items():
-        values = np.concatenate(parts)
-        values = values[np.isfinite(values)]
-        if len(values) >= 0.9 * n_samples:
-            low, high = np.quantile(values, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-            found[name] = (float(low), float(high))
-    return found
-
-
-def _number_scores(held: Held) -> dict[str, Callable[[Array], Array]]:
-    y = np.asarray(held.truth, dtype=float)
-    error = y - held.predictions["prediction"].to_numpy(dtype=float)
-    n = len(y)
-
-    def explained(w: Array) -> Array:
-        centre = y - y.mean()  # sums of squares without cancellation
-        total = w @ centre**2 - (w @ centre) ** 2 / n
-        return 1.0 - (w @ error**2) / np.where(total > 0, total, np.nan)
-
     return {
-        "R^2": explained,
-        "RMSE": lambda w: np.sqrt(w @ error**2 / n),
-        "MAE": lambda w: w @ np.abs(error) / n,
+        name: (one.low, one.high)
+        for name, one in held_intervals(model, held, seed=seed).items()
+        if name in held.scores and np.isfinite(one.low)
     }
 
 
-def _class_scores(model: BaseMKL, held: Held) -> dict[str, Callable[[Array], Array]]:
-    truth = np.asarray(held.truth).astype(str)
-    guess = held.predictions["prediction"].to_numpy().astype(str)
-    classes: Sequence[str] = [str(name) for name in model.classes_]
-    n = len(truth)
-    is_true = np.array([truth == name for name in classes], dtype=float).T
-    is_guess = np.array([guess == name for name in classes], dtype=float).T
-    right = (truth == guess).astype(float)
+def share_of_tests(model: BaseMKL, n_folds: int) -> float:
+    """Test rows for each training row of the folds that chose the regularisation parameter."""
+    cv: Any = getattr(model, "cv", None)
+    size = getattr(cv, "test_size", None)
+    if isinstance(size, float):
+        return size / (1.0 - size)
+    given = cv if isinstance(cv, int) else getattr(cv, "n_splits", getattr(cv, "cvargs", {}).get("n_splits"))
+    k = int(given) if isinstance(given, int) else n_folds
+    return 1.0 / max(1, k - 1)
 
-    def recalls(w: Array) -> Array:
-        known = w @ is_true
-        return (w @ (is_true * is_guess)) / np.where(known > 0, known, np.nan)
 
-    def balanced(w: Array) -> Array:
-        return np.nanmean(recalls(w), axis=1)
+def chosen_score(model: BaseMKL) -> tuple[str, Interval] | None:
+    """The mean score over folds at the chosen regularisation parameter, with its corrected interval."""
+    results = getattr(model, "cv_results_", None)
+    if results is None:
+        return None
+    folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
+    values = np.array([float(fold[model.best_index_]) for fold in folds])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    name = str(results["score_name"])
+    found = fold_interval(values, share_of_tests(model, len(folds)))
+    # Student's t may reach further than a score can
+    low, high = clip_score(found.low, name), clip_score(found.high, name)
+    return name, replace(found, low=low, high=high)
 
-    def f1(w: Array) -> Array:
-        # as scikit-learn, over classes that are true or predicted
-        both, either = w @ (is_true * is_guess), w @ is_true + w @ is_guess
-        return np.nanmean(2.0 * both / np.where(either > 0, either, np.nan), axis=1)
 
-    found: dict[str, Callable[[Array], Array]] = {
-        "accuracy": lambda w: w @ right / n,
-        "balanced accuracy": balanced,
-        "F1 (macro)": f1,
+# ---- everything together ---------------------------------------------------------------------------
+
+
+def number(value: Any) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _plain(one: Interval) -> Tree:
+    return {name: number(v) if isinstance(v, float) else v for name, v in asdict(one).items()}
+
+
+def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, float]] | None = None) -> Tree:
+    """Numbers about a fitted model that say how good and how sure it is, as a tree for a file.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    held : Held, optional
+        Held-out rows.
+    nested : list of dict, optional
+        Scores of outer folds.
+
+    Returns
+    -------
+    dict
+        With the keys "rows", "kernels", "views", "held out", "folds", "nested", "baselines", "calibration" and
+        "doubts", as far as they apply. `kernelweave.reports.statements` makes sentences of it.
+    """
+    from kernelweave.inspection import view_weights
+    from kernelweave.inspection.arguments import targets_of
+
+    several = hasattr(model, "label_names_") or hasattr(model, "output_names_")
+    source = model.model_.task.source
+    tree: Tree = {
+        "task": "classification" if hasattr(model, "classes_") else "regression",
+        "rows": {"training": source.n_samples, "held out": 0 if held is None else len(held.truth)},
+        "kernels": {
+            "all": int(model.n_kernels_),
+            "with a weight": int((np.atleast_2d(model.model_.weights).sum(axis=0) > 0).sum()),
+        },
+        "views": view_weights(model),
+        "doubts": [asdict(one) for one in reasons(model, held)],
     }
-    if "decision" in held.predictions and len(classes) == 2:
-        values = held.predictions["decision"].to_numpy(dtype=float)
-        found["ROC AUC"] = lambda w: _areas(w, truth == classes[1], values)
-    return found
+    folds = chosen_score(model)
+    if folds is not None:
+        tree["folds"] = {"score": folds[0], **_plain(folds[1])}
+    if nested:
+        k = len(nested)
+        tree["nested"] = {
+            name: _plain(fold_interval([one[name] for one in nested if name in one], 1 / max(1, k - 1)))
+            for name in nested[0]
+        }
+    if held is None or several or np.ndim(held.truth) != 1:
+        return tree
+    found = held_intervals(model, held)
+    kept = [name for name in found if name in held.scores]
+    tree["held out"] = {name: _plain(found[name]) for name in kept}
+    if tree["task"] == "classification":
+        classes = [str(name) for name in model.classes_][:MOST_CLASSES]
+        tree["classes"] = {
+            name: {what: _plain(found[f"{what} of {name}"]) for what in ("recall", "precision")}
+            for name in classes
+            if f"recall of {name}" in found
+        }
+        shares = {name: f"probability {name}" for name in classes}
+        shown = classes[1:] if len(classes) == 2 else classes
+        tree["calibration"] = {
+            name: describe_calibration(
+                np.asarray(held.truth).astype(str) == name,
+                held.predictions[shares[name]].to_numpy(dtype=float),
+            )
+            for name in shown
+            if shares[name] in held.predictions
+        }
+    tree["baselines"] = {}
+    name, guess = simplest(targets_of(model, 0), len(held.truth), classes="classes" in tree)
+    tree["baselines"][name] = against(model, held, guess)
+    return tree
 
 
-def _areas(w: Array, positive: NDArray[np.bool_], values: Array) -> Array:
-    """Areas under the receiver operating characteristic with weights of rows, (n_samples,)."""
-    order = np.argsort(values, kind="stable")
-    w, positive, values = w[:, order], positive[order], values[order]
-    # of equal values each counts as half below the others
-    starts = np.flatnonzero(np.r_[True, np.diff(values) > 0])
-    above = np.add.reduceat(w * positive, starts, axis=1)
-    below = np.add.reduceat(w * ~positive, starts, axis=1)
-    pairs = above.sum(axis=1) * below.sum(axis=1)
-    won = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
-    return won / np.where(pairs > 0, pairs, np.nan)
+def describe_calibration(is_class: Labels, probability: Labels, n_bins: int = 10) -> Tree:
+    """Bins of probabilities as lists."""
+    few = max(1, min(n_bins, len(is_class) // 10))
+    found = calibration(is_class, np.clip(np.asarray(probability, dtype=float), 0.0, 1.0), n_bins=few)
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in vars(found).items()
+    }
+
+
+def simplest(training: Labels, n_rows: int, *, classes: bool) -> tuple[str, Labels]:
+    """The prediction without any input: the most frequent class of the training rows, or their mean."""
+    if classes:
+        names, counts = np.unique(np.asarray(training).astype(str), return_counts=True)
+        most = str(names[np.argmax(counts)])
+        return f"the most frequent class, {most}", np.full(n_rows, most, dtype=object)
+    return "the mean of the training rows", np.full(n_rows, float(np.mean(training.astype(float))))
+
+
+def against(model: BaseMKL, held: Held, guess: Labels) -> Tree:
+    """Scores of other predictions of the held-out rows, and a paired test of the model against them."""
+    mine = held.predictions["prediction"].to_numpy()
+    if hasattr(model, "classes_"):
+        truth, guess = np.asarray(held.truth).astype(str), np.asarray(guess).astype(str)
+        classes = [str(name) for name in model.classes_]
+        found = score_intervals(truth, guess, classes=classes, n_samples=SAMPLES)
+        test = compare_classes(truth, mine.astype(str), guess)
+    else:
+        truth, guess = np.asarray(held.truth, dtype=float), np.asarray(guess, dtype=float)
+        found = score_intervals(truth, guess, n_samples=SAMPLES)
+        test = compare_numbers(truth, mine.astype(float), guess)
+    kept = ("accuracy", "balanced accuracy", "R^2", "RMSE")
+    return {
+        "scores": {name: _plain(one) for name, one in found.items() if name in kept},
+        "test": describe_test(test),
+    }
+
+
+def describe_test(test: Any) -> Tree:
+    """A paired test for a file."""
+    return {name: number(v) if isinstance(v, float) else v for name, v in asdict(test).items()}

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 #: Files of `write_run` and `write_report`, the model first; predictions only if rows are held out, tables only if a
 #: key names the rows, grams only with precomputed kernels.
-FILES = ("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", LAYOUT, GRAMS)
+FILES = (
+    *("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"),
+    *("evidence.json", LAYOUT, GRAMS),
+)
 
 
 def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
@@ -97,8 +100,9 @@ def write_report(
     nested: str = "",
     title: str = "",
     pictures: list[Picture] | None = None,
+    evidence: Tree | None = None,
 ) -> None:
-    """Write the report of a run.
+    """Write the report of a run, and the numbers behind its sentences.
 
     Parameters
     ----------
@@ -114,8 +118,12 @@ def write_report(
         Of the report; default the first file and the target.
     pictures : list of Picture, optional
         If they have been drawn already.
+    evidence : dict, optional
+        Of `kernelweave.reports.evidence.gather`, the default, and what was computed later.
     """
     from kernelweave.reports import make_report
+    from kernelweave.reports.evidence import gather
+    from kernelweave.runs.evidence import write_evidence
 
     train, test = rows
     about = [
@@ -129,6 +137,8 @@ def write_report(
         f"{len(lost)} rows of other tables are not in {name}" for name, lost in data.missing.items() if lost
     ]
     about += [nested] if nested else []
+    evidence = gather(model, held) if evidence is None else evidence
+    write_evidence(folder, evidence)
     with writing():
         report = make_report(
             model,
@@ -142,6 +152,7 @@ def write_report(
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,
+            evidence=evidence,
         )
         write_text(folder / "report.html", report)
 

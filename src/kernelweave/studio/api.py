@@ -7,6 +7,7 @@ import mimetypes
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request
+from fastapi import Path as PathParameter
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
@@ -23,6 +24,9 @@ from kernelweave.studio.schema import (
     Comparison,
     Data,
     Draft,
+    Evidence,
+    EvidenceRequest,
+    EvidenceStop,
     Joining,
     KernelPreviews,
     KernelQuestion,
@@ -251,6 +255,44 @@ def _add_runs(router: APIRouter) -> None:
     def predict(studio: Here, run_id: RunId, request: PredictRequest) -> Predicted:
         """Predict the rows of a table with the model of a run."""
         return studio.predict(run_id, request.data)
+
+    @router.get("/runs/{run_id}/evidence", tags=["evidence"])
+    def read_evidence(run_id: RunId) -> Evidence:
+        """Sentences about a run with the numbers behind them, and what is being computed."""
+        return studio.evidence.read(run_id)
+
+    @router.post("/runs/{run_id}/evidence", tags=["evidence"], status_code=202)
+    def compute_evidence(run_id: RunId, request: EvidenceRequest) -> Evidence:
+        """Begin to compute evidence: permutations, halves of the rows, a learning curve, baselines."""
+        return studio.evidence.start(run_id, request.kind, request.count, refit=request.refit)
+
+    @router.post("/runs/{run_id}/evidence/stop", tags=["evidence"])
+    def stop_evidence(run_id: RunId, request: EvidenceStop) -> Evidence:
+        """Stop computing after the present step; what is done is kept."""
+        return studio.evidence.stop(run_id, request.kind)
+
+    @router.get("/runs/{run_id}/printed/{name}", tags=["evidence"], response_class=FileResponse)
+    def print_figure(
+        run_id: RunId,
+        name: Annotated[str, PathParameter(max_length=40)],
+        kind: Annotated[Literal["pdf", "svg"], Query()] = "pdf",
+        width: Annotated[float, Query(ge=40, le=400)] = 85.0,
+    ) -> FileResponse:
+        """A figure for papers, in a width in millimetres."""
+        path = studio.evidence.figure(run_id, name, width, kind)
+        headers = {"Content-Security-Policy": DOCUMENT_POLICY}
+        return FileResponse(path, filename=path.name, headers=headers)
+
+    @router.get("/runs/{run_id}/tables/{name}", tags=["evidence"], response_class=Response)
+    def print_table(
+        run_id: RunId,
+        name: Annotated[str, PathParameter(max_length=40)],
+        kind: Annotated[Literal["csv", "tex"], Query()] = "csv",
+    ) -> Response:
+        """A table of evidence as CSV or LaTeX."""
+        content = studio.evidence.table(run_id, name, kind)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.{kind}"'}
+        return Response(content, media_type="text/csv" if kind == "csv" else "text/plain", headers=headers)
 
     @router.get("/compare", tags=["runs"])
     def compare_runs(

@@ -8,6 +8,7 @@ from typing import Any
 from kernelweave.runs.fitting import chosen
 from kernelweave.runs.settings import effective
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.pairing import paired_tests
 from kernelweave.studio.schema import Comparison, Curve, Difference, Results, Run
 
 #: Kernels of a comparison.
@@ -48,6 +49,7 @@ def compare_runs(runs: list[Run], results: Sequence[Results | None], tables: Map
         weights=[[share.get(name, 0.0) for share in shares] for name in kernels],
         differences=_differences(runs, tables),
         curves=curves,
+        tests=paired_tests(runs, results),
     )
 
 

@@ -31,6 +31,7 @@ from kernelweave.studio.arriving import receive_table
 from kernelweave.studio.catalogue import Catalogue
 from kernelweave.studio.comparing import compare_runs
 from kernelweave.studio.disk import room
+from kernelweave.studio.evidence_desk import EvidenceDesk
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import FIRST, SUFFIXES, Places
@@ -103,6 +104,7 @@ class Studio:
         self.store = Store(self.places.database)
         self.catalogue = Catalogue(self.places, self.limits)
         self.queue = Queue(self.store, self.places, at_once, grace)
+        self.evidence = EvidenceDesk(self.store, self.places)
         self._drafting = threading.Lock()
 
     def inside(self, project: str) -> Studio:

@@ -23,6 +23,7 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave.runs.evidence import EVIDENCE
 from kernelweave.studio.disk import DiskFull, describe_full, is_full
 from kernelweave.studio.places import MODEL, SAVING, Places
 from kernelweave.studio.store import KEPT, Store
@@ -150,6 +151,7 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
+        from kernelweave.reports.evidence import gather
         from kernelweave.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave.runs.joining import read_tables
         from kernelweave.runs.nested import nested_scores, say_nested
@@ -208,8 +210,20 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
+        evidence = gather(model, held, nested=outer)
         write_report(
-            self.folder, model, portable, data, prepared, paths, rows, held, about, row["name"], pictures
+            self.folder,
+            model,
+            portable,
+            data,
+            prepared,
+            paths,
+            rows,
+            held,
+            about,
+            row["name"],
+            pictures,
+            evidence,
         )
         self._list_files()
         results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
@@ -360,6 +374,7 @@ class Job:
             "spec.toml": "settings",
             "script.py": "script",
             "tables.json": "settings",
+            EVIDENCE: "results",
         }
         for name, kind in kinds.items():
             path = self.folder / name

@@ -11,7 +11,7 @@ from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.finished import dated, finished, titles
 from kernelweave.studio.pages.method import called
 from kernelweave.studio.pages.place import here
-from kernelweave.studio.pages.shell import card, empty, note, page, score, simple_table, stack, text
+from kernelweave.studio.pages.shell import card, empty, note, number, page, score, simple_table, stack, text
 from kernelweave.studio.schema import Comparison, Run
 from kernelweave.studio.service import Studio
 
@@ -79,6 +79,7 @@ class _ComparePage:
                 note(str(error), "bad")
                 return
             self.scores(found)
+            self.tests(found)
             self.curves(found)
             self.weights(found)
             self.differences(found)
@@ -104,6 +105,33 @@ class _ComparePage:
                 shared = [m for m in found.metrics if sum(m in run for run in by_run) > 1] or found.metrics
                 if shared:
                     self.dots(found, shared)
+
+    def tests(self, found: Comparison) -> None:
+        """Paired tests of runs on the same rows."""
+        with card("Are the differences real?"), stack():
+            if not found.tests:
+                text(
+                    "No two of these runs were scored on the same rows. Runs of the same table with the same seed and "
+                    "the same share of rows held out, or the same folds, can be compared by a paired test."
+                ).classes("kw-hint")
+                return
+            rows = [
+                [
+                    f"{self.named[one.first]} minus {self.named[one.second]}",
+                    one.what,
+                    number(one.difference),
+                    f"{number(one.low)} to {number(one.high)}",
+                    f"{one.p_value:.2g}" if one.p_value is not None else "–",
+                    f"{one.adjusted:.2g}" if one.adjusted is not None else "–",
+                    one.test,
+                ]
+                for one in found.tests
+            ]
+            heads = ["runs", "difference of", "difference", "95 % interval", "p", "p, corrected", "test"]
+            simple_table(heads, rows, numbers=(2, 3, 4, 5), label="Paired tests of runs")
+            for why in dict.fromkeys(f"{one.test}: {one.why}." for one in found.tests):
+                text(why).classes("kw-hint")
+            text("Corrected for the number of pairs by Holm's method.").classes("kw-hint")
 
     @staticmethod
     def table(headers: list[str], rows: list[list[str]], numbers: tuple[int, ...], label: str) -> None:

@@ -7,10 +7,13 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.answers import AnswersCard
 from kernelweave.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
+from kernelweave.studio.pages.evidence_card import EvidenceCard
 from kernelweave.studio.pages.finished import choose_run, finished, round_off
 from kernelweave.studio.pages.path_card import PathCard
 from kernelweave.studio.pages.place import here
+from kernelweave.studio.pages.prints import prints
 from kernelweave.studio.pages.shell import (
     bar,
     big_table,
@@ -27,7 +30,7 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Metric, Results, Run
+from kernelweave.studio.schema import Evidence, Metric, Results, Run
 from kernelweave.studio.service import Studio
 
 MOST_BARS = 20
@@ -88,8 +91,13 @@ class _UnderstandPage:
                 note(str(error), "bad")
                 return
             self.summary(run, results)
-            for remark in [*results.doubts, *results.remarks]:
+            found = await self.evidence(run.id)
+            if found is not None:
+                AnswersCard(found).build()
+            for remark in [*([] if found else results.doubts), *results.remarks]:
                 note(remark, "warn")
+            if found is not None:
+                EvidenceCard(self.studio, run.id, found).build()
             if results.defaults:
                 with card("What was left to defaults"), stack():
                     for line in results.defaults:
@@ -110,6 +118,14 @@ class _UnderstandPage:
             if results.nested:
                 self.nested(results)
             self.certificate(results)
+
+    async def evidence(self, run_id: str) -> Evidence | None:
+        """What is known beyond the results; None for a run of an older version."""
+        try:
+            found = await offload(self.studio.evidence.read, run_id)
+        except InputError:
+            return None
+        return found if found.statements else None
 
     def summary(self, run: Run, results: Results) -> None:
         """The main numbers."""
@@ -143,7 +159,9 @@ class _UnderstandPage:
         """The cross-validation curve."""
         curve = results.curve
         assert curve is not None
-        with card("Choice of the regularisation parameter"):
+        with card("Choice of the regularisation parameter") as aside:
+            with aside:
+                prints(self.run_id, "choice", "Choice of the regularisation parameter")
             best = curve.mean[curve.best]
             rule = (
                 "the best mean score"
@@ -173,7 +191,9 @@ class _UnderstandPage:
         """Weights as bars, and by view."""
         found = results.weights
         with stack("kw-wide"):
-            with card("Weights of kernels"):
+            with card("Weights of kernels") as aside:
+                with aside:
+                    prints(self.run_id, "weights", "Weights of kernels")
                 names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]
                 if names:
                     tall = max(9.0, 2.2 + 1.45 * len(names) * (1 + 0.35 * (len(found.outputs) - 1)))
@@ -229,8 +249,11 @@ class _UnderstandPage:
         if results.task == "classification":
             # more than a few classes need the whole width
             with stack("kw-wide" if len(held.classes) <= FEW_CLASSES else "kw-stack"):
-                with card("Ranking of held-out rows"):
+                with card("Ranking of held-out rows") as aside:
                     if held.receivers:
+                        with aside:
+                            prints(self.run_id, "roc", "ROC")
+                            prints(self.run_id, "precision", "Precision and recall")
                         with stack("kw-two"):
                             charts.figure(
                                 charts.receiver_chart(held.receivers, precision=False, classes=held.classes),
@@ -244,7 +267,9 @@ class _UnderstandPage:
                             )
                     else:
                         text("The held-out rows are of one class.").classes("kw-hint")
-                with card("Confusion"):
+                with card("Confusion") as aside:
+                    with aside:
+                        prints(self.run_id, "confusion", "Confusion")
                     self.confusion(held.classes, held.confusion)
         else:
             truth = held.columns.index("truth")
@@ -254,7 +279,10 @@ class _UnderstandPage:
                 for r in held.rows
                 if r[truth] is not None and r[guess] is not None
             ]
-            with card("Held-out rows"), stack("kw-two"):
+            with card("Held-out rows") as aside, stack("kw-two"):
+                with aside:
+                    prints(self.run_id, "held-out", "Held-out rows")
+                    prints(self.run_id, "residuals", "Residuals")
                 for residuals, caption in (
                     (False, "True against predicted."),
                     (True, "Residuals against predicted."),

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from kernelweave.studio.schema.base import Name, Real, RunId, TableId
+from kernelweave.studio.schema.evidence import (
+    CitedNumber,
+    Evidence,
+    EvidenceProgress,
+    EvidenceRequest,
+    EvidenceStop,
+    PairedComparison,
+    Sentence,
+)
 from kernelweave.studio.schema.kernels import KernelPreview, KernelPreviews, KernelQuestion, Views, ViewsText
 from kernelweave.studio.schema.methods import Method, Parameter, Setting
 from kernelweave.studio.schema.results import (
@@ -58,6 +67,7 @@ __all__ = [
     "Artifact",
     "Certificate",
     "Checked",
+    "CitedNumber",
     "Column",
     "Columns",
     "Comparison",
@@ -68,6 +78,10 @@ __all__ = [
     "Difference",
     "Draft",
     "Event",
+    "Evidence",
+    "EvidenceProgress",
+    "EvidenceRequest",
+    "EvidenceStop",
     "HeldOut",
     "Joining",
     "KernelPreview",
@@ -78,6 +92,7 @@ __all__ = [
     "Method",
     "Metric",
     "Name",
+    "PairedComparison",
     "Parameter",
     "PathPoint",
     "PathPoints",
@@ -91,6 +106,7 @@ __all__ = [
     "Run",
     "RunId",
     "RunRequest",
+    "Sentence",
     "Setting",
     "Side",
     "Summary",

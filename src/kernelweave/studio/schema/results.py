@@ -6,6 +6,7 @@ from pydantic import AliasChoices, Field
 
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema.base import Name, Real, Record
+from kernelweave.studio.schema.evidence import PairedComparison
 from kernelweave.studio.schema.runs import AlphaOrC, Run, in_parameter
 from kernelweave.studio.schema.tables import Data
 
@@ -161,6 +162,7 @@ class Comparison(Record):
     weights: list[list[float]] = Field(description="One row for each kernel, one number for each run.")
     differences: list[Difference]
     curves: list[Curve | None]
+    tests: list[PairedComparison] = Field(default=[], description="Paired tests of runs on the same rows.")
 
 
 class Draft(Record):

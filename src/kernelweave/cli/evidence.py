@@ -1,0 +1,60 @@
+"""The command `evidence`; what it needs is imported inside it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+
+
+def evidence(
+    run: str,
+    table: str,
+    /,
+    *,
+    what: Names = None,
+    permutations: int = 99,
+    fixed: bool = False,
+    halves: int = 50,
+    sizes: int = 5,
+    width: str = "single",
+    jobs: int = 1,
+    seed: int = 0,
+) -> int:
+    """How sure the answers of a run are: permutation tests, stability of weights, learning curve, baselines.
+
+    Computed on the table of the run with its settings, and added to its report, which begins with the answers in
+    sentences. Figures in the width of a column (PDF, SVG) and tables (CSV, LaTeX) are written beside it. Ctrl-C keeps
+    what is done.
+
+    Example: kernelweave evidence run patients.csv --permutations 199 --width double
+
+    Parameters
+    ----------
+    run
+        Folder of a run of the command fit.
+    table
+        The table from which it was learnt.
+    what
+        permutation, sources, stability, learning-curve, baselines; default all that the run can have.
+    permutations
+        Permutations of the targets, each a whole fit.
+    fixed
+        Do not fit again for permutations: permute only the targets of held-out rows.
+    halves
+        Random halves of the training rows for the stability of weights.
+    sizes
+        Numbers of training rows of the learning curve.
+    width
+        Of figures: single (85 mm), double (174 mm), or millimetres.
+    jobs
+        Fits at the same time; -1 for one on each core.
+    seed
+        Every command takes it; here that of the run is used.
+    """
+    from kernelweave.cli.evidencing import run_evidence
+
+    counts = {"permutation": permutations, "stability": halves, "learning curve": sizes}
+    return run_evidence(run, table, what=what, counts=counts, fixed=fixed, jobs=jobs, width=width)

@@ -1,0 +1,127 @@
+"""The steps of the command `evidence`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelweave._errors import InputError
+from kernelweave.cli.console import Steps, make_console
+from kernelweave.cli.runs import load_model, read_data
+from kernelweave.reports import draw_pictures
+from kernelweave.reports.evidence import gather
+from kernelweave.reports.evidence_figures import draw_evidence
+from kernelweave.reports.printing import read_width, write_figures, write_tables
+from kernelweave.reports.statements import TOPICS, statements
+from kernelweave.runs.evidence import KINDS, add_evidence, compute, kinds_for, read_evidence, write_evidence
+from kernelweave.runs.folders import csv_text, writing
+from kernelweave.runs.preparing import prepare, split
+from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.writing import score_held, write_report
+
+
+def run_evidence(
+    run: str,
+    table: str,
+    *,
+    what: list[str] | None,
+    counts: dict[str, int],
+    fixed: bool,
+    jobs: int,
+    width: str,
+) -> int:
+    """The `evidence` command."""
+    console = make_console()
+    folder, size = Path(run), read_width(width)
+    spec = read_spec(folder)
+    kinds = read_kinds(what)
+    model = load_model(run)
+    data, paths = read_data(table, spec)
+    prepared = prepare(data, spec)
+    rows = split(prepared, spec)
+    held = score_held(model, prepared, rows[1])
+    tree = read_evidence(folder)
+    tree = {**tree, **gather(model, held), "nested": tree.get("nested", {})}
+    if tree["rows"]["training"] != _training(prepared, rows[0]):
+        raise InputError(
+            f"The model in {run} was learnt from {tree['rows']['training']} rows, and {table} gives "
+            f"{_training(prepared, rows[0])}. Name the table of the run."
+        )
+    interrupted = False
+    for kind in kinds or kinds_for(tree):
+        steps = Steps(KINDS[kind][0].lower(), counts.get(kind) or None)
+        try:
+            found = compute(
+                kind,
+                model,
+                spec,
+                prepared,
+                rows,
+                held,
+                count=counts.get(kind, 0),
+                refit=not fixed,
+                jobs=jobs,
+                report=steps.advance,
+            )
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+        finally:
+            steps.close()
+        tree = add_evidence(tree, kind, found)
+        write_evidence(folder, tree)
+        interrupted = bool(found.get("interrupted"))
+        if interrupted:
+            break
+    if interrupted:
+        console.print("Interrupted; what is done is kept.")
+    with writing():
+        write_report(folder, model, spec, data, prepared, paths, rows, held, evidence=tree)
+        for name in ("figures", "tables"):
+            (folder / name).mkdir(exist_ok=True)
+        X = prepared.X.iloc[rows[0]]
+        figures = write_figures(
+            lambda: [*draw_pictures(model, held, X), *draw_evidence(tree)], folder / "figures", size
+        )
+        tables = write_tables(tree, folder / "tables", csv_text)
+    for topic, head in TOPICS.items():
+        said = [one.sentence for one in statements(tree) if one.topic == topic]
+        if said:
+            console.print(head, style="bold")
+            for sentence in said:
+                console.print(f"  {sentence}", markup=False)
+    console.print(
+        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm, {len(tables)} tables"
+    )
+    return 130 if interrupted else 0
+
+
+def _training(prepared: Any, train: Any) -> int:
+    """Training rows with a positive weight."""
+    return len(train) if prepared.weights is None else int(np.count_nonzero(prepared.weights[train] > 0))
+
+
+def read_spec(folder: Path) -> FitSpec:
+    """The settings of a run."""
+    try:
+        settings = tomllib.loads((folder / "spec.toml").read_text("utf8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no run at {folder}: it lacks spec.toml. Pass the folder of a run."
+        ) from None
+    except ValueError as error:
+        raise InputError(f"{folder / 'spec.toml'} is not TOML: {error}.") from None
+    settings.pop("table", None)
+    return FitSpec(**settings)
+
+
+def read_kinds(what: list[str] | None) -> list[str]:
+    """Kinds of evidence by their names, a hyphen for a space."""
+    known = {kind.replace(" ", "-"): kind for kind in KINDS}
+    for name in what or ():
+        if name not in known:
+            raise InputError(f"--what must be of {', '.join(known)}, got {name!r:.40}.")
+    return [known[name] for name in what or ()]

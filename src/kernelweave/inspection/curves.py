@@ -1,0 +1,291 @@
+"""Learning curves, and how true probabilities are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from kernelweave._checks import Floats, InputError
+from kernelweave._parameters import OneOf, Whole, checked
+from kernelweave._types import Features, Splits
+from kernelweave.inspection.permutation import Estimator, Params, Scoring
+from kernelweave.inspection.resampling import (
+    Entries,
+    Jobs,
+    Level,
+    Maybe,
+    Report,
+    Rows,
+    Seed,
+    Targets,
+    as_targets,
+    count_rows,
+    each_done,
+    of_rows,
+    take,
+)
+from kernelweave.inspection.scores import fold_interval, share_interval
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Scores of test folds by the number of training rows.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (n_sizes,)
+        Training rows.
+    scores : array of shape (n_sizes, n_folds)
+        NaN where a fit was not possible.
+    mean, low, high : array of shape (n_sizes,)
+        Mean over folds, and its interval (`fold_interval`).
+    interrupted : bool
+        Whether sizes are missing.
+    """
+
+    sizes: NDArray[np.intp]
+    scores: Array
+    mean: Array
+    low: Array
+    high: Array
+    interrupted: bool
+
+
+@checked
+def learning_curve(
+    estimator: Estimator,
+    X: Features,
+    y: Targets,
+    *,
+    sizes: Annotated[ArrayLike, Floats(above=0)] = (0.2, 0.4, 0.6, 0.8, 1.0),
+    cv: Splits = 5,
+    scoring: Scoring = None,
+    groups: Maybe = None,
+    params: Params = None,
+    level: Level = 0.95,
+    n_jobs: Jobs = None,
+    seed: Seed = 0,
+    report: Report = None,
+) -> LearningCurve:
+    """Would more rows help? Scores of test folds for growing numbers of training rows.
+
+    The same as scikit-learn's `learning_curve` with shuffled training rows; here every size of every fold is reported,
+    and Ctrl-C keeps the sizes that are done. Smaller sizes are parts of larger ones.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of this package or of scikit-learn; clones of it are fitted.
+    X : array-like of shape (n_rows, n_features), frame, or Views
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+    sizes : array-like, default=(0.2, 0.4, 0.6, 0.8, 1.0)
+        Shares of the training rows of a fold up to 1, or numbers of rows above.
+    cv : int, splitter, or list of (train, test), default=5
+    scoring : str or callable, optional
+        Default: accuracy, or R^2.
+    groups : array-like of shape (n_rows,), optional
+    params : dict of str to array, optional
+        Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
+    level : float, default=0.95
+    n_jobs : int, optional
+        Fits at the same time.
+    seed : int, default=0
+        Of the order of training rows.
+    report : callable, optional
+        Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
+
+    Returns
+    -------
+    LearningCurve
+
+    Raises
+    ------
+    InputError
+        `X` and `y` have different numbers of rows, or a size is larger than the training rows.
+    KeyboardInterrupt
+        Nothing was done before.
+
+    Notes
+    -----
+    One fit for each size and fold.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1))
+    >>> found = learning_curve(model, X, X[:, 0], sizes=[5, 40], cv=3)
+    >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
+    ([5, 40], (2, 3), True)
+    """
+    targets = as_targets(y)
+    count_rows(X, targets)
+    splitter = check_cv(cv, targets if np.ndim(targets) == 1 else None, classifier=is_classifier(estimator))
+    rng = np.random.RandomState(seed)
+    try:
+        parts = list(splitter.split(np.zeros((len(targets), 1)), targets, groups))
+    except ValueError as error:
+        raise InputError(f"The rows cannot be divided into folds: {error}") from error
+    folds = [(rng.permutation(train), np.asarray(test)) for train, test in parts]
+    numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
+    tasks = [
+        (estimator, X, targets, train[:size], test, scoring, params)
+        for size in numbers
+        for train, test in folds
+    ]
+    found, stopped = each_done(_score_part, tasks, n_jobs, report, "fit", len(tasks))
+    done = max(1, len(found) // len(folds))
+    scores = np.full((done, len(folds)), np.nan)
+    scores.flat[: min(len(found), scores.size)] = found[: scores.size]
+    # the variance of the mean is that of folds of this division
+    share = float(np.mean([len(test) / len(train) for train, test in folds]))
+    ends = [
+        fold_interval(row[np.isfinite(row)], share, level=level) if np.isfinite(row).any() else None
+        for row in scores
+    ]
+    mean, low, high = (
+        np.array([np.nan if one is None else getattr(one, name) for one in ends])
+        for name in ("value", "low", "high")
+    )
+    return LearningCurve(np.array(numbers[:done]), scores, mean, low, high, stopped)
+
+
+def _numbers(sizes: Array, most: int) -> list[int]:
+    numbers = np.where(sizes <= 1.0, np.floor(sizes * most), sizes).astype(int)
+    if (numbers > most).any():
+        raise InputError(
+            f"`sizes` must be at most the training rows of a fold, {most}, got {int(numbers.max())}."
+        )
+    return np.unique(np.maximum(numbers, 1)).tolist()
+
+
+def _score_part(
+    estimator: Any,
+    X: Features,
+    y: Any,
+    train: Rows,
+    test: Rows,
+    scoring: Any,
+    params: Mapping[str, Any] | None,
+) -> float:
+    if is_classifier(estimator) and np.ndim(y) == 1 and len(np.unique(y[train])) < 2:
+        return float("nan")
+    model = clone(estimator)
+    try:
+        model.fit(take(X, train), take(y, train), **of_rows(params, train))
+    except ValueError:
+        # too few rows of a class for the folds of this estimator
+        return float("nan")
+    return float(check_scoring(model, scoring=scoring)(model, take(X, test), take(y, test)))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often what has a probability happens.
+
+    Attributes
+    ----------
+    predicted : array of shape (n_bins,)
+        Mean probability of the rows of a bin; empty bins are left out.
+    observed : array of shape (n_bins,)
+        Their share in the class.
+    low, high : array of shape (n_bins,)
+        Wilson's interval of the share.
+    counts : array of int, shape (n_bins,)
+        Rows.
+    brier : float
+        Mean squared distance of the probability from 1 and 0.
+    brier_of_share : float
+        That of the share of the class as the probability of all rows, for comparison.
+    """
+
+    predicted: Array
+    observed: Array
+    low: Array
+    high: Array
+    counts: NDArray[np.intp]
+    brier: float
+    brier_of_share: float
+
+
+@checked
+def calibration(
+    is_class: Entries,
+    probability: Annotated[ArrayLike, Floats(least=0)],
+    *,
+    n_bins: Annotated[int, Whole(1)] = 10,
+    bins: Annotated[str, OneOf("quantile", "uniform")] = "quantile",
+    level: Level = 0.95,
+) -> Calibration:
+    """Are the probabilities of a class true? The share of rows in the class by their probability.
+
+    Means are those of scikit-learn's `calibration_curve`, with the number of rows of every bin and the interval of its
+    share.
+
+    Parameters
+    ----------
+    is_class : array-like of bool, shape (n_rows,)
+        Which held-out rows are in the class.
+    probability : array-like of shape (n_rows,)
+    n_bins : int, default=10
+    bins : {"quantile", "uniform"}, default="quantile"
+        Bins of about as many rows, or of the same width.
+    level : float, default=0.95
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    InputError
+        Arrays of different lengths, or numbers above 1.
+
+    References
+    ----------
+    G. W. Brier, Verification of forecasts expressed in terms of probability, Monthly Weather Review 78 (1950).
+
+    Examples
+    --------
+    >>> found = calibration([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2)
+    >>> found.counts.tolist(), found.observed.tolist(), round(found.brier, 3)
+    ([2, 2], [0.0, 1.0], 0.045)
+    """
+    truth, share = np.asarray(is_class).astype(float), np.asarray(probability)
+    if truth.shape != share.shape or share.max() > 1.0 + 1e-9:
+        raise InputError(
+            f"`is_class` and `probability` must have the same length and probabilities be at most 1, got shapes "
+            f"{truth.shape} and {share.shape}, largest {share.max():.3g}."
+        )
+    share = np.minimum(share, 1.0)
+    edges = (
+        np.quantile(share, np.linspace(0, 1, n_bins + 1))
+        if bins == "quantile"
+        else np.linspace(0, 1, n_bins + 1)
+    )
+    place = np.searchsorted(edges[1:-1], share)
+    counts = np.bincount(place, minlength=n_bins)
+    hits = np.bincount(place, weights=truth, minlength=n_bins)
+    sums = np.bincount(place, weights=share, minlength=n_bins)
+    full = counts > 0
+    ends = [
+        share_interval(round(h), int(n), level=level) for h, n in zip(hits[full], counts[full], strict=True)
+    ]
+    return Calibration(
+        sums[full] / counts[full],
+        hits[full] / counts[full],
+        np.array([one.low for one in ends]),
+        np.array([one.high for one in ends]),
+        counts[full],
+        float(np.square(share - truth).mean()),
+        float(truth.mean() * (1 - truth.mean())),
+    )

@@ -1,0 +1,284 @@
+"""Paired tests: two models on the same rows, or over the same folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from kernelweave._checks import Floats, InputError
+from kernelweave._parameters import Number, checked
+from kernelweave.inspection.resampling import Entries, Level, Seed
+from kernelweave.inspection.scores import corrected_error
+
+Array = NDArray[np.float64]
+
+#: Sign changes of a test of errors: more only make p-values finer.
+N_SIGNS = 9999
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Whether two models differ.
+
+    Attributes
+    ----------
+    test : str
+        The name of the test.
+    why : str
+        Why this one, in a sentence.
+    difference : float
+        The first minus the second: of accuracy, of the mean squared error, or of the mean score over folds.
+    low, high : float
+        An interval of the difference.
+    p_value : float
+    n : int
+        Rows, or folds.
+    counts : dict of str to int
+        What was counted: rows that only one of the models predicts right.
+    """
+
+    test: str
+    why: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    n: int
+    counts: dict[str, int]
+
+
+@checked
+def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: Level = 0.95) -> PairedTest:
+    """McNemar's exact test of two classifiers: whether they are right on equally many of the same held-out rows.
+
+    Rows that both predict right, or both wrong, say nothing; of the others, if the models are equally good, each is as
+    likely to be right: the p-value is that of a binomial distribution.
+
+    Parameters
+    ----------
+    y_true, first, second : array-like of shape (n_rows,)
+        True classes, and those that the two models predict.
+    level : float, default=0.95
+        Of the interval of the difference in accuracy, of Wald's form with a row added to each kind of disagreement.
+
+    Returns
+    -------
+    PairedTest
+
+    Raises
+    ------
+    InputError
+        Arrays of different lengths.
+
+    References
+    ----------
+    Q. McNemar, Note on the sampling error of the difference between correlated proportions or percentages,
+    Psychometrika 12 (1947); A. Agresti and Y. Min, Simple improved confidence intervals for comparing matched
+    proportions, Statistics in Medicine 24 (2005).
+
+    Examples
+    --------
+    >>> y = [1] * 20
+    >>> found = compare_classes(y, y, [1] * 12 + [0] * 8)
+    >>> round(found.difference, 2), round(found.p_value, 4)
+    (0.4, 0.0078)
+    """
+    truth, one, two = _same_rows(y_true, first, second)
+    right, also = one == truth, two == truth
+    only_first, only_second = int((right & ~also).sum()), int((~right & also).sum())
+    n, odd = len(truth), only_first + only_second
+    p_value = float(stats.binomtest(only_first, odd, 0.5).pvalue) if odd else 1.0
+    b, c, m = only_first + 0.5, only_second + 0.5, n + 2
+    centre = (b - c) / m
+    half = stats.norm.ppf(0.5 + level / 2) * np.sqrt(b + c - (b - c) ** 2 / m) / m
+    return PairedTest(
+        "McNemar's exact test",
+        "both models predict classes of the same held-out rows",
+        (only_first - only_second) / n,
+        float(max(-1.0, centre - half)),
+        float(min(1.0, centre + half)),
+        p_value,
+        n,
+        {"only the first is right": only_first, "only the second is right": only_second},
+    )
+
+
+@checked
+def compare_numbers(
+    y_true: Entries, first: Entries, second: Entries, *, level: Level = 0.95, seed: Seed = 0
+) -> PairedTest:
+    """A permutation test of signs: whether two regressions have the same mean squared error on the same rows.
+
+    If the models are equally good, the difference of their squared errors in a row is as likely to have the other
+    sign. The statistic is its mean; no distribution of errors is assumed.
+
+    Parameters
+    ----------
+    y_true, first, second : array-like of shape (n_rows,)
+        True numbers, and those that the two models predict.
+    level : float, default=0.95
+        Of the percentile bootstrap interval of the difference.
+    seed : int, default=0
+
+    Returns
+    -------
+    PairedTest
+
+    Raises
+    ------
+    InputError
+        Arrays of different lengths.
+
+    Notes
+    -----
+    All changes of signs up to 13 rows, else 9,999 random ones, of which the p-value is (b + 1) / (m + 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.arange(30.0)
+    >>> found = compare_numbers(y, y + 0.1, y + 1.0)
+    >>> round(found.difference, 2), found.p_value < 0.001
+    (-0.99, True)
+    """
+    truth, one, two = (part.astype(float) for part in _same_rows(y_true, first, second))
+    apart = np.square(one - truth) - np.square(two - truth)
+    n = len(apart)
+    low = high = float(apart.mean())
+    p_value = 1.0
+    if np.ptp(apart) > 0 or apart.any():
+        rng = np.random.default_rng(seed)
+        found = (
+            stats.permutation_test(
+                (apart,),
+                lambda x, axis: x.mean(axis=axis),
+                permutation_type="samples",
+                vectorized=True,
+                n_resamples=N_SIGNS,
+                batch=max(1, 2_000_000 // n),
+                random_state=rng,
+            )
+            if n > 1
+            else None
+        )
+        p_value = 1.0 if found is None else float(found.pvalue)
+        drawn = [float(apart[rng.integers(n, size=n)].mean()) for _ in range(2000)]
+        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+    return PairedTest(
+        "permutation test of signs",
+        "both models predict numbers of the same held-out rows, and no distribution of errors is assumed",
+        float(apart.mean()),
+        float(low),
+        float(high),
+        p_value,
+        n,
+        {},
+    )
+
+
+@checked
+def compare_folds(
+    first: Annotated[ArrayLike, Floats()],
+    second: Annotated[ArrayLike, Floats()],
+    test_share: Annotated[float, Number(above=0)],
+    *,
+    level: Level = 0.95,
+) -> PairedTest:
+    """The corrected resampled t-test: whether two models have the same mean score over the same folds.
+
+    The usual paired t-test takes folds for independent samples, and finds differences where there are none: folds have
+    most of their training rows in common. Here the variance of the mean difference of k folds is
+    ``(1/k + n_test/n_train) s^2``.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_folds,)
+        Scores over the same folds in the same order.
+    test_share : float
+        Test rows for each training row of a fold: ``1 / (k - 1)`` for k folds.
+    level : float, default=0.95
+        Of the interval of the difference.
+
+    Returns
+    -------
+    PairedTest
+
+    Raises
+    ------
+    InputError
+        Different numbers of folds, or one fold.
+
+    References
+    ----------
+    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 52 (2003).
+
+    Examples
+    --------
+    >>> found = compare_folds([0.9, 0.8, 0.85, 0.9, 0.8], [0.8, 0.78, 0.8, 0.85, 0.79], 1 / 4)
+    >>> round(found.difference, 3), round(found.p_value, 3)
+    (0.046, 0.122)
+    """
+    one, two = np.asarray(first), np.asarray(second)
+    if len(one) != len(two) or len(one) < 2:
+        raise InputError(
+            f"`first` and `second` must be scores over the same folds, two or more, got {len(one)} and {len(two)}."
+        )
+    apart = one - two
+    k = len(apart)
+    error = corrected_error(apart, test_share)
+    mean = float(apart.mean())
+    half = error * stats.t.ppf(0.5 + level / 2, k - 1)
+    statistic = np.inf if error == 0 and mean else 0.0 if error == 0 else abs(mean) / error
+    return PairedTest(
+        "corrected resampled t-test",
+        "scores over the same folds depend on each other, because their training rows overlap",
+        mean,
+        float(mean - half),
+        float(mean + half),
+        float(2 * stats.t.sf(statistic, k - 1)),
+        k,
+        {},
+    )
+
+
+def _same_rows(*parts: ArrayLike) -> list[NDArray[np.generic]]:
+    arrays = [np.asarray(part) for part in parts]
+    if len({array.shape for array in arrays}) > 1 or arrays[0].ndim != 1 or not len(arrays[0]):
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise InputError(
+            f"`y_true`, `first` and `second` must be 1D arrays of the same rows, got shapes {shapes}."
+        )
+    return arrays
+
+
+@checked
+def adjust_p_values(p_values: Annotated[ArrayLike, Floats(least=0)]) -> Array:
+    """Holm's correction of several p-values: the chance that any true hypothesis is rejected stays below the level.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n_tests,)
+
+    Returns
+    -------
+    array of shape (n_tests,)
+
+    References
+    ----------
+    S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
+
+    Examples
+    --------
+    >>> adjust_p_values([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p_values)
+    order = np.argsort(values, kind="stable")
+    steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    found = np.empty(len(values))
+    found[order] = np.minimum(steps, 1.0)
+    return found

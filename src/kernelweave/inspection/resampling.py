@@ -1,0 +1,164 @@
+"""Many fits of the same estimator on other rows or targets: one after another or in processes, until Ctrl-C."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._interrupts import interrupts_noticed
+from kernelweave._parameters import Function, Number, Rule, Unfit, Whole
+from kernelweave._types import Features, Labels
+
+Rows = NDArray[np.intp]
+
+#: Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
+Report = Annotated[Callable[[str], bool] | None, Function() | None]
+#: Fits at the same time.
+Jobs = Annotated[int | None, Whole(1) | Whole(None, -1) | None]
+#: The share of intervals.
+Level = Annotated[float, Number(above=0, below=1)]
+Seed = Annotated[int, Whole(0)]
+
+
+@dataclass(frozen=True)
+class OfRows(Rule):
+    """An array with an entry for each row: numbers, texts or truth values.
+
+    Attributes
+    ----------
+    ndim : tuple of int
+        Admissible numbers of dimensions.
+    """
+
+    ndim: tuple[int, ...] = (1,)
+
+    def read(self, value: Any) -> Any:
+        """The array; a frame of several columns stays one."""
+        if value is None or isinstance(value, str | bytes):
+            raise Unfit
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):  # rows of different lengths
+            raise Unfit from None
+        if array.ndim not in self.ndim or not array.size or array.dtype.kind not in "biufUSO":
+            raise Unfit("", f"shape {array.shape}")
+        if array.dtype.kind == "O" and any(isinstance(entry, list | dict) for entry in array.flat):
+            raise Unfit
+        return value if hasattr(value, "iloc") and array.ndim == 2 else array
+
+    def words(self) -> str:
+        """What is expected."""
+        return f"an array with an entry for each row ({' or '.join(f'{d}D' for d in self.ndim)})"
+
+
+#: Classes or numbers of rows, and of rows and targets.
+Entries = Annotated[ArrayLike, OfRows()]
+Maybe = Annotated[ArrayLike | None, OfRows() | None]
+Targets = Annotated[ArrayLike, OfRows((1, 2))]
+
+
+def take(X: Features, rows: Rows) -> Any:
+    """Some rows of a table, of views, or of a list."""
+    located: Any = getattr(X, "iloc", X)
+    return [located[i] for i in rows] if isinstance(located, list) else located[rows]
+
+
+def count_rows(X: Any, y: Labels) -> int:
+    """The number of rows of a table and its targets, which must agree."""
+    n = len(y)
+    found = X.shape[0] if hasattr(X, "shape") else len(X)
+    if found != n:
+        raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
+    return n
+
+
+def as_targets(y: ArrayLike) -> Any:
+    """Targets of rows as an array; frames of several stay frames."""
+    return y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
+
+
+def of_rows(params: Mapping[str, Any] | None, rows: Rows) -> dict[str, Any]:
+    """Arguments of `fit` with one entry for each row, for some rows."""
+    return {name: np.asarray(value)[rows] for name, value in (params or {}).items() if value is not None}
+
+
+def each_done(
+    function: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
+    n_jobs: int | None,
+    report: Callable[[str], bool] | None,
+    what: str,
+    total: int,
+) -> tuple[list[Any], bool]:
+    """Results of a function for some arguments in their order, and whether Ctrl-C or `report` ended them early.
+
+    Parameters
+    ----------
+    function : callable
+    arguments : iterable of tuple
+        Made one by one.
+    n_jobs : int or None
+    report : callable or None
+        Called with ``"<what> k of <total>"``.
+    what : str
+    total : int
+
+    Returns
+    -------
+    list, bool
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Nothing was done before.
+    """
+    done: list[Any] = []
+    stopped = False
+    results = _results(function, arguments, n_jobs)
+    with interrupts_noticed() as interrupted:
+        try:
+            for result in results:
+                if interrupted():
+                    # a path keeps what is done after Ctrl-C: such a fit is not like the others
+                    stopped = True
+                    break
+                done.append(result)
+                if report is not None and report(f"{what} {len(done)} of {total}") and len(done) < total:
+                    stopped = True
+                    break
+        except KeyboardInterrupt:
+            stopped = True
+        finally:
+            with warnings.catch_warnings():
+                # joblib warns of what is unfinished after a stop
+                warnings.filterwarnings("ignore", message=".*have been cancelled", category=UserWarning)
+                results.close()
+    if not done:
+        raise KeyboardInterrupt(f"interrupted before one {what} was complete; nothing could be kept")
+    return done, stopped
+
+
+def _results(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_jobs: int | None
+) -> Generator[Any, None, None]:
+    if n_jobs in (None, 1):
+        for one in arguments:
+            yield _quietly(function, *one)
+        return
+    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(
+        joblib.delayed(_quietly)(function, *one) for one in arguments
+    )
+
+
+def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A result without warnings, which would repeat with every fit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments)

@@ -1,0 +1,263 @@
+"""Would other rows give the same weights? Weights over random halves of the rows, or over bootstrap samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import Flag, OneOf, Whole, checked
+from kernelweave._types import Features
+from kernelweave.estimators import MKLClassifier, MKLRegressor
+from kernelweave.inspection.arguments import Model, outputs_of
+from kernelweave.inspection.permutation import Params
+from kernelweave.inspection.resampling import (
+    Jobs,
+    Level,
+    Maybe,
+    Report,
+    Rows,
+    Seed,
+    Targets,
+    as_targets,
+    count_rows,
+    each_done,
+    of_rows,
+    take,
+)
+from kernelweave.inspection.weights import views_of
+
+Array = NDArray[np.float64]
+
+#: A kernel is stable if it has a weight in at least this share of the samples, or in at most the rest.
+STABLE = 0.8
+
+
+@dataclass(frozen=True)
+class WeightStability:
+    """Kernel weights over samples of the rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All kernels, in the order of the model.
+    outputs : tuple of str
+        Classes or outputs with weights of their own; one empty name where they share them.
+    weights : array of shape (n_kernels, n_outputs)
+        Of the model itself.
+    samples : array of shape (n_done, n_kernels, n_outputs)
+    low, high : array of shape (n_kernels, n_outputs)
+        Percentiles over the samples.
+    frequency : array of shape (n_kernels, n_outputs)
+        Share of the samples in which a kernel has a weight.
+    views : tuple of str
+        Sources, largest first.
+    view_weights, view_low, view_high, view_frequency : array of shape (n_views,)
+        The same for the shares of views, as `view_weights` has them.
+    level : float
+    interrupted : bool
+        Whether fewer samples were done than asked for.
+    """
+
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: Array
+    samples: Array
+    low: Array
+    high: Array
+    frequency: Array
+    views: tuple[str, ...]
+    view_weights: Array
+    view_low: Array
+    view_high: Array
+    view_frequency: Array
+    level: float
+    interrupted: bool
+
+    def unstable(self) -> list[str]:
+        """Kernels with a weight in the model, and in fewer than 80 % of the samples."""
+        lacking = np.any((self.weights > 0) & (self.frequency < STABLE), axis=1)
+        return [name for name, some in zip(self.names, lacking.tolist(), strict=True) if some]
+
+
+@checked
+def weight_stability(
+    estimator: Model,
+    X: Features,
+    y: Targets,
+    *,
+    n_samples: Annotated[int, Whole(2)] = 50,
+    sampling: Annotated[str, OneOf("halves", "bootstrap")] = "halves",
+    choose_again: Annotated[bool, Flag()] = False,
+    groups: Maybe = None,
+    params: Params = None,
+    level: Level = 0.95,
+    n_jobs: Jobs = None,
+    seed: Seed = 0,
+    report: Report = None,
+) -> WeightStability:
+    """Kernel weights over samples of the rows, with intervals and how often each kernel is selected.
+
+    Of half of the rows without repetition, drawn many times, the spread of the weights estimates that over other
+    samples of all n rows (the delete-d jackknife with d = n / 2). Half of each class is drawn.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        Fitted on these rows.
+    X : array-like of shape (n_rows, n_features), frame, or Views
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+    n_samples : int, default=50
+    sampling : {"halves", "bootstrap"}, default="halves"
+        Halves of the rows, or as many rows with repetition. Repeated rows are in a training fold and in its test fold
+        where `choose_again` chooses by folds.
+    choose_again : bool, default=False
+        Choose the regularisation parameter again in every sample, by the folds of the estimator; otherwise it is that
+        of the estimator.
+    groups : array-like of shape (n_rows,), optional
+        Whole groups are drawn. With `choose_again` they are passed to `fit` too.
+    params : dict of str to array, optional
+        Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
+    level : float, default=0.95
+    n_jobs : int, optional
+        Samples at the same time.
+    seed : int, default=0
+    report : callable, optional
+        Called with a text after every sample; a true value ends, like Ctrl-C, and what is done is kept.
+
+    Returns
+    -------
+    WeightStability
+
+    Raises
+    ------
+    InputError
+        `X` and `y` have different numbers of rows, or samples have other kernels than the model.
+    KeyboardInterrupt
+        Nothing was done before.
+
+    Notes
+    -----
+    n_samples fits. The regularisation parameter of all n rows is used on n / 2 rows too.
+
+    References
+    ----------
+    J. Shao and C. F. J. Wu, A general theory for jackknife variance estimation, Annals of Statistics 17 (1989); N.
+    Meinshausen and P. Bühlmann, Stability selection, JRSS B 72 (2010).
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, y)
+    >>> found = weight_stability(model, X, y, n_samples=10)
+    >>> found.views[0], float(found.view_frequency[0]), found.unstable()
+    ('x0', 1.0, [])
+    """
+    check_is_fitted(estimator)
+    targets = as_targets(y)
+    n = count_rows(X, targets)
+    given = None if groups is None else np.asarray(groups)
+    fresh = clone(estimator) if choose_again else plainly(estimator)
+    passed = dict(params or {})
+    if choose_again and given is not None:
+        passed["groups"] = given
+    labels = targets if is_classifier(estimator) and np.ndim(targets) == 1 else None
+    tasks = (
+        (fresh, X, targets, rows, passed) for rows in _samples(n, n_samples, sampling, labels, given, seed)
+    )
+    found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
+    names = tuple(map(str, estimator.kernel_names_))
+    own = _columns(estimator.model_.weights)
+    if any(weights.shape != own.shape for weights, _ in found):
+        raise InputError(
+            "Samples of the rows have other kernels than the model, whose kernels follow from the data. Name the "
+            "kernels, for example kernels=[Linear(), RBF(gamma='median')]."
+        )
+    samples = np.array([weights for weights, _ in found])
+    ends = [0.5 - level / 2, 0.5 + level / 2]
+    low, high = np.quantile(samples, ends, axis=0)
+    shares = np.array([share for _, share in found])
+    views = views_of(estimator)
+    sources = list(dict.fromkeys(views))
+    by_view = np.array([[view == name for view in views] for name in sources], dtype=float)
+    shares = shares @ by_view.T
+    full = by_view @ estimator.model_.weight_shares
+    order = np.argsort(-full, kind="stable")
+    view_low, view_high = np.quantile(shares[:, order], ends, axis=0)
+    return WeightStability(
+        names,
+        outputs_of(estimator),
+        own,
+        samples,
+        low,
+        high,
+        (samples > 0).mean(axis=0),
+        tuple(sources[k] for k in order),
+        full[order],
+        view_low,
+        view_high,
+        (shares[:, order] > 0).mean(axis=0),
+        level,
+        stopped,
+    )
+
+
+def plainly(estimator: Any) -> Any:
+    """An estimator that is not fitted, without a choice of the regularisation parameter: that of a fitted one."""
+    kind = MKLClassifier if is_classifier(estimator) else MKLRegressor
+    options = clone(estimator).get_params(deep=False)
+    known = kind().get_params(deep=False)
+    learner = clone(estimator.model_.learner)
+    parameter = learner.regularization_parameter
+    value = estimator.C_ if parameter == "C" else estimator.alpha_
+    settings: dict[str, Any] = {parameter: float(value)}
+    if hasattr(estimator, "relax_") and "relax" in learner.get_params(deep=False):
+        settings["relax"] = float(estimator.relax_)
+    learner.set_params(**settings)
+    kept = {name: value for name, value in options.items() if name in known and name not in ("C", "alpha")}
+    return kind(**{**kept, "learner": learner})
+
+
+def _samples(
+    n: int, number: int, sampling: str, labels: Any, groups: NDArray[Any] | None, seed: int
+) -> Iterator[Rows]:
+    rng = np.random.default_rng(seed)
+    if groups is not None:
+        names, place = np.unique(groups, return_inverse=True)
+        members = [np.flatnonzero(place == k) for k in range(len(names))]
+        strata = [np.arange(len(names))]
+    else:
+        members = []
+        strata = (
+            [np.arange(n)] if labels is None else [np.flatnonzero(labels == one) for one in np.unique(labels)]
+        )
+    for _ in range(number):
+        drawn = np.concatenate([_draw(rng, part, sampling) for part in strata])
+        yield np.sort(drawn) if groups is None else np.concatenate([members[k] for k in np.sort(drawn)])
+
+
+def _draw(rng: np.random.Generator, part: Rows, sampling: str) -> Rows:
+    if sampling == "bootstrap":
+        return rng.choice(part, len(part))
+    return rng.choice(part, max(1, -(-len(part) // 2)), replace=False)
+
+
+def _columns(weights: Array) -> Array:
+    """Weights with a column for each output."""
+    return np.atleast_2d(weights).T
+
+
+def _weights_of(
+    estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any]
+) -> tuple[Array, Array]:
+    model = clone(estimator).fit(take(X, rows), take(y, rows), **of_rows(params, rows))
+    return _columns(model.model_.weights), model.model_.weight_shares

@@ -1,0 +1,319 @@
+"""Evidence about a run that takes time: permutations, samples of the rows, learning curves, baselines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelweave._errors import InputError
+from kernelweave._types import Tree
+from kernelweave.reports.evidence import against, number
+from kernelweave.runs.fitting import chosen, fit_model, make_cv, make_model
+from kernelweave.runs.folders import write_text, writing
+from kernelweave.runs.scoring import predictions
+from kernelweave.runs.spec import FitSpec
+
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.reports import Held
+    from kernelweave.runs.preparing import Prepared, Rows
+
+#: File of a run with everything that sentences are made of.
+EVIDENCE = "evidence.json"
+#: Kinds with their titles, and what their number counts.
+KINDS = {
+    "permutation": ("Permutation test", "permutations"),
+    "sources": ("Test of every source", "permutations"),
+    "stability": ("Stability of weights", "halves of the rows"),
+    "learning curve": ("Learning curve", "sizes"),
+    "baselines": ("Baselines", ""),
+}
+#: Usual numbers.
+USUAL = {"permutation": 99, "sources": 999, "stability": 50, "learning curve": 5, "baselines": 0}
+MOST = 10_000
+#: Baselines that are fits: settings in place of those of a run.
+OTHERS: dict[str, dict[str, Any]] = {
+    "the average of all kernels": {"method": "uniform"},
+    "the best single kernel": {"method": "best"},
+    "a linear model": {"method": "uniform", "kernels": "linear"},
+}
+Report = Callable[[str], bool]
+
+
+def read_evidence(folder: Path) -> Tree:
+    """The evidence of a run; empty for a run of an older version."""
+    try:
+        found = json.loads((folder / EVIDENCE).read_text("utf8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise InputError(
+            f"{folder / EVIDENCE} is not JSON. Delete it, and compute the evidence again."
+        ) from None
+    return found if isinstance(found, dict) else {}
+
+
+def write_evidence(folder: Path, tree: Tree) -> None:
+    """Write the evidence of a run."""
+    with writing():
+        write_text(folder / EVIDENCE, json.dumps(tree, indent=1))
+
+
+def add_evidence(tree: Tree, kind: str, found: Tree) -> Tree:
+    """The evidence with another part; baselines join those that are there."""
+    if kind == "baselines":
+        return {**tree, "baselines": {**tree.get("baselines", {}), **found}}
+    return {**tree, kind: found}
+
+
+def compute(
+    kind: str,
+    model: BaseMKL,
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Rows, Rows],
+    held: Held | None,
+    *,
+    count: int = 0,
+    refit: bool = True,
+    jobs: int = 1,
+    report: Report = lambda _: False,
+) -> Tree:
+    """One kind of evidence about a fitted model, for `add_evidence`.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    model : fitted estimator
+    spec : FitSpec
+    prepared : Prepared
+    rows : pair of arrays
+        Training and held-out rows.
+    held : Held or None
+    count : int, default=0
+        Permutations, samples or sizes; 0 for the usual number.
+    refit : bool, default=True
+        Of a permutation test: repeat the whole fit, the choice of the regularisation parameter too. Otherwise
+        only the targets of test rows are permuted.
+    jobs : int, default=1
+        Fits at the same time.
+    report : callable
+        Called after every step; a true value ends, and what is done is kept.
+
+    Returns
+    -------
+    dict
+    """
+    if kind not in KINDS:
+        raise InputError(f"Evidence must be one of {', '.join(KINDS)}, got {kind!r:.40}.")
+    count = count or USUAL[kind]
+    if not 0 <= count <= MOST:
+        raise InputError(f"The number of {KINDS[kind][1]} must be from 1 to {MOST}, got {count}.")
+    if kind == "permutation":
+        return _permutation(spec, prepared, rows, count, refit, jobs, report)
+    if kind == "sources":
+        return _sources(model, prepared, rows, count, spec.seed, report)
+    if kind == "stability":
+        return _stability(model, spec, prepared, rows[0], count, jobs, report)
+    if kind == "learning curve":
+        return _curve(spec, prepared, rows, count, jobs, report)
+    return _baselines(model, spec, prepared, rows, held, report)
+
+
+def _params(prepared: Prepared, *, fit: bool = True) -> dict[str, Any]:
+    """Arguments of `fit` that belong to rows."""
+    found = {"sample_weight": prepared.weights, **({"groups": prepared.groups} if fit else {})}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _folds(spec: FitSpec, prepared: Prepared, rows: tuple[Rows, Rows]) -> list[tuple[Rows, Rows]]:
+    """The division into training and held-out rows, or folds of the training rows where none are held out."""
+    train, test = rows
+    if len(test):
+        return [(train, test)]
+    splitter = make_cv(spec, prepared.task, several=bool(prepared.names))
+    groups = None if prepared.groups is None else prepared.groups[train]
+    parts = splitter.split(np.zeros((len(train), 1)), prepared.y[train], groups)
+    return [(train[inside], train[outside]) for inside, outside in parts]
+
+
+def _permutation(
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Rows, Rows],
+    count: int,
+    refit: bool,
+    jobs: int,
+    report: Report,
+) -> Tree:
+    from kernelweave.inspection import permutation_test
+
+    found = permutation_test(
+        _single(spec, prepared, rows[1]),
+        prepared.X,
+        prepared.target(),
+        n_permutations=count,
+        cv=_folds(spec, prepared, rows),
+        refit=refit,
+        groups=prepared.groups,
+        params=_params(prepared),
+        n_jobs=jobs,
+        seed=spec.seed,
+        report=report,
+    )
+    m = len(found.permuted)
+    return {
+        "score": found.score,
+        "p_value": found.p_value,
+        "n": m,
+        "as large": round(found.p_value * (m + 1)) - 1,
+        "refit": found.refit,
+        "interrupted": found.interrupted,
+        "permuted": np.round(found.permuted, 6).tolist(),
+        "where": "held-out rows" if len(rows[1]) else "folds",
+    }
+
+
+def _single(spec: FitSpec, prepared: Prepared, test: Rows) -> BaseMKL:
+    """The estimator of a spec; processes are used for repetitions, not inside of them."""
+    return make_model(spec.model_copy(update={"jobs": 1}), prepared, test)
+
+
+def _sources(
+    model: BaseMKL, prepared: Prepared, rows: tuple[Rows, Rows], count: int, seed: int, report: Report
+) -> Tree:
+    from kernelweave.inspection import source_test
+
+    test = rows[1]
+    if not len(test):
+        raise InputError("This test needs held-out rows, and there are none. Hold out a share of the rows.")
+    found = source_test(
+        model, prepared.X.iloc[test], prepared.y[test], n_permutations=count, seed=seed, report=report
+    )
+    keys = ("loss", "low", "high", "p_values", "adjusted")
+    columns = {key: getattr(found, key) for key in keys}
+    return {
+        "score": found.score,
+        "n": found.n_permutations,
+        "interrupted": found.interrupted,
+        "views": {
+            name: {key.removesuffix("_values"): float(columns[key][k]) for key in keys}
+            for k, name in enumerate(found.names)
+        },
+    }
+
+
+def _stability(
+    model: BaseMKL, spec: FitSpec, prepared: Prepared, train: Rows, count: int, jobs: int, report: Report
+) -> Tree:
+    from kernelweave.inspection import weight_stability
+
+    if count < 2:
+        raise InputError(f"At least 2 samples of the rows are needed, got {count}.")
+    weights = None if prepared.weights is None else prepared.weights[train]
+    found = weight_stability(
+        model,
+        prepared.X.iloc[train],
+        prepared.target(train),
+        n_samples=count,
+        groups=None if prepared.groups is None else prepared.groups[train],
+        params=None if weights is None else {"sample_weight": weights},
+        n_jobs=jobs,
+        seed=spec.seed,
+        report=report,
+    )
+    # kernels that never have a weight would fill the file
+    kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.frequency > 0, axis=1))
+    return {
+        "n": len(found.samples),
+        "interrupted": found.interrupted,
+        "unstable": len(found.unstable()),
+        "outputs": [name or "weight" for name in found.outputs],
+        "names": [found.names[k] for k in kept],
+        **{
+            key: np.round(getattr(found, key)[kept], 8).tolist()
+            for key in ("weights", "low", "high", "frequency")
+        },
+        "views": {
+            name: {
+                "share": float(found.view_weights[k]),
+                "low": float(found.view_low[k]),
+                "high": float(found.view_high[k]),
+                "frequency": float(found.view_frequency[k]),
+            }
+            for k, name in enumerate(found.views)
+        },
+    }
+
+
+def _curve(
+    spec: FitSpec, prepared: Prepared, rows: tuple[Rows, Rows], count: int, jobs: int, report: Report
+) -> Tree:
+    from kernelweave.inspection import learning_curve
+
+    train = rows[0]
+    splitter = make_cv(spec.model_copy(update={"repeats": 1}), prepared.task, several=bool(prepared.names))
+    groups = None if prepared.groups is None else prepared.groups[train]
+    y = prepared.target(train)
+    parts = list(splitter.split(np.zeros((len(train), 1)), prepared.y[train], groups))
+    found = learning_curve(
+        _single(spec, prepared, rows[1]),
+        prepared.X.iloc[train],
+        y,
+        sizes=np.linspace(1.0 / count, 1.0, count),
+        cv=parts,
+        params={name: value[train] for name, value in _params(prepared).items()},
+        n_jobs=jobs,
+        seed=spec.seed,
+        report=report,
+    )
+    return {
+        "interrupted": found.interrupted,
+        "n": found.scores.shape[1],
+        "sizes": found.sizes.tolist(),
+        "score": "accuracy" if prepared.task == "classification" else "R^2",
+        **{name: [number(v) for v in getattr(found, name)] for name in ("mean", "low", "high")},
+    }
+
+
+def _baselines(
+    model: BaseMKL,
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Rows, Rows],
+    held: Held | None,
+    report: Report,
+) -> Tree:
+    train, test = rows
+    if held is None or prepared.names:
+        raise InputError("Baselines need held-out rows of one target. Hold out a share of the rows.")
+    found: Tree = {}
+    for name, changes in OTHERS.items():
+        other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
+        guess = predictions(other, prepared.X.iloc[test], prepared.task)["prediction"].to_numpy()
+        found[name] = against(model, held, guess)
+        if report(name):
+            break
+    return found
+
+
+def _other(spec: FitSpec, prepared: Prepared, test: Rows, changes: dict[str, Any]) -> BaseMKL:
+    now = chosen(spec, prepared.task)
+    changes = {**changes, "learner_params": {}, "approximation": spec.approximation}
+    if prepared.views and "kernels" in changes:
+        # one linear kernel on all columns
+        changes |= {"views": ""}
+    if now.method in (changes["method"],) and "kernels" not in changes:
+        changes |= {"learner_params": spec.learner_params}
+    return make_model(spec.model_copy(update=changes), prepared, test)
+
+
+def kinds_for(tree: Tree) -> Sequence[str]:
+    """Kinds of evidence that a run can have."""
+    held = bool(tree.get("rows", {}).get("held out"))
+    return [kind for kind in KINDS if held or kind not in ("sources", "baselines")]

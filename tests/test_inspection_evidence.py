@@ -1,0 +1,416 @@
+"""Intervals, paired tests, permutations, stability and curves: against other formulas, and in simulations."""
+
+import json
+import os
+import signal
+
+import joblib
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import model_selection
+from sklearn.calibration import calibration_curve
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import brier_score_loss
+
+import kernelweave as kw
+from kernelweave import InputError, inspection
+from kernelweave.inspection.permutation import permutation_p_value
+
+
+@pytest.fixture(scope="module")
+def patients():
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    return X.iloc[:120, [0, 1, 10, 20]], np.where(y[:120] == 1, "well", "ill")
+
+
+# ---- intervals -------------------------------------------------------------------------------------
+
+
+def test_wilson_interval_solves_its_equation():
+    """Its ends are the shares from which the observed one is 1.96 standard errors away."""
+    z = stats.norm.ppf(0.975)
+    for hits, n in ((3, 10), (0, 7), (20, 20), (450, 500)):
+        found = inspection.share_interval(hits, n)
+        for end in (found.low, found.high):
+            assert (hits / n - end) ** 2 == pytest.approx(z**2 * end * (1 - end) / n, abs=1e-12)
+    assert np.isnan(inspection.share_interval(0, 0).low)
+    with pytest.raises(InputError, match="at most `n`, 3, got 4"):
+        inspection.share_interval(4, 3)
+
+
+def test_intervals_of_scores_cover_the_truth():
+    """Balanced accuracy and recall of a classifier that is right on 90 % of "a" and 60 % of "b", 300 times 60 rows."""
+    rng = np.random.default_rng(0)
+    covered = {"balanced accuracy": 0, "recall of a": 0}
+    for _ in range(300):
+        y = np.repeat(["a", "b"], [40, 20])
+        right = rng.random(60) < np.where(y == "a", 0.9, 0.6)
+        guess = np.where(right, y, np.where(y == "a", "b", "a"))
+        found = inspection.score_intervals(y, guess, n_samples=2)
+        covered["balanced accuracy"] += (
+            found["balanced accuracy"].low <= 0.75 <= found["balanced accuracy"].high
+        )
+        covered["recall of a"] += found["recall of a"].low <= 0.9 <= found["recall of a"].high
+    for count in covered.values():
+        assert 0.91 <= count / 300 <= 0.985  # 0.95 is said; the standard error of 300 is 0.013
+
+
+def test_perfect_scores_have_intervals_with_a_width():
+    y = np.repeat(["a", "b"], 15)
+    found = inspection.score_intervals(y, y, decision=np.repeat([-1.0, 1.0], 15))
+    for name in ("accuracy", "balanced accuracy", "recall of a"):
+        assert found[name].low < 0.95
+        assert found[name].high == 1.0
+    # all samples of rows have the same score: nothing is claimed
+    assert np.isnan(found["ROC AUC"].low)
+    assert np.isnan(found["F1 (macro)"].high)
+
+
+def test_bootstrap_of_losses_is_that_of_scipy(rng):
+    """Percentiles of a mean over samples of rows, beside those of scipy with other random numbers."""
+    y = rng.normal(size=80)
+    guess = y + rng.normal(size=80)
+    found = inspection.score_intervals(y, guess)["MAE"]
+    other = stats.bootstrap(
+        (np.abs(y - guess),), np.mean, method="percentile", n_resamples=4000, random_state=1
+    ).confidence_interval
+    spread = other.high - other.low
+    # 2000 and 4000 samples: ends agree to 3 % of the width here, 10 % are allowed
+    assert abs(found.low - other.low) < 0.1 * spread
+    assert abs(found.high - other.high) < 0.1 * spread
+
+
+def test_fold_intervals_are_wider_than_the_usual_by_the_correction():
+    values = np.array([0.8, 0.9, 0.85, 0.75, 0.95])
+    found = inspection.fold_interval(values, 1 / 4)
+    usual = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    ratio = (found.high - found.low) / (usual.high - usual.low)
+    assert ratio == pytest.approx(np.sqrt((1 / 5 + 1 / 4) / (1 / 5)))
+    assert found.value == pytest.approx(values.mean())
+    assert np.isnan(inspection.fold_interval([0.5], 1.0).low)
+
+
+# ---- paired tests ----------------------------------------------------------------------------------
+
+
+def test_mcnemar_counts_rows_on_which_models_differ(rng):
+    y = rng.integers(2, size=60)
+    one = np.where(rng.random(60) < 0.9, y, 1 - y)
+    two = np.where(rng.random(60) < 0.7, y, 1 - y)
+    found = inspection.compare_classes(y, one, two)
+    b, c = int(((one == y) & (two != y)).sum()), int(((one != y) & (two == y)).sum())
+    assert list(found.counts.values()) == [b, c]
+    by_hand = min(1.0, 2 * stats.binom.cdf(min(b, c), b + c, 0.5))
+    assert found.p_value == pytest.approx(by_hand)
+    assert found.low < found.difference == pytest.approx((b - c) / 60)
+    assert inspection.compare_classes(y, one, one).p_value == 1.0
+    back = inspection.compare_classes(y, two, one)
+    assert (back.difference, back.p_value) == (-found.difference, found.p_value)
+
+
+def test_signs_of_few_rows_are_all_tried():
+    y = np.zeros(6)
+    found = inspection.compare_numbers(y, y + 0.1, np.array([1.0, 2, 1, 2, 1, 2]))
+    # of 64 changes of signs only two are as far from zero
+    assert found.p_value == pytest.approx(2 / 64)
+    assert inspection.compare_numbers(y, y, y).p_value == 1.0
+
+
+def test_corrected_t_test_by_hand_and_its_errors(rng):
+    one, two = rng.normal(size=10), rng.normal(size=10) + 0.5
+    found = inspection.compare_folds(one, two, 1 / 9)
+    plain = stats.ttest_rel(one, two)
+    t = plain.statistic * np.sqrt((1 / 10) / (1 / 10 + 1 / 9))
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t), 9))
+    assert found.p_value > plain.pvalue
+    assert inspection.compare_folds(one, one, 1 / 9).p_value == 1.0
+    with pytest.raises(InputError, match="got 10 and 9"):
+        inspection.compare_folds(one, two[:9], 1 / 9)
+
+
+def test_the_corrected_test_finds_differences_as_rarely_as_it_says():
+    """Two equally good models on 15 random halves of 60 rows, 150 times; the usual test finds many."""
+    rng = np.random.default_rng(0)
+    wrong = usual = 0
+    for _ in range(150):
+        X = rng.normal(size=(60, 2))
+        y = X.sum(axis=1) + rng.normal(size=60)
+        scores = np.zeros((2, 15))
+        for k in range(15):
+            order = rng.permutation(60)
+            train, test = order[:30], order[30:]
+            for m in range(2):
+                slope = X[train, m] @ y[train] / (X[train, m] @ X[train, m])
+                scores[m, k] = -np.mean((y[test] - slope * X[test, m]) ** 2)
+        wrong += inspection.compare_folds(*scores, 1.0).p_value < 0.05
+        usual += stats.ttest_rel(*scores).pvalue < 0.05
+    assert wrong <= 0.09 * 150  # 0.05 is said; the standard error of 150 is 0.018
+    assert usual > 0.3 * 150
+
+
+def test_holm_is_that_of_its_definition():
+    p = np.array([0.01, 0.02, 0.03, 0.5])
+    np.testing.assert_allclose(inspection.adjust_p_values(p), [0.04, 0.06, 0.06, 0.5])
+
+
+# ---- permutations ----------------------------------------------------------------------------------
+
+
+def test_permutations_are_those_of_scikit_learn(patients):
+    X, y = patients
+    model = LogisticRegression(C=0.01)
+    found = inspection.permutation_test(model, X, y, n_permutations=12, cv=3, seed=4)
+    score, permuted, p_value = model_selection.permutation_test_score(
+        model, X, y, n_permutations=12, cv=3, random_state=4
+    )
+    assert found.score == score
+    np.testing.assert_array_equal(found.permuted, permuted)
+    assert found.p_value == p_value
+
+
+def test_fixed_models_are_tested_on_permuted_targets(patients):
+    """Without a fit for every permutation, and as the hypergeometric distribution says for accuracy."""
+    X, y = patients
+    train, test = np.arange(0, 120, 2), np.arange(1, 120, 2)
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0), standardize=True)
+    found = inspection.permutation_test(model, X, y, n_permutations=400, cv=[(train, test)], refit=False)
+    guess = model.fit(X.iloc[train], y[train]).predict(X.iloc[test])
+    assert found.score == pytest.approx(np.mean(guess == y[test]))
+    # rows that are right are hits of both classes: n11 is hypergeometric
+    n, ill, said = len(test), int((y[test] == "ill").sum()), int((guess == "ill").sum())
+    expected = stats.hypergeom(n, ill, said).mean()
+    accuracy = (n - ill - said + 2 * expected) / n
+    assert found.permuted.mean() == pytest.approx(accuracy, abs=4 * found.permuted.std() / 20)
+
+
+def test_p_values_of_noise_are_uniform():
+    """Under the hypothesis p <= 0.2 comes in a fifth of 100 data sets, and never 0."""
+    rng = np.random.default_rng(1)
+    p = []
+    for _ in range(100):
+        X, y = rng.normal(size=(24, 2)), rng.normal(size=24)
+        found = inspection.permutation_test(
+            Ridge(), X, y, n_permutations=9, cv=[(np.arange(12), np.arange(12, 24))]
+        )
+        p.append(found.p_value)
+    assert min(p) == 1 / 10
+    assert 0.09 <= np.mean(np.array(p) <= 0.2) <= 0.31  # the standard error is 0.04
+    assert permutation_p_value(1.0, np.array([1.0, 0.5, 2.0])) == 3 / 4
+
+
+def test_targets_of_groups_stay_together(rng):
+    """Where all rows of a group have one target, groups exchange their targets; within groups nothing would change."""
+    groups = np.repeat(np.arange(12), 5)
+    y = np.where(groups % 2, 1.0, 0.0)
+    X = y[:, None] + 0.1 * rng.normal(size=(60, 1))
+    found = inspection.permutation_test(
+        Ridge(), X, y, n_permutations=30, groups=groups, cv=model_selection.GroupKFold(3), scoring="r2"
+    )
+    assert found.score > 0.8
+    assert found.permuted.min() < 0.5
+
+
+def test_a_source_is_tested_by_exchanging_its_contributions(patients):
+    """As if the decision values were computed again from permuted columns."""
+    X, y = patients
+    views = {"a": list(X.columns[:2]), "b": list(X.columns[2:])}
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.Uniform(C=1.0), views=views, standardize=True)
+    train, test = np.arange(0, 120, 2), np.arange(1, 120, 2)
+    model.fit(X.iloc[train], y[train])
+    found = inspection.source_test(model, X.iloc[test], y[test], n_permutations=50)
+    assert set(found.names) == {"a", "b"}
+    assert found.score == pytest.approx(model.score(X.iloc[test], y[test]))
+    rng = np.random.default_rng(np.random.default_rng(0).integers(2**32, size=2)[0])
+    losses = []
+    for _ in range(50):
+        mixed = X.iloc[test].copy()
+        mixed[views["a"]] = mixed[views["a"]].to_numpy()[rng.permutation(60)]
+        losses.append(found.score - model.score(mixed, y[test]))
+    assert found.loss[found.names.index("a")] == pytest.approx(np.mean(losses))
+    assert (found.adjusted >= found.p_values).all()
+    area = inspection.source_test(model, X.iloc[test], y[test], n_permutations=5, scoring="roc_auc")
+    assert 0.5 < area.score <= 1.0
+
+
+# ---- stability -------------------------------------------------------------------------------------
+
+
+def test_stability_of_halves_is_that_of_fits_by_hand(patients):
+    X, y = patients
+    model = kw.MKLClassifierCV(kw.banks.linear_features(4), "rls2", n_alphas=4, cv=2, standardize=True).fit(
+        X, y
+    )
+    found = inspection.weight_stability(model, X, y, n_samples=6, seed=3)
+    assert found.samples.shape == (6, 4, 1)
+    rng = np.random.default_rng(3)
+    parts = [np.flatnonzero(y == name) for name in ("ill", "well")]
+    for k in range(6):
+        rows = np.sort(np.concatenate([rng.choice(p, -(-len(p) // 2), replace=False) for p in parts]))
+        by_hand = kw.MKLClassifier(
+            kw.banks.linear_features(4), kw.learners.RLS2(model.alpha_), standardize=True
+        ).fit(X.iloc[rows], y[rows])
+        np.testing.assert_allclose(found.samples[k, :, 0], by_hand.weights_, atol=1e-9)
+    np.testing.assert_allclose(found.low, np.quantile(found.samples, 0.025, axis=0))
+    np.testing.assert_allclose(found.frequency, (found.samples > 0).mean(axis=0))
+    assert set(found.views) == set(inspection.view_weights(model))
+    wide = inspection.weight_stability(model, X, y, n_samples=4, sampling="bootstrap", choose_again=True)
+    assert len(wide.samples) == 4
+
+
+def test_spread_over_halves_is_that_over_samples():
+    """The standard deviation over halves of 60 rows, against that over 60 new rows; a quantity known for 25 tables."""
+    rng = np.random.default_rng(0)
+    spreads, centres = [], []
+    for _ in range(25):
+        X = rng.normal(size=(60, 2))
+        y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
+        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1)).fit(X, y)
+        found = inspection.weight_stability(model, X, y, n_samples=8)
+        centres.append(found.weights[0, 0])
+        spreads.append(found.samples[:, 0, 0].var())
+    # 1.20 was seen, 1.29 for 40 tables; with the factor of other shares, 1/3 or 2/3, it would be 0.85 or 1.7
+    assert 0.9 < np.sqrt(np.mean(spreads)) / np.std(centres) < 1.5
+
+
+def test_what_is_done_is_kept(patients):
+    """A report that says stop, and Ctrl-C; without anything done the interrupt comes through."""
+    X, y = patients
+    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.RLS2(0.1), standardize=True).fit(X, y)
+    said = []
+
+    def stop(text):
+        said.append(text)
+        return len(said) == 3
+
+    found = inspection.weight_stability(model, X, y, n_samples=9, report=stop)
+    assert (len(found.samples), found.interrupted) == (3, True)
+    assert said == [f"sample {k} of 9" for k in (1, 2, 3)]
+
+    def press(text):
+        if text.startswith("permutation 2"):
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    test = inspection.permutation_test(Ridge(), X, (y == "ill") * 1.0, n_permutations=50, cv=2, report=press)
+    assert test.interrupted
+    assert 2 <= len(test.permuted) <= 3
+    curve = inspection.learning_curve(
+        Ridge(), X, (y == "ill") * 1.0, cv=2, report=lambda text: "3 of" in text
+    )
+    assert curve.interrupted
+    assert len(curve.sizes) == 1
+
+    def at_once(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        inspection.permutation_test(Ridge(), X, (y == "ill") * 1.0, scoring=at_once)
+
+
+# ---- curves ----------------------------------------------------------------------------------------
+
+
+def test_learning_curves_are_those_of_scikit_learn(patients):
+    X, y = patients
+    sizes = [0.3, 0.6, 1.0]
+    found = inspection.learning_curve(Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, seed=2)
+    at, _, scores = model_selection.learning_curve(
+        Ridge(), X, (y == "ill") * 1.0, train_sizes=sizes, cv=4, shuffle=True, random_state=2
+    )
+    np.testing.assert_array_equal(found.sizes, at)
+    np.testing.assert_allclose(found.scores, scores, atol=1e-12)
+    with joblib.parallel_config(backend="threading"):
+        beside = inspection.learning_curve(
+            Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, seed=2, n_jobs=2
+        )
+    np.testing.assert_array_equal(found.scores, beside.scores)
+    with pytest.raises(InputError, match="at most the training rows of a fold, 90, got 91"):
+        inspection.learning_curve(Ridge(), X, (y == "ill") * 1.0, sizes=[91], cv=4)
+
+
+@pytest.mark.parametrize("bins", ["quantile", "uniform"])
+def test_calibration_is_that_of_scikit_learn(rng, bins):
+    share = rng.random(200)
+    truth = rng.random(200) < share**2
+    found = inspection.calibration(truth, share, n_bins=5, bins=bins)
+    observed, predicted = calibration_curve(truth, share, n_bins=5, strategy=bins)
+    np.testing.assert_allclose(found.observed, observed)
+    np.testing.assert_allclose(found.predicted, predicted)
+    assert found.counts.sum() == 200
+    assert found.brier == pytest.approx(brier_score_loss(truth, share))
+    assert ((found.low <= observed) & (observed <= found.high)).all()
+
+
+# ---- sentences -------------------------------------------------------------------------------------
+
+
+def numbers_in(shown):
+    """A number as it is written in a sentence."""
+    return float(shown.removesuffix("%")) / (100 if shown.endswith("%") else 1)
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
+    pytest.importorskip("pydantic")
+    pytest.importorskip("jinja2")
+    from kernelweave.reports.evidence import gather
+    from kernelweave.reports.statements import TOPICS, look_up, statements
+    from kernelweave.reports.tables import evidence_tables
+    from kernelweave.runs.evidence import KINDS, add_evidence, compute, read_evidence, write_evidence
+    from kernelweave.runs.fitting import fit_model, make_model
+    from kernelweave.runs.joining import Joined
+    from kernelweave.runs.preparing import prepare, split
+    from kernelweave.runs.spec import FitSpec
+    from kernelweave.runs.writing import score_held
+
+    frame = load_breast_cancer(as_frame=True).frame.iloc[:140, [0, 1, 10, 20, 30]]
+    frame = frame.rename(columns={frame.columns[1]: "odd {name} 50%"})
+    if kind == "classes":
+        frame["target"] = np.where(frame["target"] == 1, "well", "ill")
+        more = {"method": "simple", "Cs": "0.1,1", "probabilities": "platt"}
+    else:
+        frame["target"] = frame[frame.columns[0]] + frame[frame.columns[2]] + np.sin(np.arange(140))
+        more = {"method": "rls2", "alphas": "1,0.1", "task": "regression"}
+    spec = FitSpec(target="target", kernels="linear_features", cv=2, test_size=0.4, **more)
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
+    rows = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
+    held = score_held(model, prepared, rows[1])
+    tree = gather(model, held)
+    counts = {"permutation": 3, "sources": 19, "stability": 4, "learning curve": 2}
+    for name in KINDS:
+        found = compute(name, model, spec, prepared, rows, held, count=counts.get(name, 0), refit=False)
+        tree = add_evidence(tree, name, found)
+    write_evidence(tmp_path, tree)
+    kept = read_evidence(tmp_path)
+    assert kept == json.loads(json.dumps(tree))
+    said = statements(kept)
+    assert {one.topic for one in said} == set(TOPICS)
+    cited = [number for one in said for number in one.numbers]
+    assert len(cited) > 25
+    for one in said:
+        assert one.sentence.endswith(".")
+        for number in one.numbers:
+            assert look_up(kept, number.source) == number.value
+            if one.topic != "distrust":
+                assert number.shown in one.sentence
+            assert numbers_in(number.shown) == pytest.approx(
+                number.value, abs=6e-3 * max(1, abs(number.value))
+            )
+    assert any("odd {name} 50%" in one.sentence for one in said)
+    # scores of the file are those of the run, and are in the tables
+    for name, value in held.scores.items():
+        assert kept["held out"][name]["value"] == pytest.approx(value, abs=1e-9)
+    tables = {table.name: table for table in evidence_tables(kept)}
+    assert {"scores", "baselines", "sources", "stability", "stability-sources", "learning-curve"} <= set(
+        tables
+    )
+    main = "accuracy" if kind == "classes" else "R^2"
+    (row,) = [row for row in tables["scores"].rows if row[0] == f"{main}, held out"]
+    assert row[1] == kept["held out"][main]["value"]
+    latex = tables["stability"].latex()
+    assert r"odd \{name\} 50\%" in latex
+    assert latex.count(r"\\") == len(tables["stability"].rows) + 1
+    assert tables["stability"].frame().shape == (len(tables["stability"].rows), 5)
