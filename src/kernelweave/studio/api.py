@@ -257,22 +257,23 @@ def _add_runs(router: APIRouter) -> None:
         return studio.predict(run_id, request.data)
 
     @router.get("/runs/{run_id}/evidence", tags=["evidence"])
-    def read_evidence(run_id: RunId) -> Evidence:
+    def read_evidence(studio: Here, run_id: RunId) -> Evidence:
         """Sentences about a run with the numbers behind them, and what is being computed."""
         return studio.evidence.read(run_id)
 
     @router.post("/runs/{run_id}/evidence", tags=["evidence"], status_code=202)
-    def compute_evidence(run_id: RunId, request: EvidenceRequest) -> Evidence:
+    def compute_evidence(studio: Here, run_id: RunId, request: EvidenceRequest) -> Evidence:
         """Begin to compute evidence: permutations, halves of the rows, a learning curve, baselines."""
         return studio.evidence.start(run_id, request.kind, request.count, refit=request.refit)
 
     @router.post("/runs/{run_id}/evidence/stop", tags=["evidence"])
-    def stop_evidence(run_id: RunId, request: EvidenceStop) -> Evidence:
+    def stop_evidence(studio: Here, run_id: RunId, request: EvidenceStop) -> Evidence:
         """Stop computing after the present step; what is done is kept."""
         return studio.evidence.stop(run_id, request.kind)
 
     @router.get("/runs/{run_id}/printed/{name}", tags=["evidence"], response_class=FileResponse)
     def print_figure(
+        studio: Here,
         run_id: RunId,
         name: Annotated[str, PathParameter(max_length=40)],
         kind: Annotated[Literal["pdf", "svg"], Query()] = "pdf",
@@ -285,6 +286,7 @@ def _add_runs(router: APIRouter) -> None:
 
     @router.get("/runs/{run_id}/tables/{name}", tags=["evidence"], response_class=Response)
     def print_table(
+        studio: Here,
         run_id: RunId,
         name: Annotated[str, PathParameter(max_length=40)],
         kind: Annotated[Literal["csv", "tex"], Query()] = "csv",

@@ -33,11 +33,13 @@ class EvidenceDesk:
     ----------
     store : Store
     places : Places
+    jobs : EvidenceJobs, optional
+        Those of another project.
     """
 
-    def __init__(self, store: Store, places: Places) -> None:
+    def __init__(self, store: Store, places: Places, jobs: EvidenceJobs | None = None) -> None:
         self.store, self.places = store, places
-        self.jobs = EvidenceJobs(places)
+        self.jobs = jobs or EvidenceJobs(places)
 
     def read(self, run_id: str) -> Evidence:
         """Sentences, numbers, and what is being computed."""

@@ -127,6 +127,7 @@ class Studio:
         other.store = self.store.inside(project)
         other.places = self.places.inside(project)
         other.catalogue = self.catalogue.inside(other.places)
+        other.evidence = EvidenceDesk(other.store, other.places, self.evidence.jobs)
         return other
 
     def about(self) -> About:

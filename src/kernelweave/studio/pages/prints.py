@@ -19,7 +19,7 @@ def prints(run_id: str, name: str, title: str) -> None:
     with ui.button(icon="download").props("flat dense round size=sm") as button:
         button.props["aria-label"] = f"Download figure: {title}"
         button.tooltip(f"{title} for print")
-        with ui.menu(), ui.list().props("dense"):
+        with ui.menu():
             for width, said in WIDTHS.items():
                 for kind in ("pdf", "svg"):
                     _item(f"{kind.upper()}, {said}", _address(run_id, name, kind, width))
@@ -56,8 +56,4 @@ def _address(run_id: str, name: str, kind: str, width: float) -> str:
 
 
 def _item(said: str, address: str) -> None:
-    with ui.item().props("clickable") as item:
-        item.props["href"] = address
-        item.props["download"] = True
-        with ui.item_section():
-            text(said, "span")
+    ui.menu_item(said, on_click=lambda: ui.navigate.to(address))
