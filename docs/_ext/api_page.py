@@ -43,7 +43,15 @@ SECTIONS = [
     (
         "Rows beyond memory",
         "Sums over any number of rows, read in chunks, and what follows from them.",
-        ["block_statistics", "BlockStatistics", "FoldStatistics", "rls2_path_cv", "predict_rows"],
+        [
+            "block_statistics",
+            "BlockStatistics",
+            "FoldStatistics",
+            "rls2_path_cv",
+            "RowFeatures",
+            "svm_mkl_path_cv",
+            "predict_rows",
+        ],
     ),
     (
         "Machines on one kernel",

@@ -20,6 +20,7 @@ __all__ = [
     "Alphas",
     "Costs",
     "Floats",
+    "GivenTargets",
     "InputError",
     "KernelWarning",
     "Labels",
@@ -42,6 +43,7 @@ __all__ = [
     "check_targets",
     "check_vector",
     "count_dimensions",
+    "need_targets",
 ]
 
 
@@ -217,6 +219,8 @@ class RidgeAlphas(Alphas):
 
 #: Targets or labels, one for each row.
 Targets = Annotated[ArrayLike, Floats()]
+#: The same, or None where rows have theirs.
+GivenTargets = Annotated[ArrayLike | None, Floats() | None]
 #: Labels of two classes.
 Labels = Annotated[ArrayLike, Floats(what="labels -1 and +1")]
 #: Weights of rows, or None for equal ones.
@@ -292,6 +296,15 @@ def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[n
     check_finite(targets, "y")
     check_size(targets, "y")
     return targets, single
+
+
+def need_targets(y: ArrayLike | None) -> ArrayLike:
+    """Targets where they may not be left out."""
+    if y is None:
+        raise InputError(
+            "`y` must hold one target per row, got None. Only RowFeatures have targets of their own."
+        )
+    return y
 
 
 def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ are needed, for RLS2.
 """
 
 from kernelweave.gram.base import Gram
+from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.factors import FactorGram
@@ -34,6 +35,7 @@ from kernelweave.gram.tiles import TileGram
 
 __all__ = [
     "BlockStatistics",
+    "ChunkedFeatures",
     "CompositeGram",
     "DeviceGram",
     "FactorGram",

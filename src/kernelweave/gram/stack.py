@@ -140,6 +140,11 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
     """
     if isinstance(gram, FeatureStack):
         return gram.gram()
+    if isinstance(gram, ChunkedFeatures):
+        raise InputError(
+            "`gram` must be kernels or features here, got rows that are read in chunks. Use solve_svm_mkl or "
+            "svm_mkl_path, block_statistics for RLS2, or pass the rows as a FeatureStack."
+        )
     if isinstance(gram, BlockStatistics):
         raise InputError(
             "`gram` must be kernels or features here, got statistics, which are enough for the squared loss only. Use "

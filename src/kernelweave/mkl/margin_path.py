@@ -9,12 +9,13 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import Costs, RowWeights, Scale, Targets
+from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale, need_targets
 from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
-from kernelweave.gram import FeatureStack, Gram, kind_of
+from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.newton import knows
+from kernelweave.mkl.features.on_chunks import make_chunked_problem, solve_on_chunks
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import (
     MARGIN_LOSSES,
@@ -35,8 +36,8 @@ PathCallback = Callable[[int, Solution], object]
 
 @checked
 def svm_mkl_path(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Targets,
+    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
+    y: GivenTargets,
     Cs: Annotated[ArrayLike, Costs()],
     weight_set: str | WeightSet = "simplex",
     *,
@@ -58,16 +59,17 @@ def svm_mkl_path(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
-        Symmetric PSD matrices, kernels last, or features in blocks. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or RowFeatures
+        Symmetric PSD matrices, kernels last, or features in blocks. Not modified. With `RowFeatures` all C are solved
+        in the same passes over the rows.
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`, which have them.
     Cs : array of shape (n_values,)
         Weights of the loss > 0, in any order.
     weight_set, loss, epsilon, sample_weight, scale, tol, method
         See `solve_svm_mkl`.
     max_iter : int, optional
-        Outer iterations for each C. Default: 500.
+        Outer iterations for each C. Default: 500; of `RowFeatures` passes, 100.
     callback : callable, optional
         ``callback(index, result)`` after each C; a true value ends the path there.
 
@@ -96,29 +98,59 @@ def svm_mkl_path(
     """
     values = np.unique(Costs().read(Cs))
     first = float(values[0])
+    if isinstance(gram, ChunkedFeatures):
+        chunked = make_chunked_problem(
+            gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
+        found_all = solve_on_chunks(chunked, values, method, tol=tol, max_iter=max_iter)
+        return _told(zip(values, found_all, strict=False), len(values), callback)
+    targets = need_targets(y)
     if isinstance(gram, FeatureStack):
         features = make_margin_feature_problem(
-            gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+            gram,
+            targets,
+            first,
+            weight_set,
+            loss=loss,
+            epsilon=epsilon,
+            sample_weight=sample_weight,
+            scale=scale,
         )
         solutions = _on_features(features, values, method, tol, max_iter)
     else:
         problem = make_problem(
-            gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+            gram,
+            targets,
+            first,
+            weight_set,
+            loss=loss,
+            epsilon=epsilon,
+            sample_weight=sample_weight,
+            scale=scale,
         )
         solutions = _on_kernels(problem, values, method, tol, max_iter)
+    own = kind_of(gram)
+    found = ((C, one.of_kind(own)) for C, one in zip(values, solutions, strict=True))
+    return _told(found, len(values), callback)
+
+
+def _told(
+    solutions: Iterator[tuple[float, Solution]], count: int, callback: PathCallback | None
+) -> Path[Solution]:
+    """The path of solutions for some C, of which the callback is told."""
     done: list[Solution] = []
     interrupted = False
     try:
-        for index, (C, found) in enumerate(zip(values, solutions, strict=True)):
-            done.append(replace(found, alpha=1.0 / float(C)).of_kind(kind_of(gram)))
-            if callback is not None and callback(index, done[-1]) and index + 1 < len(values):
+        for index, (C, found) in enumerate(solutions):
+            done.append(replace(found, alpha=1.0 / float(C)))
+            if callback is not None and callback(index, done[-1]) and index + 1 < count:
                 interrupted = True
                 break
     except KeyboardInterrupt:
         if not done:
             raise
         interrupted = True
-    return Path.of(done, interrupted=interrupted)
+    return Path.of(done, interrupted=interrupted or len(done) < count)
 
 
 def _on_kernels(

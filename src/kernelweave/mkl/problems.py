@@ -12,14 +12,16 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import (
     Floats,
+    GivenTargets,
     RowWeights,
     Scale,
     Targets,
     check_row_weights,
     check_scale,
+    need_targets,
 )
 from kernelweave._parameters import Cost, Flag, Nonnegative, OneOf, Whole, checked
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, as_gram
+from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
@@ -27,6 +29,7 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
+from kernelweave.mkl.features.on_chunks import make_chunked_problem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -86,8 +89,8 @@ def machine_problem(
 
 @checked
 def margin_problem(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Targets,
+    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
+    y: GivenTargets,
     C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
@@ -100,10 +103,10 @@ def margin_problem(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or RowFeatures
         As it was given to the solver.
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`.
     C : float
         Weight of the loss > 0.
     weight_set : "simplex" or WeightSet, default="simplex"
@@ -136,12 +139,17 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
-    if isinstance(gram, FeatureStack):
-        return make_margin_feature_problem(
+    if isinstance(gram, ChunkedFeatures):
+        return make_chunked_problem(
             gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
         )
+    targets = need_targets(y)
+    if isinstance(gram, FeatureStack):
+        return make_margin_feature_problem(
+            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
     return make_margin_problem(
-        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
 
 

@@ -19,23 +19,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import (
+    GivenTargets,
     InputError,
     RowWeights,
     Scale,
-    Targets,
     as_floats,
     check_finite,
     check_positive,
     check_scale,
+    need_targets,
 )
 from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import FeatureStack, Gram, as_gram, kind_of
+from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, as_gram, kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.newton import MarginDescent, knows
+from kernelweave.mkl.features.on_chunks import make_chunked_problem, solve_on_chunks
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session
 from kernelweave.mkl.steps.closed_form import ClosedForm
@@ -67,8 +69,8 @@ MOST = 500
 
 @checked
 def solve_svm_mkl(
-    gram: Gram | FeatureStack | ArrayLike,
-    y: Targets,
+    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
+    y: GivenTargets,
     C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
@@ -91,10 +93,11 @@ def solve_svm_mkl(
 
     Parameters
     ----------
-    gram : array of shape (n_samples, n_samples, n_kernels), Gram or FeatureStack
-        Symmetric PSD matrices, kernels last; or features in blocks, which are worked on themselves. Not modified.
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or RowFeatures
+        Symmetric PSD matrices, kernels last; or features in blocks, which are worked on themselves; or rows of such
+        features that are read in chunks. Not modified.
     y : array of shape (n_samples,)
-        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`, which have them.
     C : float
         Weight of the loss > 0, a sum over samples.
     weight_set : "simplex" or WeightSet, default="simplex"
@@ -122,7 +125,7 @@ def solve_svm_mkl(
         box); the closed form for Lp balls. On features: proximal Newton steps for the coefficients of the features if
         the set is the simplex or an elastic net. All other methods and sets hold the blocks as factors.
     max_iter : int, optional
-        Outer iterations. Default: 500.
+        Outer iterations. Default: 500; of `RowFeatures` passes over the rows, 100.
     warm_start : Solution or WarmStart, optional
         The solution of a similar problem.
     callback : callable, optional
@@ -169,16 +172,26 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
+    if isinstance(gram, ChunkedFeatures):
+        chunked = make_chunked_problem(
+            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
+        # the start is the solution on a sample
+        check_warm(warm_start, gram.n_kernels, gram.n_samples)
+        return solve_on_chunks(chunked, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback)[
+            0
+        ]
+    targets = need_targets(y)
     if isinstance(gram, FeatureStack):
         own = make_margin_feature_problem(
-            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
         )
         warm = check_warm(warm_start, own.n_kernels, gram.n_samples)
         return solve_margin_on_features(
             own, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
         ).of_kind(gram.kind)
     problem = make_problem(
-        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
     found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)

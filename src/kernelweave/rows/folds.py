@@ -42,14 +42,21 @@ def folds_of_rows(
         Whether rows of a file may be in different folds.
     seed : int
     """
+    x = hashes_of_rows(first, count, source=source, by=by, seed=seed)
+    return (x % np.uint64(n_folds)).astype(np.int64)
+
+
+def hashes_of_rows(
+    first: int, count: int, *, source: str = "", by: str = "row", seed: int = 0
+) -> NDArray[np.uint64]:
+    """Hashes of successive rows: of the name of the file and the number of the row."""
     key = np.uint64((zlib.crc32(source.encode()) << 32) ^ (seed & 0xFFFFFFFF))
     rows = (
         np.arange(first, first + count, dtype=np.uint64) if by == "row" else np.zeros(count, dtype=np.uint64)
     )
     with np.errstate(over="ignore"):
         # splitmix64 (S. Vigna), once for the key and once for the row
-        x = _mixed(_mixed(np.full(1, key)) + rows * np.uint64(0x9E3779B97F4A7C15))
-    return (x % np.uint64(n_folds)).astype(np.int64)
+        return _mixed(_mixed(np.full(1, key)) + rows * np.uint64(0x9E3779B97F4A7C15))
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

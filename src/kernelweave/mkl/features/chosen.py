@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from kernelweave._loops import core
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
+from kernelweave.gram.features import FeatureStack
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 
 Array = NDArray[np.float64]
@@ -44,13 +45,14 @@ class Chosen:
     """
 
     def __init__(self, problem: MarginFeatureProblem, centre: Array | None = None) -> None:
-        self.problem = problem
+        assert isinstance(problem.stack, FeatureStack)
+        self.problem, self.stack = problem, problem.stack
         self.kernels = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(problem.n_kernels, dtype=bool)
         self.offsets = np.zeros(1, dtype=np.int64)
         self.index = np.empty(0, dtype=np.int64)
         self._rows = np.empty((0, problem.stack.n_samples))
-        self._sparse = is_sparse(problem.stack.Z)
+        self._sparse = is_sparse(self.stack.Z)
         self._held = True
         # a large common shift of a column would cost digits of the second derivatives
         if centre is None:
@@ -72,7 +74,7 @@ class Chosen:
         fresh = np.unique(kernels[~self.inside[kernels]])
         if not len(fresh):
             return 0
-        stack, before = self.problem.stack, self.n_columns
+        stack, before = self.stack, self.n_columns
         own = stack.owned(fresh)
         self.kernels = np.r_[self.kernels, fresh]
         self.inside[fresh] = True
@@ -104,7 +106,7 @@ class Chosen:
         step = max(1, PIECE // self.n_columns)
         for first in range(0, n, step):
             part = slice(first, min(first + step, n))
-            yield part, self._prepared(self.problem.stack.piece(self.index, part), self.index)
+            yield part, self._prepared(self.stack.piece(self.index, part), self.index)
 
     def products(self, v: Array) -> Array:
         """``X v``."""

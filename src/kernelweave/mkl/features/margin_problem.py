@@ -21,8 +21,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from kernelweave._checks import InputError, as_floats, check_positive, check_row_weights, check_scale
+from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.features import FeatureStack
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
@@ -32,6 +34,9 @@ from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Certificate, Solution, Status
+
+#: Multiples of coefficients are taken where they gain more than this share of the gap.
+WORTH = 0.02
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -62,7 +67,7 @@ class MarginFeatureProblem:
 
     Attributes
     ----------
-    stack : FeatureStack
+    stack : FeatureStack or ChunkedFeatures
     machine : Machine
         On the rows of positive weight only.
     scale : array of shape (n_kernels,)
@@ -72,7 +77,7 @@ class MarginFeatureProblem:
         The given rows that are included; None for all. Rows of weight 0 are excluded.
     """
 
-    stack: FeatureStack
+    stack: FeatureStack | ChunkedFeatures
     machine: Machine
     scale: Array
     weight_set: WeightSet
@@ -175,6 +180,39 @@ class MarginFeatureProblem:
         # on a device without float64 every sum errs by more
         return Values(primal, gap, rounding * (self.stack.precision / EPS))
 
+    def multiple(self, b: Array, support: float, gap: float) -> float:
+        """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
+        loss, y, costs = self.machine.loss, self.machine.y, self.costs
+        low, high = loss.bounds(y, costs)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
+
+        def slope(t: float) -> float:
+            return float(b @ loss.dual_slope(y, costs, t * b)) - t * support
+
+        if not b.any() or not most > 0.0:
+            return 1.0
+        one = slope(min(1.0, most))
+        if most >= 1.0 and one * one <= 2.0 * support * WORTH * gap:
+            return 1.0
+        if loss.quadratic:
+            half = slope(0.5)
+            found = 0.5 + 0.5 * half / (half - one) if half > one else most
+            if not np.isfinite(found):
+                return min(1.0, most)
+            return float(np.clip(found, 0.0, most))
+        if one > 0.0:
+            lower, upper = min(1.0, most), min(most, 2.0)
+            if slope(upper) > 0.0:
+                lower, upper = upper, most
+            if slope(upper) > 0.0:
+                return upper
+        else:
+            lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
+        if not slope(lower) > 0.0:
+            return lower
+        return float(brentq(slope, lower, upper, xtol=1e-4, rtol=1e-4))
+
     def certify(self, solution: Solution) -> Certificate:
         """The certificate computed only from features' coefficients, intercept, weights and dual coefficients."""
         return _certify(self, solution)
@@ -254,7 +292,7 @@ class MarginFeatureProblem:
 
 
 def make_margin_feature_problem(
-    stack: FeatureStack,
+    stack: FeatureStack | ChunkedFeatures,
     y: ArrayLike,
     C: float,
     weight_set: str | WeightSet,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from kernelweave.machines.rounding import imbalance
 from kernelweave.mkl.features.chosen import Chosen, Model
@@ -43,8 +42,6 @@ FIRST, NEAR = 0.9, 0.97
 LEAST, MORE = 100, 1.0
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
-#: Multiples of coefficients are taken where they gain more than this share of the gap.
-WORTH = 0.02
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
 PATIENCE, LONGEST = 40, 150
 #: Rows above which kernels are not used, however many columns there are.
@@ -176,7 +173,7 @@ class MarginDescent:
             weights = self._weights(problem.norms(w), reach)
             f = problem.fitted(w) + intercept
             values = problem.values(weights, w, intercept, f, b, G)
-            multiple = self._multiple(b, problem.weight_set.support(np.square(reach)), values.gap)
+            multiple = problem.multiple(b, problem.weight_set.support(np.square(reach)), values.gap)
             if multiple != 1.0:
                 other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
                 values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
@@ -322,39 +319,6 @@ class MarginDescent:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
         return b, t
 
-    def _multiple(self, b: Array, support: float, gap: float) -> float:
-        """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
-        loss = self.problem.machine.loss
-        low, high = loss.bounds(self.y, self.costs)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
-
-        def slope(t: float) -> float:
-            return float(b @ loss.dual_slope(self.y, self.costs, t * b)) - t * support
-
-        if not b.any() or not most > 0.0:
-            return 1.0
-        one = slope(min(1.0, most))
-        if most >= 1.0 and one * one <= 2.0 * support * WORTH * gap:
-            return 1.0
-        if loss.quadratic:
-            half = slope(0.5)
-            found = 0.5 + 0.5 * half / (half - one) if half > one else most
-            if not np.isfinite(found):
-                return min(1.0, most)
-            return float(np.clip(found, 0.0, most))
-        if one > 0.0:
-            lower, upper = min(1.0, most), min(most, 2.0)
-            if slope(upper) > 0.0:
-                lower, upper = upper, most
-            if slope(upper) > 0.0:
-                return upper
-        else:
-            lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
-        if not slope(lower) > 0.0:
-            return lower
-        return float(brentq(slope, lower, upper, xtol=1e-4, rtol=1e-4))
-
     def _measure(self, b: Array, t: float, G: Array) -> Measure:
         """Both bounds over the working blocks."""
         loss, f = self.problem.machine.loss, self.product + t
@@ -365,7 +329,7 @@ class MarginDescent:
         of_norms = max(0.0, penalty + 0.5 * support - along)
         of_loss = loss.gap(self.y, self.costs, b, f)
         gap = of_loss + of_norms
-        multiple = self._multiple(b, support, gap)
+        multiple = self.problem.multiple(b, support, gap)
         if multiple != 1.0:
             own = max(0.0, penalty + 0.5 * multiple**2 * support - multiple * along)
             gap = min(gap, loss.gap(self.y, self.costs, multiple * b, f) + own)

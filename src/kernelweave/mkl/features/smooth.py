@@ -172,11 +172,20 @@ class Augmented(Smooth):
         return self._root(product, start, float(rest.min()) - reach, float(rest.max()) + reach)
 
 
+def has_derivative(loss: Loss) -> bool:
+    """Whether Newton's method takes the loss as it is."""
+    return isinstance(loss, SquaredHinge | Logistic)
+
+
 def smooth_loss(loss: Loss, y: Array, costs: Array) -> Smooth:
     """A loss with a derivative, or the augmented one at coefficients of zero."""
-    if isinstance(loss, SquaredHinge | Logistic):
+    if has_derivative(loss):
         return Exact(loss, y, costs)
     assert isinstance(loss, Hinge | EpsilonInsensitive)
-    # the tube has the unit of the targets
+    return Augmented(loss, y, costs, np.zeros(len(y)), 1.0 / unit_of(loss, y, costs))
+
+
+def unit_of(loss: Loss, y: Array, costs: Array) -> float:
+    """A size of decision values: the tube has the unit of the targets."""
     spread = 1.0 if loss.classifies else float(np.average(np.abs(y - np.median(y)), weights=costs))
-    return Augmented(loss, y, costs, np.zeros(len(y)), 1.0 / spread if spread > 0 else 1.0)
+    return spread if spread > 0 else 1.0

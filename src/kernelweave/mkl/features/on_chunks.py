@@ -1,0 +1,64 @@
+"""Problems on rows that are read in chunks, checked, and their solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError
+from kernelweave.gram import ChunkedFeatures
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
+from kernelweave.mkl.features.newton import SETS, knows
+from kernelweave.mkl.features.row_newton import RowDescent
+from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.results import Solution
+
+Array = NDArray[np.float64]
+
+
+def make_chunked_problem(
+    rows: ChunkedFeatures,
+    y: ArrayLike | None,
+    C: float,
+    weight_set: str | WeightSet,
+    *,
+    loss: str,
+    epsilon: float,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | None,
+) -> MarginFeatureProblem:
+    """Check arguments beside rows that have their own targets and weights."""
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InputError(
+                f"`{name}` must be None for RowFeatures, which have it, got values. Pass it to RowFeatures."
+            )
+    return make_margin_feature_problem(
+        rows, rows.y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=rows.sample_weight, scale=scale
+    )
+
+
+def solve_on_chunks(
+    problem: MarginFeatureProblem,
+    Cs: Array,
+    method: str,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    callback: Callable[[int, float, float], object] | None = None,
+) -> list[Solution]:
+    """Solutions for ascending C, all in the same passes; after an interruption those that have begun."""
+    check_for_chunks(method, problem.weight_set)
+    return RowDescent(problem, Cs, tol=tol, max_iter=max_iter, callback=callback).solutions()
+
+
+def check_for_chunks(method: str, weight_set: WeightSet) -> None:
+    """Raise for a method or a set of weights that needs all rows in memory."""
+    if method != "auto" or not knows(weight_set):
+        names = " or ".join(kind.__name__ for kind in SETS)
+        raise InputError(
+            f"`method` must be 'auto', with weights of a {names}, for RowFeatures, got {method!r} and "
+            f"{weight_set!r}. Others need all rows in memory: pass a FeatureStack."
+        )

@@ -1,0 +1,316 @@
+"""A machine on rows that are read in chunks, between two passes over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.machines.rounding import imbalance
+from kernelweave.mkl.features.chosen import Chosen, Model
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, Values
+from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative, unit_of
+from kernelweave.mkl.weight_sets import ElasticNet, ShareSet
+from kernelweave.results import Solution, Status
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: A model is minimised to this share of the gap.
+MODEL_SHARE = 0.02
+#: Gaps up to this multiple of the tolerance are computed with their rounding errors.
+NEARLY = 2.0
+#: A gap that falls by less in a pass asks for second derivatives over all rows.
+SLOW = 0.25
+#: Passes without a smaller gap.
+PATIENCE = 20
+#: Radius of augmented losses at first, per unit of decision values; growth unless their gap falls by the other factor.
+RADIUS, GROWTH, FALL = 10.0, 3.0, 0.5
+#: A gap that is so many times the smallest shrinks the radius again.
+WORSE = 5.0
+#: Shares of a step that are tried where the whole one leads up.
+SHORTER = (0.5, 0.25, 0.1, 0.03, 0.01)
+
+
+class Sums(NamedTuple):
+    """What a pass found for one machine.
+
+    Attributes
+    ----------
+    product : array of shape (n_all_rows,)
+    G, above, later : arrays of shape (n_features,)
+    bend : tuple of arrays
+        Second derivatives, of an augmented loss also once it has moved; or none.
+    """
+
+    product: Array
+    G: Array
+    above: Array
+    later: Array
+    bend: tuple[Array, ...]
+
+
+@dataclass
+class Point:
+    """A point that was evaluated."""
+
+    w: Array
+    t: float
+    product: Array
+    value: float
+
+
+@dataclass
+class Best:
+    """The point with the smallest gap so far."""
+
+    w: Array
+    t: float
+    b: Array
+    weights: Array
+    values: Values
+    product: Array
+
+
+class RowMachine:
+    """One machine during its solution.
+
+    Attributes
+    ----------
+    problem : MarginFeatureProblem
+        With the machine on its training rows.
+    rows : array of int or slice
+        These rows among all.
+    fold : int
+        The fold that is left out, or -1.
+    w : array of shape (n_features,)
+        The point of the next pass, in the solver's units.
+    t : float
+    """
+
+    def __init__(
+        self, problem: MarginFeatureProblem, rows: Index | slice, fold: int, w: Array, t: float
+    ) -> None:
+        self.problem, self.rows, self.fold, self.w, self.t = problem, rows, fold, w, t
+        weight_set, loss = problem.weight_set, problem.machine.loss
+        self.mix = weight_set.mix if isinstance(weight_set, ElasticNet) else 1.0
+        self.y, self.costs = problem.machine.y, problem.costs
+        self.smooth: Smooth = Exact(loss, self.y, self.costs)
+        self.later = 0.0
+        if not has_derivative(loss):
+            start = 0.5 * self.y * self.costs if loss.classifies else np.zeros(len(self.y))
+            radius = RADIUS / unit_of(loss, self.y, self.costs)
+            self.smooth, self.later = Augmented(loss, self.y, self.costs, start, radius), radius
+        self.at: Point | None = None
+        self.best: Best | None = None
+        self.status: Status | None = None
+        # whether second derivatives over all rows are wanted: few rows are near the kinks
+        self.exact = not self.smooth.exact
+        self.least, self.idle, self.fall = math.inf, 0, math.inf
+        self.trace: list[tuple[float, float, int]] = []
+        self._G = self._b = np.empty(0)
+        self._bend: tuple[Array, ...] = ()
+        self._aim = self._of_norms = self._of_loss = 0.0
+        self._kept: tuple[Array, float, Array, Array, Array] | None = None
+
+    # ---- after a pass -----------------------------------------------------------------------------
+
+    def penalty(self, w: Array) -> float:
+        """The norms' part of the objective."""
+        norms = self.problem.norms(w)
+        return 0.5 * self.mix * float(norms.sum()) ** 2 + 0.5 * (1.0 - self.mix) * float(norms @ norms)
+
+    def _value(self, w: Array, t: float, product: Array) -> float:
+        return self.smooth.value(product + t) + self.penalty(w)
+
+    def take(self, found: Sums, tol: float) -> bool:
+        """Take what a pass found; returns whether its point is the start of a step."""
+        product = np.ascontiguousarray(found.product[self.rows])
+        value = self._value(self.w, self.t, product)
+        if self.at is not None:
+            before = self._value(self.at.w, self.at.t, self.at.product)
+            if not value <= before + 1e-13 * abs(before):
+                self._shorten(self.at, product, before)
+                return False
+        self.at = Point(self.w, self.t, product, value)
+        b = self.smooth.coefficients(product + self.t)
+        self._certify(b, found, tol)
+        if self.status is not None:
+            return False
+        self._G, self._b, self._bend = found.G, b, found.bend[:3]
+        if isinstance(self.smooth, Augmented):
+            self._move(b, found)
+        return True
+
+    def _shorten(self, at: Point, product: Array, before: float) -> None:
+        """The best of some shorter steps, by the products at both ends."""
+        values = []
+        for share in SHORTER:
+            w, t = at.w + share * (self.w - at.w), at.t + share * (self.t - at.t)
+            values.append(self._value(w, t, at.product + share * (product - at.product)))
+        best = int(np.argmin(values))
+        self.exact = True
+        self.idle += 1
+        if isinstance(self.smooth, Augmented):
+            self.later = min(self.later, self.smooth.radius / GROWTH)
+        share = SHORTER[best] if values[best] < before else 0.0
+        if share == 0.0 and self.idle > PATIENCE:
+            self.status = Status.STALLED
+        self.w, self.t = at.w + share * (self.w - at.w), at.t + share * (self.t - at.t)
+
+    def _certify(self, b: Array, found: Sums, tol: float) -> None:
+        assert self.at is not None
+        problem, loss, w = self.problem, self.problem.machine.loss, self.at.w
+        share, side = imbalance(b)
+        heavier = found.above if float(b.sum()) > 0.0 else found.G - found.above
+        b = b - np.sign(b) * side * share
+        G = (found.G - share * heavier) * problem.factors
+        norms, reach = problem.norms(w), problem.norms(G)
+        support, penalty = problem.weight_set.support(np.square(reach)), self.penalty(w)
+        t = self.at.t if self.smooth.exact else loss.intercept(self.y, self.costs, self.at.product)
+        f = self.at.product + t
+        losses = float(self.costs @ loss.losses(self.y, f))
+        gap = losses + penalty - loss.dual_term(self.y, self.costs, b) + 0.5 * support
+        primal = losses + penalty
+        self._of_norms = max(0.0, penalty + 0.5 * support - float(w @ G))
+        self._of_loss = gap - self._of_norms
+        near = gap <= NEARLY * tol * primal
+        if near or self.best is None:
+            weights = self._weights(norms, reach)
+            values = problem.values(weights, w, t, f, b, G)
+            multiple = problem.multiple(b, support, values.gap) if values.gap > tol * primal else 1.0
+            if multiple != 1.0:
+                other = problem.values(weights, w, t, f, multiple * b, multiple * G)
+                if other.gap < values.gap:
+                    values, b = other, multiple * b
+            gap = values.gap
+            if self.best is None or values.gap < self.best.values.gap:
+                self.best = Best(w, t, b, weights, values, found.product)
+            if values.gap + values.rounding <= tol * values.primal:
+                self.status = Status.CONVERGED
+        elif gap < self.least:
+            self._kept = (w, t, b, G, found.product)
+        self.trace.append((primal, gap / primal if primal > 0 else 0.0, int(np.count_nonzero(norms))))
+        self.exact = self.exact or gap > SLOW * self.least
+        self.idle = 0 if gap < 0.9 * self.least else self.idle + 1
+        if self.idle > PATIENCE and self.status is None:
+            self.status = Status.STALLED
+        self.least = min(self.least, gap)
+        self._aim = MODEL_SHARE * max(gap, tol * primal)
+
+    def _weights(self, norms: Array, reach: Array) -> Array:
+        """The best kernel weights of coefficients with these norms."""
+        total, weight_set = float(norms.sum()), self.problem.weight_set
+        assert isinstance(weight_set, ShareSet)
+        if total > 0.0:
+            return weight_set.of_shares(norms / total)
+        return weight_set.best(np.square(reach)) if reach.any() else weight_set.start(len(norms))
+
+    def _move(self, b: Array, found: Sums) -> None:
+        """Take the coefficients as centre of the augmented loss once the norms' part of the gap is the smaller one."""
+        assert isinstance(self.smooth, Augmented)
+        if self._of_norms > self._of_loss:
+            return
+        self._bend = found.bend[3:]
+        worse = self.trace[-1][1] > WORSE * min(row[1] for row in self.trace)
+        self.smooth.centre, self.smooth.radius = b, self.later
+        self._G, self._b = found.later, self.smooth.coefficients(self.at.product + self.at.t)  # type: ignore[union-attr]
+        if worse:
+            # a smaller radius has more rows between the kinks, and longer steps
+            self.later = self.smooth.radius / GROWTH
+        elif self._of_loss > FALL * self.fall:
+            self.later = GROWTH * self.smooth.radius
+        self.fall = self._of_loss
+
+    # ---- a step -----------------------------------------------------------------------------------
+
+    def wanted(self, near: float, first: float) -> Index:
+        """Blocks that could gain at the point of the last pass, those that gain most first."""
+        assert self.at is not None
+        problem = self.problem
+        norms = problem.norms(self.at.w)
+        reach = problem.norms(self._G * problem.factors)
+        level, top = self.mix * float(norms.sum()), float(reach.max())
+        found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
+        return found[np.argsort(-reach[found], kind="stable")]
+
+    def step(self, chosen: Chosen, positions: Index, shares: Array, y: Array, weight: Array) -> None:
+        """A Newton step on the chosen columns, with second derivatives of all rows if the pass gave them.
+
+        Parameters
+        ----------
+        chosen : Chosen
+            Columns of the sampled rows.
+        positions, shares, y, weight
+            Numbers of these rows, for how many each stands, their targets and weights: 0 for rows left out.
+        """
+        assert self.at is not None
+        problem, at = self.problem, self.at
+        if self._bend and len(self._bend[1]) == chosen.n_columns:
+            C, x, total = self._bend[0], self._bend[1], float(self._bend[2][0])
+            mean = x / total if total > 0.0 else np.zeros_like(x)
+            C = C - np.outer(x, mean)
+            C.flat[:: len(C) + 1] += 1.0 - self.mix
+        else:
+            h = self._sampled_curvature(positions, y, weight) * shares
+            C, mean, total = chosen.second_derivative(h, 0.0, 1.0 - self.mix)
+        index, centre = chosen.index, chosen.centre[chosen.index]
+        w, s = at.w[index], float(self._b.sum())
+        reduced = (self._G * problem.factors)[index] - (centre + mean) * s
+        model = Model(C, C @ w + reduced - (1.0 - self.mix) * w, self.mix, chosen.offsets)
+        moved = model.minimise(w, self._aim, 4.0 * at.value) - w
+        self.w = at.w.copy()
+        self.w[index] += moved
+        if total > 0.0:
+            self.t = at.t - float((centre + mean) @ moved) + s / total
+        else:
+            self.t = self.smooth.intercept(at.product, at.t)
+
+    def _sampled_curvature(self, positions: Index, y: Array, weight: Array) -> Array:
+        assert self.at is not None
+        problem, smooth = self.problem, self.smooth
+        place = positions if isinstance(self.rows, slice) else np.searchsorted(self.rows, positions)
+        inside = weight > 0
+        place = place[inside]
+        f = self.at.product[place] + self.at.t
+        costs = self.costs[place]
+        part: Smooth
+        if isinstance(smooth, Augmented):
+            part = Augmented(smooth.loss, y[inside], costs, smooth.centre[place], smooth.radius)
+        else:
+            part = Exact(problem.machine.loss, y[inside], costs)
+        h = np.zeros(len(positions))
+        h[inside] = part.curvature(f)
+        return h
+
+    # ---- the end ----------------------------------------------------------------------------------
+
+    def solution(self, tol: float, interrupted: bool) -> Solution:
+        """The best point as a solution."""
+        self._settle()
+        assert self.best is not None
+        best, problem = self.best, self.problem
+        status = self.status or (Status.INTERRUPTED if interrupted else Status.MAX_ITER)
+        names = ("objective", "rel_gap", "n_active")
+        trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
+        trace["objective"] /= problem.unit**2
+        return problem.solution(
+            best.weights, best.w, best.t, best.b,
+            status=status, tol=tol, n_iter=len(self.trace), trace=trace, values=best.values,
+        )  # fmt: skip
+
+    def _settle(self) -> None:
+        """The gap of the last point that had the smallest, with rounding errors, if it was not computed."""
+        if self._kept is None or self.status is Status.CONVERGED:
+            return
+        w, t, b, G, product = self._kept
+        problem = self.problem
+        weights = self._weights(problem.norms(w), problem.norms(G))
+        own = product[self.rows]
+        t = t if self.smooth.exact else problem.machine.loss.intercept(self.y, self.costs, own)
+        values = problem.values(weights, w, t, own + t, b, G)
+        if self.best is None or values.gap < self.best.values.gap:
+            self.best = Best(w, t, b, weights, values, product)

@@ -1,0 +1,243 @@
+"""Machines on rows that are read in chunks: several C, and several folds, in the same passes.
+
+A pass over the rows evaluates the losses and their derivatives at one point of every machine. Second derivatives come
+from a sample of the rows, or are added up in the pass where that sample says too little. Between passes the numbers of
+rows, one or two for each machine and row, are in memory, but no features; steps are shortened there. The points of the
+first pass are the solutions on the sample.
+
+References
+----------
+F. Roosta-Khorasani, M. W. Mahoney, Sub-sampled Newton methods, Mathematical Programming 174 (2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._sparse import is_sparse
+from kernelweave._threads import one_blas_thread
+from kernelweave.gram.chunked import ChunkedFeatures
+from kernelweave.mkl.features.chosen import Chosen
+from kernelweave.mkl.features.evaluation import Bends, Evaluation
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
+from kernelweave.mkl.features.row_machine import RowMachine, Sums
+from kernelweave.mkl.features.smooth import Augmented, has_derivative
+from kernelweave.results import Solution
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Passes, by default.
+MOST = 100
+#: Tolerance on the sample, where it has not all rows.
+COARSE = 1e-3
+#: Numbers of every row that are held for a machine, and those for all.
+HELD, SHARED = 5, 12
+#: Largest share of the memory for them.
+SHARE = 0.5
+
+
+class RowDescent:
+    """Machines on the same rows during their solution.
+
+    Parameters
+    ----------
+    problem : MarginFeatureProblem
+        On chunked features.
+    Cs : array of shape (n_values,)
+        Ascending.
+    tol : float
+    max_iter : int, optional
+        Passes.
+    callback : callable, optional
+        ``callback(n_passes, objective, rel_gap)`` of the machine that is farthest from its tolerance; a true value ends
+        the descent.
+    folds : array of int, shape (n_samples,), optional
+        Folds of the rows: machines without each of them are solved, too.
+    """
+
+    def __init__(
+        self,
+        problem: MarginFeatureProblem,
+        Cs: Array,
+        *,
+        tol: float,
+        max_iter: int | None = None,
+        callback: Callable[[int, float, float], object] | None = None,
+        folds: Index | None = None,
+    ) -> None:
+        assert isinstance(problem.stack, ChunkedFeatures)
+        self.problem, self.stack, self.Cs, self.tol = problem, problem.stack, Cs, tol
+        self.max_iter = MOST if max_iter is None else max_iter
+        self.callback, self.folds = callback, folds
+        self.n_passes, self.interrupted = 0, False
+        weight = problem.machine.sample_weight
+        self.weight = np.ones(self.stack.n_samples) if weight is None else weight
+
+    # ---- the sample -------------------------------------------------------------------------------
+
+    def _sampled(self) -> MarginFeatureProblem:
+        """The problem on the sampled rows, in the units of all."""
+        sample, problem = self.stack.sample, self.problem
+        machine = replace(
+            problem.machine,
+            y=problem.machine.y[sample.positions],
+            sample_weight=self.weight[sample.positions] * sample.shares,
+        )
+        found = MarginFeatureProblem(self.stack.held(), machine, problem.scale, problem.weight_set)
+        for name in ("traces", "unit", "factors", "sizes"):
+            found.__dict__[name] = getattr(problem, name)
+        return found
+
+    def _starts(self, sampled: MarginFeatureProblem) -> list[tuple[Array, float, Array | None]]:
+        """Coefficients and intercept on the sample for each C; if it has all rows, also the coefficients of these."""
+        whole = len(self.stack.sample.positions) == self.stack.n_samples
+        tol = 0.5 * self.tol if whole else max(self.tol, COARSE)
+        descent = MarginDescent(sampled.at(float(self.Cs[0])), tol=tol)
+        found = []
+        for C in self.Cs:
+            one = descent.solve(float(C))
+            b = one.dual_coef * self.problem.unit**2 if whole else None
+            found.append((one.feature_coef / self.problem.factors, float(one.intercept), b))
+        return found
+
+    # ---- machines ---------------------------------------------------------------------------------
+
+    def machines(self) -> Iterator[list[RowMachine]]:
+        """Solved machines, as many at a time as fit in memory: all of one fold, or of none, after each other."""
+        with one_blas_thread():
+            sampled = self._sampled()
+            starts = self._starts(sampled)
+        n_folds = 0 if self.folds is None else int(self.folds.max()) + 1
+        wanted = [(k, fold) for fold in range(-1, n_folds) for k in range(len(self.Cs))]
+        room = SHARE * self.stack.budget / (8.0 * self.stack.n_given) - SHARED
+        most = max(1, int(room / HELD))
+        for first in range(0, len(wanted), most):
+            group = [self._machine(k, fold, starts[k]) for k, fold in wanted[first : first + most]]
+            with one_blas_thread():
+                self._solve(group, sampled)
+            yield group
+            if self.interrupted:
+                return
+
+    def _machine(self, k: int, fold: int, start: tuple[Array, float, Array | None]) -> RowMachine:
+        problem, rows = self.problem.at(float(self.Cs[k])), slice(None)
+        chosen: Index | slice = rows
+        if fold >= 0:
+            assert self.folds is not None
+            chosen = np.flatnonzero(self.folds != fold)
+            y = problem.machine.y[chosen]
+            weight = self.weight[chosen]
+            problem.machine.loss.check(y, weight)
+            other = replace(problem, machine=replace(problem.machine, y=y, sample_weight=weight))
+            for name in ("traces", "unit", "factors", "sizes"):
+                other.__dict__[name] = getattr(problem, name)
+            problem = other
+        found = RowMachine(problem, chosen, fold, start[0].copy(), start[1])
+        if isinstance(found.smooth, Augmented) and start[2] is not None:
+            found.smooth.centre = np.clip(
+                start[2][chosen], *problem.machine.loss.bounds(found.y, found.costs)
+            )
+        return found
+
+    # ---- passes -----------------------------------------------------------------------------------
+
+    def _solve(self, machines: Sequence[RowMachine], sampled: MarginFeatureProblem) -> None:
+        sample, stack = self.stack.sample, self.stack
+        sparse = is_sparse(sample.Z)
+        chosen = Chosen(sampled, np.zeros(stack.n_features) if sparse else None)
+        used = np.zeros(stack.n_kernels, dtype=bool)
+        for machine in machines:
+            used |= self.problem.norms(machine.w) > 0
+        if used.any():
+            chosen.add(np.flatnonzero(used))
+        y = self.problem.machine.y[sample.positions]
+        weight = self.weight[sample.positions]
+        fold = None if self.folds is None else self.folds[sample.positions]
+        active = list(machines)
+        begun = False
+        try:
+            for _ in range(self.max_iter):
+                found = self._pass(active, chosen)
+                self.n_passes += 1
+                begun = True
+                moving = [m for m, sums in zip(active, found, strict=True) if m.take(sums, self.tol)]
+                del found
+                active = [m for m in active if m.status is None]
+                if self._told(active or machines) or not active:
+                    break
+                if moving:
+                    self._grow(chosen, moving)
+                for m in moving:
+                    own = weight if fold is None or m.fold < 0 else np.where(fold == m.fold, 0.0, weight)
+                    m.step(chosen, sample.positions, sample.shares, y, own)
+        except KeyboardInterrupt:
+            if not begun or any(m.best is None for m in machines):
+                raise
+            self.interrupted = True
+
+    def _told(self, machines: Sequence[RowMachine]) -> bool:
+        """Tell the callback; returns whether the descent ends."""
+        if self.callback is None:
+            return False
+        primal, gap, _ = max((m.trace[-1] for m in machines if m.trace), key=lambda row: row[1])
+        self.interrupted = bool(self.callback(self.n_passes, primal / self.problem.unit**2, gap))
+        return self.interrupted
+
+    def _pass(self, machines: Sequence[RowMachine], chosen: Chosen) -> list[Sums]:
+        """One pass over the rows, of which every machine has its part."""
+        problem, loss = self.problem, self.problem.machine.loss
+        bent = tuple(k for k, m in enumerate(machines) if m.exact and chosen.n_columns)
+        index = chosen.index
+        work = Evaluation(
+            loss,
+            np.array([m.w * problem.factors for m in machines]),
+            np.array([m.t for m in machines]),
+            np.array([m.problem.machine.C * problem.unit**2 for m in machines]),
+            np.array([m.fold for m in machines]),
+            np.array([getattr(m.smooth, "radius", 0.0) for m in machines]),
+            np.array([m.later for m in machines]),
+            Bends(bent, index, problem.factors[index], chosen.centre[index]) if bent else Bends(),
+        )
+        folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds
+        beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
+        product, (G, above, later, *rest) = self.stack.over_rows(work, beside)
+        each = 3 if has_derivative(loss) else 6
+        bends = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(bent)}
+        return [
+            Sums(product[k], G[k], above[k], later[k] if len(later) else G[k], bends.get(k, ()))
+            for k in range(len(machines))
+        ]
+
+    def _centre(self, machine: RowMachine) -> Array:
+        """The centre of an augmented loss on all rows; nothing of others."""
+        if not isinstance(machine.smooth, Augmented):
+            return self.weight
+        if isinstance(machine.rows, slice):
+            return machine.smooth.centre
+        out = np.zeros(self.stack.n_samples)
+        out[machine.rows] = machine.smooth.centre
+        return out
+
+    def _grow(self, chosen: Chosen, machines: Sequence[RowMachine]) -> None:
+        """Add blocks that could gain in a machine."""
+        widths = self.stack.widths
+        for m in machines:
+            found = m.wanted(NEAR, FIRST)
+            found = found[~chosen.inside[found]]
+            if not len(found):
+                continue
+            count = int(np.searchsorted(np.cumsum(widths[found]), max(LEAST, chosen.n_columns), side="right"))
+            chosen.add(found[: max(1, count)])
+            # products with new columns are of the next pass
+
+    # ---- solutions --------------------------------------------------------------------------------
+
+    def solutions(self) -> list[Solution]:
+        """The solutions for all C, or after an interruption of those that have begun."""
+        return [one.solution(self.tol, self.interrupted) for group in self.machines() for one in group]

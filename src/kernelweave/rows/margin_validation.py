@@ -1,0 +1,254 @@
+"""Cross-validation of machines on rows that are read in chunks: all C and all folds in the same passes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import Costs, InputError, KernelWarning, Scale
+from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, Whole, checked, shown
+from kernelweave.fitting.folds import choose
+from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem
+from kernelweave.mkl.features.row_machine import RowMachine
+from kernelweave.mkl.features.row_newton import RowDescent
+from kernelweave.mkl.loop import Callback
+from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
+from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.results import Path, Solution, Status
+from kernelweave.rows.folds import UNITS
+from kernelweave.rows.row_features import RowFeatures
+from kernelweave.rows.validation import RULES
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+SCORINGS = ("auto", "accuracy", "auc", "loss")
+
+
+@dataclass(frozen=True)
+class CrossValidatedMargins:
+    """A path of machines on all rows, and how paths without each fold do on the rows of that fold.
+
+    Attributes
+    ----------
+    path : Path
+        On all rows, for ascending C.
+    loss, accuracy, auc : arrays of shape (n_folds, n_values)
+        Weighted mean of the loss; share of right labels and area under the ROC curve, NaN for targets that are no
+        labels. Folds that an interruption left out are NaN.
+    fold_weights : array of shape (n_folds,)
+        Sums of the weights of the rows.
+    fold_coef : array of shape (n_folds, n_values, n_features)
+        Coefficients without the rows of each fold.
+    fold_intercept : array of shape (n_folds, n_values)
+    scoring : {"accuracy", "auc", "loss"}
+        What chooses C.
+    rule : {"min", "1se"}
+    """
+
+    path: Path[Solution]
+    loss: Array = field(repr=False)
+    accuracy: Array = field(repr=False)
+    auc: Array = field(repr=False)
+    fold_weights: Array = field(repr=False)
+    fold_coef: Array = field(repr=False)
+    fold_intercept: Array = field(repr=False)
+    scoring: str = "accuracy"
+    rule: str = "min"
+
+    @property
+    def Cs(self) -> Array:
+        """Weights of the loss, ascending."""
+        return 1.0 / self.path.alphas
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.loss)
+
+    def _mean(self, values: Array) -> Array:
+        done = np.isfinite(self.loss).all(axis=1)
+        return np.average(values[done], axis=0, weights=self.fold_weights[done])
+
+    @property
+    def mean_loss(self) -> Array:
+        """Mean loss over all rows, shape (n_values,)."""
+        return self._mean(self.loss)
+
+    @property
+    def mean_accuracy(self) -> Array:
+        """Share of right labels, shape (n_values,)."""
+        return self._mean(self.accuracy)
+
+    @property
+    def mean_auc(self) -> Array:
+        """Mean of `auc` over folds, shape (n_values,)."""
+        return self._mean(self.auc)
+
+    @cached_property
+    def best_index(self) -> int:
+        """Position of the chosen C: of the best score, or the smallest within a standard error of it."""
+        score = -self.loss if self.scoring == "loss" else getattr(self, self.scoring)
+        done = score[np.isfinite(self.loss).all(axis=1)]
+        error = done.std(axis=0, ddof=1) / np.sqrt(len(done)) if len(done) > 1 else np.zeros(done.shape[1])
+        return choose(self._mean(score), error, self.rule)
+
+    @property
+    def C(self) -> float:
+        """The chosen C."""
+        return float(self.Cs[self.best_index])
+
+    @property
+    def best(self) -> Solution:
+        """The solution on all rows at the chosen C."""
+        return self.path.at(self.best_index)
+
+
+@checked
+def svm_mkl_path_cv(
+    rows: RowFeatures,
+    Cs: Annotated[ArrayLike, Costs()],
+    weight_set: str | WeightSet = "simplex",
+    *,
+    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    epsilon: Nonnegative = 0.1,
+    scale: Scale = None,
+    folds: Annotated[int, Whole(2)] = 5,
+    fold_by: Annotated[str, OneOf(*UNITS)] = "row",
+    seed: Annotated[int, Whole(0)] = 0,
+    scoring: Annotated[str, OneOf(*SCORINGS)] = "auto",
+    rule: Annotated[str, OneOf(*RULES)] = "min",
+    tol: Tol = 1e-3,
+    max_iter: MaxIter = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
+) -> CrossValidatedMargins:
+    """Solve `svm_mkl_path` on all rows and without each fold, in the same passes, and score each fold.
+
+    Parameters
+    ----------
+    rows : RowFeatures
+    Cs : array of shape (n_values,)
+        Weights of the loss > 0. Without a fold C is the same: the sum of losses has fewer terms.
+    weight_set, loss, epsilon, scale
+        As for `solve_svm_mkl`; weights on the simplex or in an elastic net.
+    folds : int, default=5
+    fold_by : {"row", "file"}, default="row"
+        Whether folds are made of rows or of files; a row's fold follows from its number in its file, as for
+        `block_statistics`.
+    seed : int, default=0
+        Other numbers make other folds.
+    scoring : {"auto", "accuracy", "auc", "loss"}, default="auto"
+        What chooses C: "accuracy" for labels, the mean loss otherwise.
+    rule : {"min", "1se"}, default="min"
+        The C of the best score, or the smallest within one standard error of it.
+    tol : float, default=1e-3
+        Relative gap of every solution.
+    max_iter : int, optional
+        Passes. Default: 100.
+    callback : callable, optional
+        ``callback(n_passes, objective, rel_gap)`` after every pass, of the machine farthest from its tolerance; a true
+        value ends the descent.
+
+    Returns
+    -------
+    CrossValidatedMargins
+        After Ctrl-C with the folds that were done, and a warning.
+
+    Raises
+    ------
+    InputError
+        Fewer than two folds, a fold without rows, or with one class left.
+
+    Notes
+    -----
+    A pass serves as many machines as have room for some numbers of every row in half of the memory of `rows`; more
+    folds or C take further passes.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 12))
+    >>> y = np.where(Z[:, 0] - Z[:, 9] + rng.normal(size=500) > 0, 1, -1)
+    >>> rows = kw.RowFeatures(Z, y, groups=[0, 4, 8, 12])
+    >>> found = kw.svm_mkl_path_cv(rows, [1e-3, 1e-2, 1e-1], loss="logistic")
+    >>> found.accuracy.shape, bool(found.mean_accuracy.max() > 0.75)
+    ((5, 3), True)
+    """
+    if not isinstance(rows, RowFeatures):
+        raise InputError(f"`rows` must be RowFeatures, got {shown(rows)}. Make them with kw.RowFeatures.")
+    values = np.unique(Costs().read(Cs))
+    problem = make_chunked_problem(
+        rows, None, float(values[0]), weight_set, loss=loss, epsilon=epsilon, sample_weight=None, scale=scale
+    )
+    check_for_chunks("auto", problem.weight_set)
+    labels = problem.machine.loss.classifies
+    if scoring in ("accuracy", "auc") and not labels:
+        raise InputError(f"`scoring` must be 'loss' for targets that are no labels, got {scoring!r}.")
+    numbers = rows.folds(folds, by=fold_by, seed=seed)
+    numbers = numbers if problem.rows is None else numbers[problem.rows]
+    weight = problem.machine.sample_weight
+    sums = np.bincount(numbers, minlength=folds, weights=weight)
+    if not sums.all():
+        raise InputError(f"Every fold must have rows, got {sums.tolist()} as weights. Take fewer folds.")
+    score = {name: np.full((folds, len(values)), np.nan) for name in ("loss", "accuracy", "auc", "intercept")}
+    coef = np.full((folds, len(values), rows.n_features), np.nan)
+    solutions: list[Solution] = []
+    descent = RowDescent(problem, values, tol=tol, max_iter=max_iter, callback=callback, folds=numbers)
+    good = True
+    for group in descent.machines():
+        for machine in group:
+            found = machine.solution(tol, descent.interrupted)
+            if machine.fold < 0:
+                solutions.append(replace(found, alpha=1.0 / machine.problem.machine.C))
+                continue
+            k = machine.fold
+            j = int(np.flatnonzero(values == machine.problem.machine.C)[0])
+            good = good and found.status is Status.CONVERGED
+            coef[k, j], score["intercept"][k, j] = found.feature_coef, found.intercept
+            own = np.flatnonzero(numbers == k)
+            _score(machine, problem.machine.y[own], weight, own, score, (k, j))
+    if not np.isfinite(score["loss"]).all(axis=1).any():
+        raise KeyboardInterrupt
+    if descent.interrupted or not good:
+        reason = "Interrupted" if descent.interrupted else "Not every machine without a fold reached `tol`"
+        warnings.warn(f"{reason}: scores are of what was done.", KernelWarning, stacklevel=3)
+    chosen = ("accuracy" if labels else "loss") if scoring == "auto" else scoring
+    return CrossValidatedMargins(
+        Path.of(solutions, interrupted=descent.interrupted),
+        score["loss"], score["accuracy"], score["auc"], sums, coef, score["intercept"], chosen, rule,
+    )  # fmt: skip
+
+
+def _score(
+    machine: RowMachine,
+    y: Array,
+    weight: Array | None,
+    own: Index,
+    score: dict[str, Array],
+    at: tuple[int, int],
+) -> None:
+    """Scores of a machine on the rows that it was not trained on."""
+    assert machine.best is not None
+    f = machine.best.product[own] + machine.best.t
+    ones = np.ones(len(own)) if weight is None else weight[own]
+    loss = machine.problem.machine.loss
+    score["loss"][at] = np.average(loss.losses(y, f), weights=ones)
+    if loss.classifies:
+        score["accuracy"][at] = np.average((f > 0) == (y > 0), weights=ones)
+        score["auc"][at] = _area(y > 0, f, ones)
+
+
+def _area(positive: NDArray[np.bool_], f: Array, weight: Array) -> float:
+    """The share of pairs of labels that decision values put in order; equal values count half."""
+    order = np.argsort(f, kind="stable")
+    _, place = np.unique(f[order], return_inverse=True)
+    above = np.bincount(place, weights=np.where(positive, weight, 0.0)[order])
+    below = np.bincount(place, weights=np.where(positive, 0.0, weight)[order])
+    pairs = above.sum() * below.sum()
+    return float(above @ (np.cumsum(below) - 0.5 * below) / pairs) if pairs > 0 else np.nan

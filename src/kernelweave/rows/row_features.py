@@ -1,0 +1,400 @@
+"""Rows that are read in chunks, again in every pass, in place of a `FeatureStack`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._errors import InputError
+from kernelweave._parameters import Function, checked, shown
+from kernelweave._sparse import is_sparse
+from kernelweave._threads import one_blas_thread_each
+from kernelweave.fitting.memory import memory_budget
+from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
+from kernelweave.gram.chunks import check_chunk
+from kernelweave.gram.features import as_groups
+from kernelweave.rows.arrays import chunk_of_frame
+from kernelweave.rows.chunk import Chunk, Source, in_chunk
+from kernelweave.rows.dask_rows import Part, computed, dask_parts, is_dask
+from kernelweave.rows.folds import UNITS, folds_of_rows
+from kernelweave.rows.parallel import each
+from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.sampling import Sampling, sample_size
+from kernelweave.rows.sources import Request, Transform, features_of, open_rows
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@dataclass
+class Scan:
+    """What the first pass finds in a part of the rows.
+
+    Attributes
+    ----------
+    y, weight : list of arrays
+    square_sums : array of shape (n_features,)
+    sampling : Sampling or None
+    segments : list of (str, int, int)
+        Name of the file, number of the first row there, and number of rows, of successive chunks.
+    """
+
+    y: list[Array] = field(default_factory=list)
+    weight: list[Array] = field(default_factory=list)
+    square_sums: Any = 0.0
+    sampling: Sampling | None = None
+    segments: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(count for _, _, count in self.segments)
+
+
+class RowFeatures(ChunkedFeatures):
+    """Rows with explicit features in blocks that do not fit in memory, and their targets.
+
+    `solve_svm_mkl` and `svm_mkl_path` take them in place of a `FeatureStack`, with None for the targets. Every pass
+    of a solver reads all rows in chunks; in memory are a sample of the rows, targets, and some numbers for every row
+    and C.
+
+    Parameters
+    ----------
+    rows : array, sparse matrix, frame, path, list of paths, iterable, callable, Dask array or Dask frame
+        As for `block_statistics`. Iterables are read several times: a list of chunks ``(Z, y)``, an object whose
+        iterator begins anew, or a function that returns an iterator.
+    y, groups, target, weight, columns, sample_weight, features
+        As for `block_statistics`.
+    max_memory : float or str, optional
+        In bytes or such as "2GB". Default: a quarter of the memory.
+    n_jobs : int, optional
+        Files, or parts of an array, that are read at the same time, by joblib. Parts of Dask collections are read where
+        they are.
+    progress : callable or bool, optional
+        ``progress(n_rows, total)`` after every chunk of every pass. Default: a line on the terminal after two seconds;
+        False for none.
+
+    Attributes
+    ----------
+    n_samples, n_features, n_kernels : int
+    groups : array of int, shape (n_kernels + 1,)
+    names, columns_of_features : tuple of str or None
+        Of blocks and features, for tables.
+    y, sample_weight : arrays of shape (n_samples,)
+
+    Raises
+    ------
+    InputError
+        Rows as `block_statistics` refuses them, an iterator that can be read only once, targets of several columns, and
+        later a pass with other rows than the first.
+
+    Notes
+    -----
+    Making it is a pass over the rows: targets, lengths of columns and a sample are found. Which rows are sampled
+    follows from their numbers in their files, not from the chunks.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(300, 12))
+    >>> y = np.where(Z[:, 0] - Z[:, 9] + rng.normal(size=300) > 0, 1, -1)
+    >>> rows = kw.RowFeatures([(Z[k::3], y[k::3]) for k in range(3)], groups=[0, 4, 8, 12])
+    >>> rows
+    RowFeatures(300 rows, 12 features in 3 blocks)
+    >>> path = kw.svm_mkl_path(rows, None, [0.01, 0.1, 1.0], loss="logistic")
+    >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
+    ((3, 12), True)
+    """
+
+    @checked
+    def __init__(
+        self,
+        rows: Any,
+        y: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        sample_weight: ArrayLike | None = None,
+        features: Annotated[Any, Function() | None] = None,
+        max_memory: float | str | None = None,
+        n_jobs: int | None = None,
+        progress: Report | bool | None = None,
+    ) -> None:
+        self.budget, self.n_jobs, self.progress = memory_budget(max_memory), n_jobs, progress
+        request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
+        self._pieces: Sequence[Source] | Sequence[Part]
+        if is_dask(rows):
+            parts, blocks = dask_parts(rows, request)
+            self._pieces, self._features, self._total = parts, features, None
+            # of unknown numbers until the first pass
+            width = len(parts[0].layout.columns) if parts[0].layout is not None else int(rows.shape[1])
+        else:
+            source, blocks = open_rows(_repeated(rows), request)
+            self._pieces, self._features, self._total = source.pieces(), None, source.total
+            width = 0
+        self.names, self.columns_of_features = blocks.names, blocks.columns
+        self._counts: list[int] = []
+        self._scan(blocks.ends, width if features is None else 0)
+
+    def __repr__(self) -> str:
+        return f"RowFeatures({self.n_samples} rows, {self.n_features} features in {self.n_kernels} blocks)"
+
+    # ---- the first pass ---------------------------------------------------------------------------
+
+    def _scan(self, ends: ArrayLike | None, width: int) -> None:
+        whole = Scan()
+        for part in self._each(_scanned, [(self.budget,)] * len(self._pieces)):
+            shift = whole.n_rows
+            self._counts.append(part.n_rows)
+            if part.sampling is None:
+                continue
+            whole.y += part.y
+            whole.weight += part.weight
+            whole.segments += part.segments
+            if whole.sampling is None:
+                whole.sampling, whole.square_sums = part.sampling, part.square_sums
+                continue
+            if np.shape(part.square_sums) != np.shape(whole.square_sums):
+                raise InputError(
+                    f"All rows must have {len(whole.square_sums)} features, as the first, got {len(part.square_sums)}."
+                )
+            whole.square_sums = whole.square_sums + part.square_sums
+            whole.sampling.merge(part.sampling, shift)
+        if whole.sampling is None:
+            raise InputError("`rows` must hold at least one row, got none.")
+        self.y, self.sample_weight = np.concatenate(whole.y), np.concatenate(whole.weight)
+        if not (self.sample_weight > 0).any():
+            raise InputError("`sample_weight` must be positive for at least one row, got zeros only.")
+        self.segments = whole.segments
+        self.square_sums = whole.square_sums
+        self.groups = as_groups(ends, len(whole.square_sums))
+        self.n_samples = self.n_given = self._total = len(self.y)
+        self.sample = whole.sampling.result()
+
+    def folds(self, n_folds: int, *, by: str = "row", seed: int = 0) -> Index:
+        """Folds of the rows, those of `FoldStatistics`.
+
+        Parameters
+        ----------
+        n_folds : int
+        by : {"row", "file"}
+        seed : int
+        """
+        if by not in UNITS:
+            raise InputError(f"`by` must be 'row' or 'file', got {shown(by)}.")
+        if by == "file" and not all(source for source, _, _ in self.segments):
+            raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
+        parts = [
+            folds_of_rows(first, count, n_folds, source=source, by=by, seed=seed)
+            for source, first, count in self.segments
+        ]
+        return np.concatenate(parts)
+
+    # ---- passes -----------------------------------------------------------------------------------
+
+    def over_all(self, work: ChunkWork, beside: Vectors) -> tuple[list[Array], tuple[Array, ...]]:
+        """The work on all rows: a pass."""
+        ends = np.r_[0, np.cumsum(self._counts)]
+        tasks = [
+            (work, [values[ends[k] : ends[k + 1]] for values in beside], self._counts[k])
+            for k in range(len(self._counts))
+        ]
+        out: list[Array] | None = None
+        sums: list[Array] = []
+        for k, (found, more) in enumerate(self._each(_worked, tasks)):
+            if found is None:
+                continue
+            if out is None:
+                out = [np.empty(self.n_given) for _ in found]
+                sums = [np.zeros_like(one) for one in more]
+            for values, part in zip(out, found, strict=True):
+                values[ends[k] : ends[k + 1]] = part
+            for total, one in zip(sums, more, strict=True):
+                total += one
+        assert out is not None
+        return out, tuple(sums)
+
+    def _each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """Results of a function of every piece, in their order."""
+        report, close = make_report(self.progress)
+        seen = 0
+        try:
+            if self._pieces and isinstance(self._pieces[0], Part):
+                yield from self._on_dask(function, arguments)
+                return
+            together = len(self._pieces) > 1 and joblib.effective_n_jobs(self.n_jobs) > 1
+            if together:
+                tasks = ((function, piece, one) for piece, one in zip(self._pieces, arguments, strict=True))
+                for k, found in enumerate(each(_alone, tasks, self.n_jobs)):
+                    yield found
+                    seen += self._counts[k]
+                    report(seen, self._total)
+                return
+            for piece, one in zip(self._pieces, arguments, strict=True):
+                assert isinstance(piece, Source)
+
+                def told(count: int, before: int = seen) -> None:
+                    report(before + count, self._total)
+
+                yield function(piece, *one, report=told)
+                seen += self._counts[-1] if function is _scanned else one[-1]
+        finally:
+            close()
+
+    def _on_dask(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        import dask
+
+        start = dask.delayed(_on_part, pure=False)
+        tasks = [
+            start(
+                part.table, part.y, part.sample_weight, part.layout, part.source, part.first,
+                self._features, function, dask.delayed(one, traverse=False),
+            )
+            for part, one in zip(self._pieces, arguments, strict=True)
+            if isinstance(part, Part)
+        ]  # fmt: skip
+        yield from computed(dask.delayed(list)(tasks))
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A function that returns an iterator, as an iterable."""
+
+    function: Callable[[], Iterable[Any]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.function())
+
+
+def _repeated(rows: Any) -> Any:
+    if callable(rows) and not isinstance(rows, type):
+        return Repeated(rows)
+    if isinstance(rows, Iterator):
+        raise InputError(
+            "`rows` must be readable several times, got an iterator, which is used up by one pass. Pass the function "
+            "that makes it, or a list of chunks."
+        )
+    return rows
+
+
+class ReadRows(Source):
+    """A part of a Dask collection that was computed."""
+
+    def __init__(self, chunk: Chunk, features: Transform | None) -> None:
+        self.chunk, self.features, self.total = chunk, features, len(chunk)
+
+    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
+        """The rows as one chunk."""
+        yield replace(self.chunk, Z=features_of(self.features, self.chunk.Z))
+
+
+def _alone(function: Callable[..., Any], piece: Source, arguments: tuple[Any, ...]) -> Any:
+    """The function with one thread, in a process or thread of its own."""
+    with one_blas_thread_each():
+        return function(piece, *arguments)
+
+
+def _on_part(
+    table: Any,
+    y: Any,
+    weight: Any,
+    layout: Any,
+    source: str,
+    first: int,
+    features: Transform | None,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> Any:
+    chunk = (
+        Chunk(table, y, weight, source, first)
+        if layout is None
+        else chunk_of_frame(table, layout, source, first)
+    )
+    return _alone(function, ReadRows(chunk, features), arguments)
+
+
+def _scanned(piece: Source, budget: float, report: Callable[[int], None] | None = None) -> Scan:
+    found = Scan()
+    for chunk in piece.chunks({}):
+        if len(chunk) == 0:
+            continue
+        with in_chunk(chunk):
+            width = 0 if found.sampling is None else len(found.square_sums)
+            Z, targets, single = check_chunk(chunk.Z, chunk.y, width, 1)
+            if not single and targets.shape[1] > 1:
+                raise InputError(f"`y` must have one column, got {targets.shape[1]}.")
+            weight = _weights(chunk)
+        y = targets[:, 0]
+        if found.sampling is None:
+            found.sampling = Sampling(sample_size(int(Z.shape[1]), budget))
+        found.sampling.add(Z, y, weight, found.n_rows, source=chunk.source, first=chunk.first)
+        found.y.append(y)
+        found.weight.append(weight)
+        found.square_sums = found.square_sums + _square_sums(Z)
+        found.segments.append((chunk.source, chunk.first, len(y)))
+        if report is not None:
+            report(found.n_rows)
+    return found
+
+
+def _weights(chunk: Chunk) -> Array:
+    if chunk.sample_weight is None:
+        return np.ones(len(chunk))
+    weight = np.asarray(chunk.sample_weight, dtype=np.float64).reshape(-1)
+    if weight.shape != (len(chunk),) or not (weight >= 0).all() or not np.isfinite(weight).all():
+        raise InputError(
+            f"`sample_weight` must hold {len(chunk)} finite numbers >= 0, one for each row, got "
+            f"{shown(chunk.sample_weight)}."
+        )
+    return weight
+
+
+def _square_sums(Z: Any) -> Array:
+    if is_sparse(Z):
+        return np.asarray(Z.multiply(Z).sum(axis=0), dtype=np.float64).reshape(-1)
+    # a sum in double precision
+    return np.einsum("ij,ij->j", Z, Z, dtype=np.float64)
+
+
+def _worked(
+    piece: Source,
+    work: ChunkWork,
+    beside: Vectors,
+    count: int,
+    report: Callable[[int], None] | None = None,
+) -> tuple[list[Array] | None, tuple[Array, ...]]:
+    out: list[Array] | None = None
+    sums: list[Array] = []
+    at = 0
+    for chunk in piece.chunks({}):
+        size = len(chunk)
+        if size == 0:
+            continue
+        if at + size > count:
+            at += size
+            break
+        Z = chunk.Z.astype(np.float64) if is_sparse(chunk.Z) else np.asarray(chunk.Z, dtype=np.float64)
+        found, more = work(Z, [values[at : at + size] for values in beside])
+        if out is None:
+            out, sums = [np.empty(count) for _ in found], [np.zeros_like(one) for one in more]
+        for values, part in zip(out, found, strict=True):
+            values[at : at + size] = part
+        for total, one in zip(sums, more, strict=True):
+            total += one
+        at += size
+        if report is not None:
+            report(at)
+    if at != count:
+        raise InputError(
+            f"`rows` must give the same rows in every pass, {count:,} of them in this part, got "
+            f"{'more' if at > count else f'{at:,}'}. Leave files as they are while a solver reads them."
+        )
+    return out, tuple(sums)

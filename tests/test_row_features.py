@@ -1,0 +1,234 @@
+"""Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import kernelweave as kw
+from kernelweave.rows import sampling
+
+GROUPS = [0, 3, 6, 9, 12]
+LOSSES = ["logistic", "squared-hinge", "hinge", "epsilon-insensitive"]
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(1500, 12)) + np.linspace(-1, 1, 12)
+    f = Z[:, :4] @ rng.normal(size=4) + 0.8
+    return Z, np.where(f + rng.normal(size=1500) > 0, 1.0, -1.0), f + 0.5 * rng.normal(size=1500)
+
+
+@pytest.fixture
+def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of a fifth of the rows, so that passes have something to do."""
+    monkeypatch.setattr(sampling, "LEAST", 300)
+    monkeypatch.setattr(sampling, "ROWS", 1)
+
+
+def in_chunks(Z: np.ndarray, *more: np.ndarray, size: int = 400) -> list[tuple[np.ndarray, ...]]:
+    return [tuple(one[first : first + size] for one in (Z, *more)) for first in range(0, len(Z), size)]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_chunks_have_the_solution_of_rows_in_memory(
+    data: tuple[np.ndarray, ...], small_sample: None, loss: str
+) -> None:
+    Z, labels, targets = data
+    y = targets if loss == "epsilon-insensitive" else labels
+    Cs = [1e-3, 1e-2, 1e-1]
+    rows = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS)
+    assert len(rows.sample.positions) == 300
+    path = kw.svm_mkl_path(rows, None, Cs, loss=loss, tol=1e-6)
+    assert path.rel_gap.max() <= 1e-6
+    assert path.n_iter.min() > 1
+    held = kw.svm_mkl_path(kw.FeatureStack(Z, GROUPS), y, Cs, loss=loss, tol=1e-9)
+    assert (path.primal - held.dual >= -1e-12).all()
+    assert np.abs(path.primal / held.primal - 1.0).max() <= 1e-6
+    for k, C in enumerate(Cs):
+        one = path.at(k)
+        for problem in (
+            kw.problems.margin_problem(rows, None, C, loss=loss),
+            kw.problems.margin_problem(kw.FeatureStack(Z, GROUPS), y, C, loss=loss),
+        ):
+            checked = one.verify(problem)
+            assert checked.status is kw.Status.CONVERGED
+            assert checked.rel_gap <= 1e-6
+
+
+def test_gap_belongs_to_the_primal_objective(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    C = 0.02
+    one = kw.solve_svm_mkl(kw.RowFeatures(in_chunks(Z, y), groups=GROUPS), None, C, loss="hinge", tol=1e-5)
+    f = Z @ one.feature_coef + one.intercept
+    norms = np.sqrt(np.add.reduceat(np.square(one.feature_coef), GROUPS[:-1]))
+    primal = C * np.maximum(1.0 - y * f, 0.0).sum() + 0.5 * norms.sum() ** 2
+    b = one.dual_coef
+    assert abs(b.sum()) < 1e-12
+    assert (y * b >= 0).all()
+    assert (np.abs(b) <= C * (1 + 1e-12)).all()
+    reach = np.add.reduceat(np.square(Z.T @ b), GROUPS[:-1]).max()
+    assert one.primal == pytest.approx(primal, rel=1e-12)
+    assert primal - (y @ b - 0.5 * reach) <= one.gap * (1 + 1e-6)
+
+
+def test_weights_of_rows_and_elastic_net(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    rng = np.random.default_rng(1)
+    weight = rng.integers(0, 3, len(y)).astype(float)
+    repeated = np.repeat(np.arange(len(y)), weight.astype(int))
+    net = kw.weight_sets.ElasticNet(0.6)
+    rows = kw.RowFeatures(in_chunks(Z, y, weight), groups=GROUPS)
+    one = kw.solve_svm_mkl(rows, None, 0.01, net, loss="logistic", tol=1e-7)
+    stack = kw.FeatureStack(Z[repeated], GROUPS)
+    held = kw.solve_svm_mkl(stack, y[repeated], 0.01, net, loss="logistic", tol=1e-9)
+    assert one.primal == pytest.approx(held.primal, rel=1e-7)
+    assert one.dual_coef.shape == (len(y),)
+    assert not one.dual_coef[weight == 0].any()
+    problem = kw.problems.margin_problem(rows, None, 0.01, net, loss="logistic")
+    assert one.verify(problem).status is kw.Status.CONVERGED
+
+
+def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: None, tmp_path: Path) -> None:
+    import dask.array as da
+    import pandas as pd
+    from scipy import sparse
+
+    Z, y, _ = data
+    names = [f"x{j}" for j in range(12)]
+    for k, (part, labels) in enumerate(in_chunks(Z, y, size=600)):
+        pd.DataFrame(part, columns=names).assign(label=labels).to_parquet(tmp_path / f"{k}.parquet")
+    mapped = np.lib.format.open_memmap(tmp_path / "Z.npy", mode="w+", shape=Z.shape)
+    mapped[:] = Z
+
+    def parts() -> Iterator[tuple[np.ndarray, ...]]:
+        yield from in_chunks(Z, y, size=111)
+
+    table = {"target": "label", "groups": {f"g{m}": names[3 * m : 3 * m + 3] for m in range(4)}}
+    sources = {
+        "memory map": kw.RowFeatures(mapped, y, groups=GROUPS, max_memory="200KB"),
+        "function": kw.RowFeatures(parts, groups=GROUPS),
+        "sparse": kw.RowFeatures(sparse.csr_array(Z), y, groups=GROUPS),
+        "files": kw.RowFeatures(tmp_path, **table),
+        "two at a time": kw.RowFeatures(tmp_path, n_jobs=2, **table),
+        "dask": kw.RowFeatures(da.from_array(Z, chunks=(500, 12)), y, groups=GROUPS),
+    }
+    wanted = None
+    for name, rows in sources.items():
+        one = kw.solve_svm_mkl(rows, None, 0.05, loss="logistic", tol=1e-9)
+        wanted = one if wanted is None else wanted
+        assert one.primal == pytest.approx(wanted.primal, rel=2e-9), name
+        # points of files are sampled by the names of these, and others by numbers
+        assert np.allclose(one.feature_coef, wanted.feature_coef, atol=1e-3), name
+    assert sources["files"].names == ("g0", "g1", "g2", "g3")
+    f = kw.predict_rows(one, tmp_path / "0.parquet", columns=names)
+    assert np.allclose(f, Z[:600] @ one.feature_coef + one.intercept)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_cross_validation_is_that_of_fits_without_each_fold(
+    data: tuple[np.ndarray, ...], small_sample: None, loss: str
+) -> None:
+    Z, y, _ = data
+    rows = kw.RowFeatures(Z, y, groups=GROUPS)
+    Cs = [1e-3, 1e-1]
+    found = kw.svm_mkl_path_cv(rows, Cs, loss=loss, folds=3, tol=1e-6)
+    numbers = rows.folds(3)
+    assert np.array_equal(numbers, kw.RowFeatures(in_chunks(Z, y, size=77), groups=GROUPS).folds(3))
+    for k in range(3):
+        own = numbers == k
+        held = kw.svm_mkl_path(kw.FeatureStack(Z[~own], GROUPS), y[~own], Cs, loss=loss, tol=1e-8)
+        f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
+        assert np.allclose(f, Z[own] @ held.feature_coef.T + held.intercept[:, 0], atol=5e-3)
+        assert np.allclose(found.accuracy[k], ((y[own] > 0) == (f > 0).T).mean(axis=1))
+        assert np.allclose(found.auc[k], [roc_auc_score(y[own], one) for one in f.T], atol=2e-4)
+    assert found.best_index == int(np.argmax(found.mean_accuracy))
+    assert np.array_equal(found.Cs, Cs)
+    assert found.path.rel_gap.max() <= 1e-6
+
+
+def test_little_memory_takes_more_passes_and_gives_the_same(
+    data: tuple[np.ndarray, ...], small_sample: None
+) -> None:
+    Z, y, _ = data
+    few = kw.RowFeatures(Z, y, groups=GROUPS, max_memory=250_000)
+    much = kw.RowFeatures(Z, y, groups=GROUPS)
+    one, other = (kw.svm_mkl_path(rows, None, [1e-3, 1e-2], tol=1e-6) for rows in (few, much))
+    assert np.abs(one.primal / other.primal - 1.0).max() <= 2e-6
+
+
+class Stops:
+    """Chunks whose reading is interrupted in a pass."""
+
+    def __init__(self, chunks: list[tuple[np.ndarray, ...]], after: int) -> None:
+        self.chunks, self.left = chunks, after
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return iter(self.chunks)
+
+
+def test_an_interruption_keeps_the_best_point(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    path = kw.svm_mkl_path(
+        kw.RowFeatures(Stops(in_chunks(Z, y), 3), groups=GROUPS),
+        None,
+        [1e-2, 1e-1],
+        tol=1e-10,
+        loss="logistic",
+    )
+    assert set(path.status) == {kw.Status.INTERRUPTED}
+    assert (path.rel_gap < 0.2).all()
+    for k, C in enumerate((1e-2, 1e-1)):
+        problem = kw.problems.margin_problem(kw.FeatureStack(Z, GROUPS), y, C, loss="logistic")
+        assert path.at(k).verify(problem).status is kw.Status.INTERRUPTED
+    with pytest.raises(KeyboardInterrupt):
+        kw.svm_mkl_path(kw.RowFeatures(Stops(in_chunks(Z, y), 1), groups=GROUPS), None, [1e-2])
+    seen = []
+    one = kw.solve_svm_mkl(
+        kw.RowFeatures(Z, y, groups=GROUPS),
+        None,
+        0.1,
+        tol=1e-9,
+        callback=lambda *told: seen.append(told) or True,
+    )
+    assert one.status is kw.Status.INTERRUPTED
+    assert len(seen) == 1
+    assert seen[0][0] == 1
+
+
+def test_what_is_refused(data: tuple[np.ndarray, ...]) -> None:
+    Z, y, targets = data
+    with pytest.raises(kw.InputError, match="readable several times"):
+        kw.RowFeatures(iter(in_chunks(Z, y)), groups=GROUPS)
+    with pytest.raises(kw.InputError, match="at least one row"):
+        kw.RowFeatures([], groups=GROUPS)
+    rows = kw.RowFeatures(Z, y, groups=GROUPS)
+    with pytest.raises(kw.InputError, match="`y` must be None for RowFeatures"):
+        kw.solve_svm_mkl(rows, y, 1.0)
+    with pytest.raises(kw.InputError, match="`y` must hold one target per row"):
+        kw.solve_svm_mkl(kw.FeatureStack(Z, GROUPS), None, 1.0)
+    with pytest.raises(kw.InputError, match="all rows in memory"):
+        kw.solve_svm_mkl(rows, None, 1.0, kw.weight_sets.LpBall(2.0))
+    with pytest.raises(kw.InputError, match="labels -1 and"):
+        kw.solve_svm_mkl(kw.RowFeatures(Z, targets, groups=GROUPS), None, 1.0)
+    with pytest.raises(kw.InputError, match="'loss' for targets"):
+        kw.svm_mkl_path_cv(rows, [1.0], loss="epsilon-insensitive", scoring="auc")
+
+    class Changes:
+        def __init__(self) -> None:
+            self.size = len(y)
+
+        def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+            self.size -= 10
+            return iter([(Z[: self.size], y[: self.size])])
+
+    with pytest.raises(kw.InputError, match="same rows in every pass, 1,490"):
+        kw.solve_svm_mkl(kw.RowFeatures(Changes(), groups=GROUPS), None, 1.0)
