@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
 from kernelweave.cli.evidence import evidence
+from kernelweave.cli.margins import margins
 from kernelweave.cli.using import Names, evaluate, export, predict
 
 
@@ -30,7 +31,8 @@ def make_app(*, fitting: bool = True) -> App:
         from kernelweave.cli.options import with_options
 
         commands = [with_options(command) for command in commands]
-    for command in [demo, *commands, predict, evaluate, evidence, export, statistics, reproduce, studio]:
+    simple = [predict, evaluate, evidence, export, statistics, margins, reproduce, studio]
+    for command in [demo, *commands, *simple]:
         app.command(command)
     app.command(list_datasets, name="datasets")
     return app

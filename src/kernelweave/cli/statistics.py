@@ -65,7 +65,7 @@ def _check_out(out: str, *, allowed: bool) -> None:
         raise InputError(f"{out} exists. Add --overwrite to replace it, or --resume to continue.")
 
 
-def _as_groups(groups: str) -> Any:
+def as_block_ends(groups: str) -> Any:
     """Ends of blocks in a text, or the path of a file."""
     if not groups:
         return None
@@ -104,13 +104,13 @@ def run_statistics(
     into = read_statistics(out) if resume and Path(out).exists() else None
     if into is not None:
         console.print(f"Found {out}: {describe(into)}.")
-    steps = _Rows()
+    steps = Rows()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", KernelWarning)
         try:
             found = block_statistics(
                 given,
-                groups=_as_groups(groups),
+                groups=as_block_ends(groups),
                 target=target[0] if len(target) == 1 else target,
                 weight=weight or None,
                 columns=columns,
@@ -133,13 +133,14 @@ def run_statistics(
     return 130 if interrupted else 0
 
 
-class _Rows:
+class Rows:
     """Progress in rows."""
 
     def __init__(self) -> None:
         self.steps: Steps | None = None
 
     def __call__(self, n_rows: int, total: int | None) -> None:
+        """Show the number of rows so far."""
         if self.steps is None:
             self.steps = Steps("rows", total)
         self.steps.done = n_rows - 1

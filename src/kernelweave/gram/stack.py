@@ -14,6 +14,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
+from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.device_gram import gram_on_device
 from kernelweave.gram.entries import check_entries
 from kernelweave.gram.features import FeatureStack

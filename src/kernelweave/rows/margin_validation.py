@@ -193,7 +193,7 @@ def svm_mkl_path_cv(
     numbers = rows.folds(folds, by=fold_by, seed=seed)
     numbers = numbers if problem.rows is None else numbers[problem.rows]
     weight = problem.machine.sample_weight
-    sums = np.bincount(numbers, minlength=folds, weights=weight)
+    sums = np.bincount(numbers, minlength=folds, weights=weight).astype(np.float64)
     if not sums.all():
         raise InputError(f"Every fold must have rows, got {sums.tolist()} as weights. Take fewer folds.")
     score = {name: np.full((folds, len(values)), np.nan) for name in ("loss", "accuracy", "auc", "intercept")}

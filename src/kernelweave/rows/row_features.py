@@ -83,7 +83,7 @@ class RowFeatures(ChunkedFeatures):
     ----------
     n_samples, n_features, n_kernels : int
     groups : array of int, shape (n_kernels + 1,)
-    names, columns_of_features : tuple of str or None
+    names, columns : tuple of str or None
         Of blocks and features, for tables.
     y, sample_weight : arrays of shape (n_samples,)
 
@@ -140,7 +140,7 @@ class RowFeatures(ChunkedFeatures):
             source, blocks = open_rows(_repeated(rows), request)
             self._pieces, self._features, self._total = source.pieces(), None, source.total
             width = 0
-        self.names, self.columns_of_features = blocks.names, blocks.columns
+        self.names, self.columns = blocks.names, blocks.columns
         self._counts: list[int] = []
         self._scan(blocks.ends, width if features is None else 0)
 
@@ -197,6 +197,19 @@ class RowFeatures(ChunkedFeatures):
             for source, first, count in self.segments
         ]
         return np.concatenate(parts)
+
+    def scales(self) -> Array:
+        """Factors that make the mean diagonals of the kernels one, shape (n_kernels,): ``scale`` of the solvers.
+
+        Means are over all rows; kernels of zeros have the factor 1.
+        """
+        means = np.add.reduceat(self.square_sums, self.groups[:-1]) / self.n_given
+        return np.divide(1.0, means, out=np.ones_like(means), where=means > 0)
+
+    def as_labels(self) -> None:
+        """Make targets of 0 and 1 labels -1 and 1; others stay as they are."""
+        if np.isin(self.y, (0.0, 1.0)).all():
+            self.y = np.where(self.y > 0, 1.0, -1.0)
 
     # ---- passes -----------------------------------------------------------------------------------
 

@@ -192,7 +192,7 @@ class RowDescent:
     def _pass(self, machines: Sequence[RowMachine], chosen: Chosen) -> list[Sums]:
         """One pass over the rows, of which every machine has its part."""
         problem, loss = self.problem, self.problem.machine.loss
-        bent = tuple(k for k, m in enumerate(machines) if m.exact and chosen.n_columns)
+        curved = tuple(k for k, m in enumerate(machines) if m.exact and chosen.n_columns)
         index = chosen.index
         work = Evaluation(
             loss,
@@ -202,13 +202,13 @@ class RowDescent:
             np.array([m.fold for m in machines]),
             np.array([getattr(m.smooth, "radius", 0.0) for m in machines]),
             np.array([m.later for m in machines]),
-            Bends(bent, index, problem.factors[index], chosen.centre[index]) if bent else Bends(),
+            Bends(curved, index, problem.factors[index], chosen.centre[index]) if curved else Bends(),
         )
-        folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds
+        folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds.astype(np.float64)
         beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
         product, (G, above, later, *rest) = self.stack.over_rows(work, beside)
         each = 3 if has_derivative(loss) else 6
-        bends = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(bent)}
+        bends = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(curved)}
         return [
             Sums(product[k], G[k], above[k], later[k] if len(later) else G[k], bends.get(k, ()))
             for k in range(len(machines))

@@ -1,0 +1,62 @@
+"""The command `margins`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernelweave as kw
+from kernelweave.cli import main
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    (tmp_path / "rows").mkdir()
+    for k in range(2):
+        X = rng.normal(size=(200, 6)) * [1, 1, 5, 5, 1, 1]
+        y = (X[:, 0] - X[:, 5] + 0.5 * rng.normal(size=200) > 0).astype(int)
+        table = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)]).assign(y=y)
+        table.to_csv(tmp_path / "rows" / f"{k}.csv", index=False)
+    return tmp_path
+
+
+def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tables / "out"
+    options = ["--target", "y", "--groups", "0,2,4,6", "--loss", "logistic", "--folds", "3", "--points", "4"]
+    assert main(["margins", str(tables / "rows"), *options, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "400 rows, 6 features in 3 blocks" in said
+    path = pd.read_csv(out / "path.csv")
+    assert len(path) == 4
+    assert (path["rel_gap"] <= 1e-3).all()
+    assert path["accuracy"].max() > 0.85
+    assert path["C"].iloc[0] == pytest.approx(0.1 / 400)
+    # the same by hand
+    table = pd.concat(pd.read_csv(tables / "rows" / f"{k}.csv") for k in range(2))
+    Z, y = table.to_numpy()[:, :6], np.where(table["y"] > 0, 1.0, -1.0)
+    scale = 1.0 / np.add.reduceat(np.square(Z).mean(axis=0), [0, 2, 4])
+    stack = kw.FeatureStack(Z, [0, 2, 4, 6])
+    held = kw.svm_mkl_path(stack, y, path["C"], loss="logistic", scale=scale, tol=1e-6)
+    coefficients = pd.read_csv(out / "coefficients.csv")
+    found = coefficients[[f"x{j}" for j in range(6)]].to_numpy()
+    assert np.allclose(found, held.feature_coef, atol=0.05 * np.abs(held.feature_coef).max())
+    assert (out / "path.svg").exists()
+
+
+def test_what_is_refused(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, out = str(tables / "rows"), str(tables / "out")
+    for args, said in (
+        ([rows, "--out", out], "--target must name"),
+        (["--target", "y", "--out", out], "Name a folder"),
+        ([rows, "--target", "y", "--out", out, "--loss", "squared"], "loss"),
+        ([rows, "--target", "y", "--out", out, "--folds", "1"], "--folds 0 or at least 2"),
+        ([rows, "--target", "x0", "--out", out], "labels -1 and"),
+    ):
+        assert main(["margins", *args]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["margins", rows, "--target", "x0", "--loss", "epsilon-insensitive", "--folds", "0",
+                 "--cs", "0.001", "--out", out]) == 0  # fmt: skip
