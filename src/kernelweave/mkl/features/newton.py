@@ -319,7 +319,7 @@ class MarginDescent:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
         return b, t
 
-    def _measure(self, b: Array, t: float, G: Array) -> Measure:
+    def _measure(self, b: Array, t: float, G: Array, aim: float) -> Measure:
         """Both bounds over the working blocks."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
@@ -327,8 +327,11 @@ class MarginDescent:
         along = float(self.w @ G)
         primal = float(self.costs @ loss.losses(self.y, f)) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
-        of_loss = loss.gap(self.y, self.costs, b, f)
+        # minus the derivatives of a loss are best for it
+        of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
         gap = of_loss + of_norms
+        if gap <= aim * primal:
+            return Measure(primal, gap, of_loss, of_norms)
         multiple = self.problem.multiple(b, support, gap)
         if multiple != 1.0:
             own = max(0.0, penalty + 0.5 * multiple**2 * support - multiple * along)
@@ -346,7 +349,7 @@ class MarginDescent:
         while True:
             b, t = self._coefficients()
             G = chosen.products(b)
-            at = self._measure(b, t, G)
+            at = self._measure(b, t, G, aim)
             self._tell(at.primal, at.gap / at.primal if at.primal > 0 else 0.0)
             if at.gap <= aim * at.primal or self.n_iter >= self.max_iter or self.interrupted:
                 return False
@@ -356,22 +359,25 @@ class MarginDescent:
                 return True
             self.n_iter += 1
             inner = at.gap if smooth.exact else at.of_norms
+            known: tuple[Array, Array] | None = (b, G)
             if isinstance(smooth, Augmented) and at.of_norms <= at.of_loss:
                 smooth.centre, self._known = b, None
                 if at.of_loss > FALL * self.fall:
                     smooth.radius *= GROWTH
                     chosen.scale(GROWTH)
                 self.fall = at.of_loss
-                inner = at.of_loss
-            if not self._step(MODEL_SHARE * inner, at.primal) and smooth.exact:
+                inner, known = at.of_loss, None
+            if not self._step(MODEL_SHARE * inner, at.primal, known) and smooth.exact:
                 return True
 
-    def _step(self, aim: float, primal: float) -> bool:
-        """One Newton step; returns whether the objective fell."""
+    def _step(self, aim: float, primal: float, known: tuple[Array, Array] | None) -> bool:
+        """One Newton step; returns whether the objective fell. Coefficients of rows and their products may be known."""
         smooth, chosen = self.smooth, self.chosen
         f = self.product + self._intercept()
-        b = balanced(smooth.coefficients(f))
-        G = chosen.products(b)
+        if known is None:
+            b = balanced(smooth.coefficients(f))
+            known = b, chosen.products(b)
+        b, G = known
         h = smooth.curvature(f)
         coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
         C, _, _ = chosen.second_derivative(h, coarse, 1.0 - self.mix)
