@@ -78,6 +78,8 @@ class ChunkedFeatures(ABC):
     budget: float
     n_given: int
     kept: Index | None = None
+    #: Rounding errors of sums, which are taken in double precision.
+    precision: float = float(np.finfo(np.float64).eps)
 
     @property
     def n_features(self) -> int:
