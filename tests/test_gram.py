@@ -104,6 +104,9 @@ def test_combinations(gram, stack, rng, which):
     close(np.triu(full), np.triu(1.0 + stack @ w))
     assert np.abs(full).max() <= 1.0 + np.abs(stack @ w).max() + 1e-9
     factor = gram.factor(w)
+    if factor is not None:
+        stored, scale = gram.scaled_factor(w)
+        np.testing.assert_allclose(scale[:, None] * stored, factor, rtol=1e-15)
     if factor is not None and len(which):
         close(factor.T @ factor, stack @ w)
 

@@ -127,6 +127,7 @@ PROTOCOL = {
     ),
     "panel": ({"rows": slice(0, 3), "kernels": None}, {"rows": SLICES, "kernels": INDICES}),
     "factor": ({"weights": W}, {"weights": WEIGHTS}),
+    "scaled_factor": ({"weights": W}, {"weights": WEIGHTS}),
     "trace": ({"sample_weight": None}, {"sample_weight": PROBABILITIES}),
     "diagonal_of": ({"kernels": np.arange(2)}, {"kernels": INDICES}),
     "square_norm": (

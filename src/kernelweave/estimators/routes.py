@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     widths = source.feature_widths()
     if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):
         return Route(explicit=_cheaper(source, widths, learner))
-    room = int(source.max_memory / (8.0 * source.n_samples * source.n_kernels))
+    room = _room(source.max_memory, source.n_samples) // source.n_kernels
     chosen = rule or Nystroem(max(LEAST, min(MOST, room)), tol=0.0)
     # features that kernels have by themselves are kept, unless they are far more than those of the map
     most = max(chosen.width, min(room, source.n_samples))
@@ -103,6 +104,11 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     if all(kept):
         return Route(explicit=learner.on_features)
     return Route(kernels, True, "" if rule is not None else _why(source))
+
+
+def _room(max_memory: float, n: int) -> int:
+    """Most features p of all kernels that fit the memory beside four matrices (p, p) of the solver."""
+    return int((math.sqrt(64.0 * n * n + 128.0 * max_memory) - 8.0 * n) / 64.0)
 
 
 def _rule(asked: Any) -> FeatureMap | None:

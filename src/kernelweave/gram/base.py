@@ -74,6 +74,10 @@ class Gram(ABC):
         """Rows Z (rank, n_samples) with ``Z' Z = sum_m weights[m] K_m``, or None without stored factors."""
         return self._factor(self._weights(weights))
 
+    def scaled_factor(self, weights: Array) -> tuple[Array, Array] | None:
+        """Rows and factors whose products are those of `factor`: the stored rows, where they lie together."""
+        return self._scaled_factor(self._weights(weights))
+
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``sum_m weights[m] K_m`` as a dense symmetric matrix (n, n)."""
         out = self.combine_upper(weights, out)
@@ -203,6 +207,10 @@ class Gram(ABC):
 
     def _factor(self, weights: Array) -> Array | None:
         return None
+
+    def _scaled_factor(self, weights: Array) -> tuple[Array, Array] | None:
+        rows = self._factor(weights)
+        return None if rows is None else (rows, np.ones(len(rows)))
 
     def _diagonal_of(self, kernels: Index) -> Array:
         return self.diagonal()[kernels]

@@ -141,11 +141,16 @@ class FactorGram(Gram):
         return self._sums(np.einsum("nr,rn->r", products, self.rows))
 
     def _factor(self, weights: Array) -> Array:
+        rows, scale = self._scaled_factor(weights)
+        return rows * scale[:, None]
+
+    def _scaled_factor(self, weights: Array) -> tuple[Array, Array]:
         idx = np.flatnonzero(weights)
         owned = self._owned(idx)
         roots = np.sqrt(weights[idx])
         scale = roots if self._one_row_each else np.repeat(roots, self.ranks[idx])
-        return self.rows[owned] * scale[:, None]
+        together = len(owned) > 0 and owned[-1] - owned[0] == len(owned) - 1
+        return self.rows[owned[0] : owned[-1] + 1] if together else self.rows[owned], scale
 
     def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         rows = self._factor(weights)

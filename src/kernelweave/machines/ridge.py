@@ -6,6 +6,7 @@ or, when the active kernels are held as factors of low total rank, the Woodbury 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 
 #: Smallest alpha, as a share of trace(K), at which the Woodbury identity keeps enough digits.
 LOW_RANK_FLOOR = 1e-9
+#: Numbers that are computed at a time.
+PIECE = 2**20
 
 
 class DenseSystem:
@@ -55,10 +58,18 @@ class DenseSystem:
         return 2.0 * float(np.log(np.diag(self._factor)).sum())
 
     def inverse_diagonal(self) -> Array:
-        """Diagonal of ``Q^-1``; costs n^3 / 3."""
-        inverse, _ = lapack.dtrtri(self._factor, lower=1)
-        # entries above the diagonal are not part of the factor
-        return np.square(np.tril(inverse)).sum(axis=0)
+        """Diagonal of ``Q^-1``; costs n^3 / 3 and no memory: it takes the place of the factor, for the last use."""
+        inverse, _ = lapack.dtrtri(self._factor, lower=1, overwrite_c=1)
+        del self._factor
+        n = len(inverse)
+        out = np.empty(n)
+        for first in range(0, n, step := max(1, PIECE // n)):
+            last = min(first + step, n)
+            own = inverse[:, first:last]
+            # entries above the diagonal are not part of the factor
+            out[first:last] = np.square(np.tril(own[first:last])).sum(axis=0)
+            out[first:last] += np.einsum("ij,ij->j", own[last:], own[last:])
+        return out
 
 
 class NotPositiveDefinite(ArithmeticError):
@@ -70,28 +81,54 @@ class LowRankSystem:
 
     With whitened rows ``A = Z N^-1/2`` and ``S = alpha I + A A'`` (rank, rank):
     ``Q^-1 = N^-1/2 (I - A' S^-1 A) N^-1/2 / alpha``.
+
+    Parameters
+    ----------
+    rows : array of shape (rank, n)
+        Read a piece at a time, and not copied.
+    scale : array of shape (rank,)
+        ``Z = diag(scale) rows``.
+    alpha : float
+    inverse_weights : array of shape (n,)
+        Diagonal of N.
     """
 
-    def __init__(self, factor: Array, alpha: float, inverse_weights: Array) -> None:
+    def __init__(self, rows: Array, scale: Array, alpha: float, inverse_weights: Array) -> None:
         self.alpha, self.inverse_weights = alpha, inverse_weights
         self._root = np.sqrt(1.0 / inverse_weights)
-        self._A = factor * self._root
-        S = self._A @ self._A.T
+        self._rows, self._scale = rows, scale
+        S = np.zeros((len(rows), len(rows)))
+        for _, A in self._parts():
+            S += A @ A.T
         S.flat[:: len(S) + 1] += alpha
-        self._S, info = lapack.dpotrf(S, lower=1)
+        self._S, info = lapack.dpotrf(S.T, lower=1, overwrite_a=1)
         if info != 0:
             raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
+
+    def _parts(self) -> Iterator[tuple[slice, Array]]:
+        """Some columns of A at a time, at least as many as there are rows: their product costs more than to add it."""
+        n = self._rows.shape[1]
+        step = max(PIECE // max(1, len(self._rows)), len(self._rows), 1)
+        for first in range(0, n, step):
+            part = slice(first, min(first + step, n))
+            yield part, self._rows[:, part] * self._scale[:, None] * self._root[part]
+
+    def _scores(self, W: Array) -> Array:
+        """``A W`` for W of shape (n, k)."""
+        return sum((A @ W[part] for part, A in self._parts()), np.zeros((len(self._rows), W.shape[1])))
 
     def solve(self, B: Array) -> Array:
         """``Q^-1 B`` for B of shape (n, k)."""
         W = B * self._root[:, None]
-        inside = lapack.dpotrs(self._S, self._A @ W, lower=1)[0]
-        return (W - self._A.T @ inside) * (self._root / self.alpha)[:, None]
+        inside = lapack.dpotrs(self._S, self._scores(W), lower=1)[0]
+        for part, A in self._parts():
+            W[part] -= A.T @ inside
+        return W * (self._root / self.alpha)[:, None]
 
     def inner(self, V: Array) -> Array:
         """``V' Q^-1 V`` for V of shape (n, k)."""
         W = V * self._root[:, None]
-        half = blas.dtrsm(1.0, self._S, self._A @ W, lower=1)
+        half = blas.dtrsm(1.0, self._S, self._scores(W), lower=1)
         return (W.T @ W - half.T @ half) / self.alpha
 
     def log_det(self) -> float:
@@ -102,8 +139,11 @@ class LowRankSystem:
 
     def inverse_diagonal(self) -> Array:
         """Diagonal of ``Q^-1``."""
-        half = blas.dtrsm(1.0, self._S, self._A, lower=1)
-        return np.square(self._root) * (1.0 - np.square(half).sum(axis=0)) / self.alpha
+        taken = np.empty(len(self._root))
+        for part, A in self._parts():
+            half = blas.dtrsm(1.0, self._S, A, lower=1)
+            taken[part] = np.einsum("rn,rn->n", half, half)
+        return np.square(self._root) * (1.0 - taken) / self.alpha
 
 
 RidgeSystem = DenseSystem | LowRankSystem
@@ -130,7 +170,7 @@ def ridge_system(
     Parameters
     ----------
     gram : Gram
-        Only `factor` and `combine_upper` are used.
+        Only `scaled_factor` and `combine_upper` are used.
     weights : array of shape (n_kernels,)
     alpha : float
     inverse_weights : array of shape (n_samples,)
@@ -143,10 +183,11 @@ def ridge_system(
     # flops: n r^2 + r^3/3 against n^3/3 and n^2 r to form the matrix. The identity loses trace/alpha in digits,
     # so the dense factor is used if alpha is tiny, and if there are no rows
     if (ranks >= 0).all() and 0 < 2 * total < n:
-        rows = gram.factor(weights)
-        if rows is not None and alpha * inverse_weights.min() > LOW_RANK_FLOOR * float(
-            np.einsum("rn,rn->", rows, rows)
-        ):
-            return LowRankSystem(rows, alpha, inverse_weights)
+        found = gram.scaled_factor(weights)
+        if found is not None:
+            rows, scale = found
+            trace = float(np.square(scale) @ np.einsum("rn,rn->r", rows, rows))
+            if alpha * inverse_weights.min() > LOW_RANK_FLOOR * trace:
+                return LowRankSystem(rows, scale, alpha, inverse_weights)
     upper = gram.combine_upper(weights, None if work is None else work.square(n))
     return DenseSystem(upper, alpha, inverse_weights)

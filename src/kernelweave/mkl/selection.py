@@ -79,14 +79,15 @@ def compute_criteria(
     system = problem.system(weights, alpha)
     residual = alpha * N * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
-    df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
     extra = _learnt_df(problem, system, alpha, weights, C) if total else math.nan
+    # of the repeated problem in units of the noise: det(I + W^1/2 K W^1/2 / alpha)
+    log_det = system.log_det() - n * math.log(alpha) - float(np.log(N).sum())
+    # the last use of the system
+    df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
     df_total = n_outputs * df + extra
     slack = n_eff - df
     gcv = n_eff * rss / slack**2 if slack > 0 else math.inf
     fit = n_eff * _log(rss / n_eff)
-    # log det of the repeated problem in units of the noise: det(I + W^1/2 K W^1/2 / alpha)
-    log_det = system.log_det() - n * math.log(alpha) - float(np.log(N).sum())
     quad = alpha * float(np.vdot(Y, C)) / n_outputs  # y' (I + K/alpha)^-1 y
     variance = quad / n_eff
     evidence = _log_likelihood(n_eff, variance, log_det, n_outputs) if variance > 0 else math.inf
