@@ -114,3 +114,25 @@ def test_approximations_on_few_rows(monkeypatch, tmp_path):
     # of a function in the true problem, which the model bounds
     assert 0 <= close["true_gap"] / (1 + close["true_gap"]) <= close["gap_estimate"] <= close["gap_bound"]
     assert json.loads((tmp_path / "records.json").read_text()) == records
+
+
+def test_gene_sets_of_few_cells(monkeypatch):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    scripts = importlib.import_module("benchmarks.gene_sets")
+    X, sets, labels = scripts.make(700)
+    assert 0.15 < X.nnz / np.prod(X.shape) < 0.3
+    monkeypatch.setattr(scripts, "PROJECTIONS", 5)
+    monkeypatch.setattr(scripts, "make", lambda: (X, sets[:4], labels))
+    table = {}
+    scripts.ours(table, [0], lambda: None, 1e-4)
+    record = table["kernelweave, gap 0.0001"]["0"]
+    assert len(record["auc"]) == 10
+    assert record["largest_gap"] <= 1e-4
+    Z, _ = scripts.features(X.tocsc(), sets[:4], *scripts.split(labels, 0), 0)
+    y = labels[scripts.split(labels, 0)[0]].astype(float)
+    y -= y.mean()
+    # the gap of zero coefficients is that of an alpha without end
+    nothing = scripts.gaps(Z, np.arange(0, 41, 10), y, [1e12], np.zeros((1, 40)))
+    np.testing.assert_allclose(nothing, 0.0, atol=1e-6)
