@@ -26,7 +26,9 @@ def make_app(*, fitting: bool = True) -> App:
         # `run` reports what is left after Ctrl-C
         suppress_keyboard_interrupt=False,
     )
-    commands: list[Callable[..., object]] = [fit, path]
+    from kernelweave.cli.guidance import recommend
+
+    commands: list[Callable[..., object]] = [fit, path, recommend]
     if fitting:
         from kernelweave.cli.options import with_options
 
@@ -41,7 +43,7 @@ def make_app(*, fitting: bool = True) -> App:
 def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
     try:
-        app = make_app(fitting=bool(argv) and argv[0] in ("fit", "path"))
+        app = make_app(fitting=bool(argv) and argv[0] in ("fit", "path", "recommend"))
         status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail(_say(error))
@@ -98,9 +100,10 @@ def fit(
     spec: Any = None,
     /,
     *,
-    out: str,
+    out: str = "",
     settings: Annotated[Path | None, Parameter(name="--spec")] = None,
     overwrite: bool = False,
+    estimate: bool = False,
 ) -> None:
     """Fit a model on a table, choose the regularisation parameter by cross-validation, and write a report.
 
@@ -121,11 +124,18 @@ def fit(
         TOML file with settings, such as the spec.toml of another run; options given here come first.
     overwrite
         Replace the results of an earlier run.
+    estimate
+        Fit parts of the rows only, and say how long the whole would take and how much memory it needs.
     """
     from kernelweave.cli.options import final_spec
     from kernelweave.cli.runs import run_fit
 
-    run_fit(table, final_spec(spec, settings), out, overwrite=overwrite)
+    if estimate:
+        from kernelweave.cli.guidance import run_estimate
+
+        run_estimate(table, final_spec(spec, settings))
+    else:
+        run_fit(table, final_spec(spec, settings), out, overwrite=overwrite)
 
 
 def path(
@@ -363,6 +373,7 @@ def studio(
     expose: bool = False,
     max_upload: int = 200,
     at_once: int = 1,
+    mlflow: Path | None = None,
     seed: int = 0,
 ) -> None:
     """Train, validate and understand models in the browser, without a network.
@@ -388,6 +399,8 @@ def studio(
         Largest upload in megabytes.
     at_once
         Runs at the same time.
+    mlflow
+        Folder of an MLflow file store to which finished runs can be written; needs mlflow-skinny.
     seed
         Every command takes it; here it is a setting of each run.
     """
@@ -405,4 +418,5 @@ def studio(
         exposed=expose,
         upload=max_upload * 1_000_000,
         at_once=at_once,
+        mlflow=mlflow,
     )

@@ -137,12 +137,16 @@ def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
 
 def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
+    if not out:
+        raise InputError("A folder for the results is needed: --out FOLDER.")
     from kernelweave.reports.evidence import gather
+    from kernelweave.runs.lineage import trace
     from kernelweave.runs.nested import nested_scores, say_nested
     from kernelweave.runs.writing import FILES, score_held, write_report, write_run
 
     console = make_console()
     data, paths = read_data(path, spec)
+    origin = trace(paths, spec)
     prepared = prepare(data, spec)
     train, test = split(prepared, spec)
     model = make_model(spec, prepared, test)
@@ -161,9 +165,11 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         nested = say_nested(outer) if outer else ""
         if nested:
             console.print(nested)
-        write_run(folder, model, spec, data, prepared, paths, held)
+        write_run(folder, model, spec, data, prepared, paths, held, origin)
         found = gather(model, held, nested=outer)
-        write_report(folder, model, spec, data, prepared, paths, (train, test), held, nested, evidence=found)
+        write_report(
+            folder, model, spec, data, prepared, paths, (train, test), held, nested, evidence=found, origin=origin
+        )
         made = [name for name in FILES if (folder / name).exists()]
     console.print(f"Wrote {out}: {', '.join(made)}")
 

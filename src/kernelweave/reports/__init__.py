@@ -194,6 +194,7 @@ def make_report(
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
     evidence: Tree | None = None,
+    lineage: Any = None,
 ) -> str:
     """Return a report as one HTML page.
 
@@ -215,6 +216,8 @@ def make_report(
         Default: those of `draw_pictures`.
     evidence : dict, optional
         Numbers behind the sentences at the top (`kernelweave.reports.evidence.gather`, the default).
+    lineage : optional
+        Tables with checksums, versions, seed and command of a run, see `kernelweave.runs.lineage`.
 
     Returns
     -------
@@ -297,7 +300,8 @@ def make_report(
         each=each,
         comparison=comparison,
         figures=figures,
-        environment=_environment(),
+        environment=_environment() if lineage is None else lineage.versions,
+        lineage=lineage,
         learner=type(learner).__name__,
         summary=read_docstring(learner.__doc__).summary,
         words=[

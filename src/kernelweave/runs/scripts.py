@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.normalizers import resolve
@@ -46,6 +46,7 @@ def script(
     prepared: Prepared,
     paths: Mapping[str, str],
     alpha: float | None = None,
+    lineage: Sequence[str] = (),
 ) -> str:
     """Return a script that fits the model of a run again and prints its held-out score.
 
@@ -60,6 +61,8 @@ def script(
         The table files by name.
     alpha : float, optional
         Regularisation parameter of a run that was stopped early; the script does not choose it again.
+    lineage : sequence of str
+        Lines on what the run read and used.
 
     Returns
     -------
@@ -73,6 +76,7 @@ def script(
     imports = set() if alpha is not None or plain else {splitter}
     lines = [
         f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
+        *(f"# {line}" for told in lineage for line in told.splitlines()),
         "import numpy as np",
         "",
     ]

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelweave._types import Tree
-from kernelweave.runs.fitting import chosen, stopped_at
+from kernelweave.runs.fitting import stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
 from kernelweave.runs.gram_views import GRAMS, grams_text
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
+from kernelweave.runs.lineage import LINEAGE, Lineage, trace
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.scoring import predictions, scores, with_truth
 from kernelweave.runs.scripts import script
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import describe
+from kernelweave.runs.used import used_settings
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 #: key names the rows, grams only with precomputed kernels.
 FILES = (
     *("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"),
-    *("evidence.json", LAYOUT, GRAMS),
+    *("evidence.json", LAYOUT, GRAMS, LINEAGE),
 )
 
 
@@ -49,6 +52,7 @@ def write_run(
     prepared: Prepared,
     paths: Mapping[str, str],
     held: Held | None,
+    origin: Lineage | None = None,
 ) -> None:
     """Write the files of a run, the model first, except the report (see `write_report`).
 
@@ -65,13 +69,17 @@ def write_run(
         The table files by name.
     held : Held or None
         Of `score_held`.
+    origin : Lineage, optional
+        Of `trace`, made when the tables were read.
     """
     import tomli_w
 
     from kernelweave.persistence import save
 
+    origin = origin or trace(paths, spec)
     with writing():
         save(model, folder / "model.skops")
+        origin.write(folder)
         if spec.key:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
         if data.grams:
@@ -85,7 +93,7 @@ def write_run(
         if alpha is not None and hasattr(model, "relax_"):
             # the script of a stopped fit does not choose again
             spec = spec.with_params(relax=float(model.relax_))
-        write_text(folder / "script.py", script(spec, data, prepared, paths, alpha))
+        write_text(folder / "script.py", script(spec, data, prepared, paths, alpha, origin.lines()))
 
 
 def write_report(
@@ -101,6 +109,7 @@ def write_report(
     title: str = "",
     pictures: list[Picture] | None = None,
     evidence: Tree | None = None,
+    origin: Lineage | None = None,
 ) -> None:
     """Write the report of a run, and the numbers behind its sentences.
 
@@ -120,6 +129,8 @@ def write_report(
         If they have been drawn already.
     evidence : dict, optional
         Of `kernelweave.reports.evidence.gather`, the default, and what was computed later.
+    origin : Lineage, optional
+        Of `trace`.
     """
     from kernelweave.reports import make_report
     from kernelweave.reports.evidence import gather
@@ -145,16 +156,20 @@ def write_report(
             title=title or f"{_first(paths)}: {spec.target}",
             data=about,
             settings={
-                k: v
-                for k, v in _settings(chosen(spec, prepared.task), paths).items()
-                if k != "learner_params"
+                "Table": _first(paths),
+                **used_settings(spec, prepared, n_missing=_n_missing(prepared)),
             },
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,
             evidence=evidence,
+            lineage=origin or trace(paths, spec),
         )
         write_text(folder / "report.html", report)
+
+
+def _n_missing(prepared: Prepared) -> int:
+    return 0 if isinstance(prepared.X, Tables) else int(prepared.X.isna().to_numpy().sum())
 
 
 def _first(paths: Mapping[str, str]) -> str:

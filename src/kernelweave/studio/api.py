@@ -31,6 +31,7 @@ from kernelweave.studio.schema import (
     KernelPreviews,
     KernelQuestion,
     Log,
+    Marks,
     Method,
     PathPoints,
     Predicted,
@@ -217,6 +218,11 @@ def _add_runs(router: APIRouter) -> None:
     def cancel_run(studio: Here, run_id: RunId) -> Run:
         """Stop a run; what is done is kept."""
         return studio.cancel(run_id)
+
+    @router.put("/runs/{run_id}/marks", tags=["runs"])
+    def mark_run(studio: Here, run_id: RunId, marks: Marks) -> Run:
+        """Pin a run, or give it tags and a note."""
+        return studio.mark(run_id, marks)
 
     @router.get("/runs/{run_id}/path", tags=["runs"])
     def path_points(

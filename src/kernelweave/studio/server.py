@@ -34,6 +34,7 @@ def serve(
     exposed: bool = False,
     upload: int = 0,
     at_once: int = 1,
+    mlflow: Path | None = None,
 ) -> None:
     """Serve until Ctrl-C; if a server runs for this folder already, open it.
 
@@ -52,6 +53,8 @@ def serve(
         Largest upload in bytes, 0 for the usual limit.
     at_once : int, default=1
         Runs at the same time.
+    mlflow : Path, optional
+        Folder of an MLflow file store to which runs may be written.
     """
     token = os.environ.get(TOKEN_VARIABLE, "")
     check_host(host, exposed=exposed, token=token)
@@ -69,6 +72,7 @@ def serve(
         ) from error
     limits = Limits(upload=upload) if upload else Limits()
     studio = Studio(folder, limits, at_once=at_once)
+    studio.mlflow_folder = mlflow.expanduser().resolve() if mlflow else None
     access = Access(studio.store, studio.places.root, token)
     with _only_server(studio.places.lock) as lock:
         if lock is None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -24,6 +22,7 @@ from kernelweave.runs.fitting import (
 )
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.kernels_of import is_plain
+from kernelweave.runs.lineage import Lineage, read_lineage
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio import profiles
@@ -36,6 +35,7 @@ from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import FIRST, SUFFIXES, Places
 from kernelweave.studio.predicting import predict_table
+from kernelweave.studio.records import describe_run
 from kernelweave.studio.schema import (
     About,
     Artifact,
@@ -48,7 +48,7 @@ from kernelweave.studio.schema import (
     Joining,
     KernelPreviews,
     Log,
-    Metric,
+    Marks,
     PathPoint,
     PathPoints,
     Predicted,
@@ -56,7 +56,6 @@ from kernelweave.studio.schema import (
     Rows,
     Run,
     RunRequest,
-    Summary,
     Table,
     TableRef,
     Target,
@@ -67,12 +66,6 @@ from kernelweave.studio.trying import try_splits
 from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
 
-if TYPE_CHECKING:
-    import sqlite3
-
-
-#: What records of runs hold beside the request.
-OF_RECORDS = ("paths", "method")
 #: Number of rows on which kernels are tried before a run.
 TRIED = 20
 
@@ -106,6 +99,10 @@ class Studio:
         self.queue = Queue(self.store, self.places, at_once, grace)
         self.evidence = EvidenceDesk(self.store, self.places)
         self._drafting = threading.Lock()
+        #: Folder of an MLflow file store, if runs may be written to one.
+        self.mlflow_folder: Path | None = None
+        #: Runs that have ended, with what the database said of them when they were read.
+        self._read: dict[str, tuple[tuple[object, ...], Run]] = {}
 
     def inside(self, project: str) -> Studio:
         """The same studio, of which only the tables, the draft and the runs of a project are seen.
@@ -312,36 +309,31 @@ class Studio:
 
     def run(self, run_id: str) -> Run:
         """One run."""
-        return self._describe(self.store.run(run_id))
+        row = self.store.run(run_id)
+        return describe_run(row, self.store.metrics(run_id), self.store.marks().get(run_id))
 
     def runs(self) -> list[Run]:
-        """All runs, newest first."""
-        return [self._describe(row) for row in reversed(self.store.runs())]
+        """All runs, newest first; those that have ended are read once."""
+        metrics, marks = self.store.all_metrics(), self.store.marks()
+        rows = self.store.runs()
+        found = []
+        for row in reversed(rows):
+            run_id, mark = row["id"], marks.get(row["id"])
+            key = (*row, *(tuple(mark) if mark else ()), len(metrics.get(run_id, ())))
+            kept = self._read.get(run_id)
+            if kept is None or kept[0] != key:
+                run = describe_run(row, metrics.get(run_id, []), mark)
+                kept = key, run
+                if row["state"] in FINAL:
+                    self._read[run_id] = kept
+            found.append(kept[1])
+        return found
 
-    def _describe(self, row: sqlite3.Row) -> Run:
-        request = json.loads(row["request"])
-        for name in OF_RECORDS:
-            request.pop(name, None)
-        left = None
-        if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
-            left = (time.time() - row["started"]) / row["done"] * max(0, row["total"] - row["done"])
-        return Run(
-            id=row["id"],
-            name=row["name"],
-            state=row["state"],
-            created=row["created"],
-            started=row["started"],
-            finished=row["finished"],
-            cancelling=row["cancelled"] is not None and row["state"] not in FINAL,
-            done=row["done"],
-            total=row["total"],
-            step=row["step"],
-            seconds_left=left,
-            reason=row["reason"],
-            request=RunRequest.model_validate(request),
-            metrics=[Metric(**dict(metric)) for metric in self.store.metrics(row["id"])],
-            summary=_read_summary(row["summary"]),
-        )
+    def mark(self, run_id: str, marks: Marks) -> Run:
+        """Pin a run, or write about it."""
+        self.store.run(run_id)
+        self.store.set_mark(run_id, marks.pinned, marks.note, marks.tags)
+        return self.run(run_id)
 
     def points(self, run_id: str, after: int) -> PathPoints:
         """Points of the path after a given number."""
@@ -383,6 +375,7 @@ class Studio:
         """Delete a run and its files."""
         self.store.run(run_id)
         self.queue.delete(run_id)
+        self._read.pop(run_id, None)
 
     def results(self, run_id: str) -> Results:
         """Everything that is shown about a finished run."""
@@ -415,6 +408,22 @@ class Studio:
         paths = json.loads(self.store.run(run_id)["request"])["paths"]
         table = next(iter(paths.values()))
         return shlex.join(["kernelweave", "fit", table, "--spec", str(settings.resolve()), "--out", "again"])
+
+    def lineage(self, run_id: str) -> Lineage | None:
+        """Where the numbers of a run come from, and what has changed since; None where it recorded nothing."""
+        self.store.run(run_id)
+        return read_lineage(self.places.run(run_id))
+
+    def export_to_mlflow(self, run_id: str) -> str:
+        """Write a finished run to the MLflow folder of this studio; returns the id that it has there."""
+        from kernelweave.studio.mlflow_export import export_run
+
+        if self.mlflow_folder is None:
+            raise InputError("This studio has no MLflow folder. Start it with --mlflow FOLDER.")
+        run = self.run(run_id)
+        folder = self.places.run(run_id)
+        files = [folder / artifact.name for artifact in self.artifacts(run_id)]
+        return export_run(self.mlflow_folder, run, folder, files, self.lineage(run_id))
 
     def predict(self, run_id: str, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
@@ -456,11 +465,3 @@ class Studio:
         """Change the stored draft, in one transaction."""
         with self._drafting:
             return self.set_draft(change(self.draft()))
-
-
-def _read_summary(text: str | None) -> Summary | None:
-    """A summary, or None if another version of this package wrote it."""
-    try:
-        return Summary.model_validate_json(text, extra="ignore") if text else None
-    except ValidationError:
-        return None

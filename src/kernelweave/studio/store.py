@@ -38,6 +38,8 @@ CREATE TABLE IF NOT EXISTS session (hash TEXT PRIMARY KEY, created REAL NOT NULL
 CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS project (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, opened REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS mark (
+    run TEXT PRIMARY KEY, pinned INTEGER NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
 CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 """
@@ -52,7 +54,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS run_asked_in ON run (project, asked) WHERE ask
 CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
 """
 #: Tables with rows of runs.
-_OF_RUNS = ("event", "point", "metric", "artifact")
+_OF_RUNS = ("event", "point", "metric", "artifact", "mark")
 #: Characters of the name of a run.
 LONGEST_NAME = 200
 
@@ -318,6 +320,23 @@ class Store:
     def metrics(self, run_id: str) -> list[sqlite3.Row]:
         """Scores of a run in the order in which they were stored."""
         return self._rows("SELECT name, value, spread FROM metric WHERE run = ? ORDER BY rowid", run_id)
+
+    def all_metrics(self) -> dict[str, list[sqlite3.Row]]:
+        """Scores of all runs by run, in one question."""
+        found: dict[str, list[sqlite3.Row]] = {}
+        for row in self._rows("SELECT run, name, value, spread FROM metric ORDER BY rowid"):
+            found.setdefault(row["run"], []).append(row)
+        return found
+
+    def set_mark(self, run_id: str, pinned: bool, note: str, tags: list[str]) -> None:
+        """Store what somebody wrote about a run."""
+        self._change(
+            "INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", run_id, int(pinned), note, json.dumps(tags)
+        )
+
+    def marks(self) -> dict[str, sqlite3.Row]:
+        """What somebody wrote about runs, by run."""
+        return {row["run"]: row for row in self._rows("SELECT run, pinned, note, tags FROM mark")}
 
     def add_artifact(self, run_id: str, name: str, kind: str, size: int) -> None:
         """Record a file that a run made."""

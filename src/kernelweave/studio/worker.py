@@ -154,6 +154,7 @@ class Job:
         from kernelweave.reports.evidence import gather
         from kernelweave.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave.runs.joining import read_tables
+        from kernelweave.runs.lineage import trace
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.preparing import prepare, split
         from kernelweave.runs.spec import FitSpec
@@ -168,6 +169,7 @@ class Job:
         spec = FitSpec(**request["spec"])
         paths: dict[str, str] = request["paths"]
         data = read_tables(paths, spec.key, spec.rows)
+        origin = trace(paths, spec)
         prepared = prepare(data, spec)
         train, test = rows = split(prepared, spec)
         model = make_model(spec, prepared, test)
@@ -195,7 +197,7 @@ class Job:
         self._keep_scores(model, held)
         # the files first, so that an error in what is shown cannot lose the model
         portable = self._portable(spec, paths)
-        write_run(self.folder, model, portable, data, prepared, paths, held)
+        write_run(self.folder, model, portable, data, prepared, paths, held, origin)
         self._list_files()
         found = [] if kept else self._paths(model, progress)
         outer: list[dict[str, float]] = []
@@ -224,6 +226,7 @@ class Job:
             row["name"],
             pictures,
             evidence,
+            origin,
         )
         self._list_files()
         results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
@@ -375,6 +378,7 @@ class Job:
             "script.py": "script",
             "tables.json": "settings",
             EVIDENCE: "results",
+            "lineage.json": "settings",
         }
         for name, kind in kinds.items():
             path = self.folder / name

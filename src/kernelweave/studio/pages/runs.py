@@ -1,43 +1,63 @@
-"""The page of runs: the queue, and the path of a run while it is computed."""
+"""The page of runs: a leaderboard of all of them, or one of them."""
 
 from __future__ import annotations
 
-import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.studio.leaderboard import (
+    ORDERS,
+    Wanted,
+    scores_of,
+    seconds_of,
+    select,
+    small_is_good,
+    table_of,
+)
 from kernelweave.studio.pages.finished import when
-from kernelweave.studio.pages.live import LivePath
+from kernelweave.studio.pages.one_run import FINAL, STATES, OneRun, progress_line, state_tag
 from kernelweave.studio.pages.place import here
+from kernelweave.studio.pages.run_cards import ask
 from kernelweave.studio.pages.shell import (
     card,
     duration,
     empty,
-    guarded,
-    note,
+    once,
     page,
+    plural,
+    said,
     score,
     stack,
-    stat,
     tag,
     text,
 )
 from kernelweave.studio.schema import Run
 from kernelweave.studio.service import Studio
 
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
+
 #: Seconds between two queries of the store.
-EVERY = 0.4
-STATES = {
-    "queued": ("waiting", "", "schedule"),
-    "starting": ("starting", "now", "hourglass_empty"),
-    "running": ("running", "now", "autorenew"),
-    "done": ("done", "good", "check"),
-    "cancelled": ("stopped", "warn", "stop"),
-    "failed": ("failed", "bad", "error_outline"),
+EVERY = 0.8
+#: Runs on one page of the list.
+PAGE = 25
+#: Runs that are compared at once.
+MOST_COMPARED = 8
+#: Characters of a tag and of a note in the list; the page of the run has all of them.
+SHORT_TAG, SHORT_NOTE = 24, 90
+COLUMNS = {
+    "name": "Run",
+    "score": "Score",
+    "method": "Learner",
+    "table": "Table",
+    "seconds": "Took",
+    "created": "Started",
 }
-FINAL = ("done", "cancelled", "failed")
 
 
 def add(studio: Studio) -> None:
@@ -49,254 +69,342 @@ def add(studio: Studio) -> None:
     """
 
     @ui.page("/runs", title="Runs", response_timeout=30)
-    def runs_page(run: str = "") -> None:
-        _RunsPage(here(studio), run).build()
+    async def runs_page(run: str = "") -> None:
+        inside, known = here(studio), False
+        if run:
+            try:
+                known = bool(inside.run(run))
+            except InputError:
+                known = False
+        if known:
+            await OneRun(inside, run).build()
+        else:
+            await Board(inside).build()
 
 
-def state_tag(run: Run) -> ui.element:
-    """The state of a run in one word."""
-    word, kind, icon = STATES[run.state]
-    return tag("stopping" if run.cancelling else word, kind, icon)
+class Board:
+    """The leaderboard.
 
+    Parameters
+    ----------
+    studio : Studio
+    """
 
-def progress_line(run: Run) -> str:
-    """The progress of a run in words."""
-    if run.state == "running" and run.total:
-        left = (
-            f", about {duration(run.seconds_left)} left" if run.seconds_left is not None and run.done else ""
-        )
-        return f"{run.done} of {run.total} steps{left}"
-    if run.state in FINAL and run.started and run.finished:
-        return f"took {duration(run.finished - run.started)}"
-    return ""
-
-
-class _RunsPage:
-    def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+        self.wanted = Wanted()
+        self.chosen: dict[str, None] = {}
+        self.first = 0
         self.seen: Any = None
-        self.live = LivePath()
-        self.detail: dict[str, Any] = {}
+        self.runs: list[Run] = []
+        self.tables: dict[str, str] = {}
+        self.going: dict[str, tuple[Any, Any]] = {}
 
-    def build(self) -> None:
-        lead = "Runs are separate processes: they continue when the page or the studio is closed."
-        runs = self.studio.runs()
-        if runs and self.run_id not in {run.id for run in runs}:
-            self.run_id = runs[0].id
+    async def build(self) -> None:
+        """Draw the page."""
+        await self.read()
+        lead = "All runs with their scores. They are separate processes, and go on when the page is closed."
         with page(self.studio, "/runs", "Runs", lead) as aside:
             with aside:
                 ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("outline")
-            with stack("kw-runs"):
-                self.queue()
-                with stack():
-                    self.show()
-        self.seen = self.print_of(runs)
+            with card():
+                if not self.runs:
+                    empty("play_circle", "No runs yet. Start one on the page Method.")
+                else:
+                    self.filters()
+                    self.board()
         ui.timer(EVERY, self.look)
 
-    # ---- updating ---------------------------------------------------------------------------------
+    async def read(self) -> None:
+        """Read runs and names of tables."""
+        self.runs = await offload(self.studio.runs)
+        self.tables = {ref.id: ref.name for ref in await offload(self.studio.tables)}
+        self.seen = self.print_of(self.runs)
+        if not self.wanted.score and (scores := scores_of(self.runs)):
+            self.wanted = replace(self.wanted, score=scores[0])
 
     @staticmethod
     def print_of(runs: list[Run]) -> Any:
         """What the list shows, for later comparison."""
-        return [(r.id, r.state, r.cancelling, r.name, len(r.metrics)) for r in runs]
+        return [(r.id, r.state, r.cancelling, r.name, len(r.metrics), r.marks) for r in runs]
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Show changes since the last update."""
-        runs = self.studio.runs()
+        runs = await offload(self.studio.runs)
         now = self.print_of(runs)
         if now != self.seen:
-            old = dict((r[0], r[1:]) for r in self.seen or [])
-            self.seen = now
-            self.queue.refresh()
-            new = dict((r[0], r[1:]) for r in now)
-            if old.get(self.run_id) != new.get(self.run_id):
-                self.show.refresh()
-                return
-        for run in runs:
-            bar = self.detail.get(f"bar {run.id}")
-            if bar is not None and run.total:
-                bar.style(f"width: {100 * run.done / run.total:.1f}%")
-            said = self.detail.get(f"said {run.id}")
-            if said is not None:
-                said.set_text(progress_line(run))
-        chosen = next((run for run in runs if run.id == self.run_id), None)
-        if chosen is not None and chosen.state not in FINAL:
-            self.update(chosen)
-
-    def update(self, run: Run) -> None:
-        """Update the run that is shown, without rebuilding it."""
-        parts = self.detail
-        if "progress" not in parts:
+            had = bool(self.runs)
+            self.runs, self.seen = runs, now
+            if had == bool(runs):
+                self.board.refresh()
+            else:
+                ui.navigate.to("/runs")
             return
-        share = run.done / run.total if run.total else 0.0
-        parts["progress"].style(f"width: {100 * share:.1f}%")
-        parts["meter"].props["aria-valuenow"] = str(round(100 * share))
-        parts["steps"].set_text(progress_line(run) or STATES[run.state][0])
-        parts["step"].set_text(run.step)
-        self.live.add(self.studio.points(run.id, self.live.last))
+        for run in runs:
+            if run.id in self.going and run.total:
+                bar, words = self.going[run.id]
+                bar.style(f"width: {100 * run.done / run.total:.1f}%")
+                words.set_text(progress_line(run))
+
+    # ---- what is looked for -----------------------------------------------------------------------
+
+    def want(self, **values: Any) -> None:
+        """Change what is looked for."""
+        self.wanted = replace(self.wanted, **values)
+        self.first = 0
+        self.board.refresh()
+
+    def filters(self) -> None:
+        """Search, filters, the score that is shown, and the order."""
+
+        def pick(label: str, name: str, options: dict[str, str], **more: Any) -> Any:
+            def choose(event: ValueChangeEventArguments) -> None:
+                self.want(**{name: event.value or ""})
+
+            found = ui.select(options, value=getattr(self.wanted, name), label=label, on_change=choose)
+            return found.props("outlined dense options-dense")
+
+        methods = sorted({run.method for run in self.runs})
+        tables = sorted({table_of(run, self.tables) for run in self.runs})
+        tags = sorted({tag for run in self.runs for tag in run.marks.tags})
+        states: dict[str, str] = {run.state: STATES[run.state][0] for run in self.runs}
+        scores = scores_of(self.runs)
+        with ui.element("div").classes("kw-filters"):
+            ui.input(
+                "Search",
+                placeholder="name, tag, note, learner, table",
+                on_change=lambda event: self.want(text=event.value or ""),
+            ).props("outlined dense clearable debounce=250").classes("wide")
+            if scores:
+                pick("Score", "score", {name: name for name in scores})
+
+                def bound(event: ValueChangeEventArguments) -> None:
+                    self.want(least=event.value)
+
+                ui.number("At least (errors: at most)", on_change=bound).props(
+                    "outlined dense clearable debounce=400 step=any"
+                )
+            pick("Learner", "method", {"": "all", **{name: name for name in methods}})
+            pick("Table", "table", {"": "all", **{name: name for name in tables}})
+            pick("State", "state", {"": "all", **states})
+            if tags:
+                pick("Tag", "tag", {"": "all", **{name: name for name in tags}})
+            with ui.element("div").classes("kw-sorter"):
+                pick("Sort by", "order", COLUMNS)
+
+    def turn(self, name: str) -> Callable[[], None]:
+        """Sort by a column, or the other way round."""
+
+        def do() -> None:
+            backwards = ORDERS[name] and not (name == "score" and small_is_good(self.wanted.score))
+            if self.wanted.order == name:
+                backwards = not self.wanted.backwards
+            self.want(order=name, backwards=backwards)
+
+        return do
 
     # ---- the list ---------------------------------------------------------------------------------
 
     @ui.refreshable_method
-    def queue(self) -> None:
-        runs = self.studio.runs()
-        for key in [key for key in self.detail if key.startswith(("bar ", "said "))]:
-            del self.detail[key]
-        with card("Queue"):
-            if not runs:
-                empty("play_circle", "No runs yet.")
+    def board(self) -> None:
+        """The runs that are looked for, and what can be done with those that are chosen."""
+        self.going = {}
+        found = select(self.runs, self.wanted, self.tables)
+        self.chosen = {name: None for name in self.chosen if name in {run.id for run in self.runs}}
+        self.first = min(self.first, max(0, (len(found) - 1) // PAGE * PAGE))
+        shown = found[self.first : self.first + PAGE]
+        with stack():
+            self.actions(found)
+            if not found:
+                empty("search_off", "No run is like that.")
                 return
-            with ui.element("div").classes("kw-pick").props('role=list aria-label="Runs"'):
-                for run in runs:
-                    self.entry(run)
+            with ui.element("table").classes("kw-table kw-board").props('aria-label="Runs"'):
+                with ui.element("thead"), ui.element("tr"):
+                    with ui.element("th").props("scope=col"):
+                        self.choose_all(found)
+                    for name, label in COLUMNS.items():
+                        self.heading(name, label)
+                with ui.element("tbody"):
+                    for run in shown:
+                        self.row(run)
+            if len(found) > PAGE:
+                self.pages(len(found))
 
-    def entry(self, run: Run) -> None:
-        option = ui.element("button").classes("kw-option").props("type=button")
-        option.props["aria-current"] = "true" if run.id == self.run_id else "false"
-        with ui.element("div").props("role=listitem") as item:
-            pass
-        option.move(item)
-        with option:
-            with (
-                ui.element("div").classes("kw-row").style("flex-wrap: nowrap; justify-content: space-between")
-            ):
-                text(run.name, "b").style(
-                    "overflow: hidden; text-overflow: ellipsis; white-space: nowrap; min-width: 0"
-                )
-                state_tag(run)
-            if run.state == "running":
-                with ui.element("div").classes("kw-progress").style("margin: .3rem 0 .1rem"):
-                    self.detail[f"bar {run.id}"] = ui.element("div").style(
-                        f"width: {100 * run.done / run.total if run.total else 0:.1f}%"
+    def choose_all(self, found: list[Run]) -> None:
+        """A box for all runs that are looked for."""
+        every = all(run.id in self.chosen for run in found)
+
+        def choose(event: ValueChangeEventArguments) -> None:
+            for run in found:
+                if event.value:
+                    self.chosen[run.id] = None
+                else:
+                    self.chosen.pop(run.id, None)
+            self.board.refresh()
+
+        box = ui.checkbox(value=every, on_change=choose).props("dense")
+        box.props["aria-label"] = f"Choose all {len(found)} runs"
+
+    def heading(self, name: str, label: str) -> None:
+        """The heading of a column, which sorts."""
+        mine = self.wanted.order == name
+        head = ui.element("th").props("scope=col").classes("num" if name in ("score", "seconds") else "")
+        if mine:
+            head.props["aria-sort"] = "descending" if self.wanted.backwards else "ascending"
+        arrow = ("↓" if self.wanted.backwards else "↑") if mine else ""
+        label = self.wanted.score or label if name == "score" else label
+        with head:
+            button = ui.element("button").classes("kw-sort").props("type=button")
+            with button:
+                text(f"{label} {arrow}".strip(), "span")
+            button.on("click", self.turn(name))
+
+    def row(self, run: Run) -> None:
+        """One run."""
+        with ui.element("tr").classes("pinned" if run.marks.pinned else ""):
+            with ui.element("td").classes("pick"):
+
+                def choose(event: ValueChangeEventArguments) -> None:
+                    if event.value:
+                        self.chosen[run.id] = None
+                    else:
+                        self.chosen.pop(run.id, None)
+                    self.actions.refresh()
+
+                box = ui.checkbox(value=run.id in self.chosen, on_change=choose).props("dense")
+                box.props["aria-label"] = f"Choose {run.name}"
+            with ui.element("td").classes("name"):
+                self.name(run)
+            metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
+            value = score(metric.value, metric.spread) if metric else "–"
+            self.cell(self.wanted.score or "score", value, "num strong")
+            self.cell("learner", run.method)
+            self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.target}")
+            seconds = seconds_of(run)
+            self.cell("took", duration(seconds) if run.state in FINAL and seconds is not None else "–", "num")
+            self.cell("started", when(run))
+
+    @staticmethod
+    def cell(label: str, value: str, kind: str = "") -> None:
+        """A cell, with the name of its column for narrow screens."""
+        cell = ui.element("td").classes(kind)
+        cell.props["data-label"] = label
+        with cell:
+            text(value, "span")
+
+    def name(self, run: Run) -> None:
+        """Name, state, tags and note of a run."""
+        with ui.element("div").classes("kw-runname"):
+            pin = ui.button(icon="push_pin" if run.marks.pinned else "o_push_pin").props(
+                "flat round dense size=sm"
+            )
+            pin.props["aria-label"] = f"{'Unpin' if run.marks.pinned else 'Pin'} {run.name}"
+            pin.props["aria-pressed"] = "true" if run.marks.pinned else "false"
+
+            def turn() -> None:
+                self.studio.mark(run.id, run.marks.model_copy(update={"pinned": not run.marks.pinned}))
+
+            pin.on_click(turn)
+            with stack("kw-stack tight"):
+                ui.link(run.name, f"/runs?run={run.id}").classes("kw-runlink")
+                with ui.element("div").classes("kw-row").style("gap: .3rem"):
+                    state_tag(run)
+                    for one in run.marks.tags:
+                        tag(one if len(one) <= SHORT_TAG else f"{one[: SHORT_TAG - 1]}…", "", "sell").props[
+                            "title"
+                        ] = one
+                if run.state == "running":
+                    with ui.element("div").classes("kw-progress"):
+                        share = 100 * run.done / run.total if run.total else 0
+                        bar = ui.element("div").style(f"width: {share:.1f}%")
+                    self.going[run.id] = bar, text(progress_line(run)).classes("kw-hint")
+                words = run.marks.note.replace("\n", " ")
+                if words:
+                    text(words if len(words) <= SHORT_NOTE else f"{words[: SHORT_NOTE - 1]}…").classes(
+                        "kw-hint"
                     )
-                self.detail[f"said {run.id}"] = text(progress_line(run)).classes("kw-hint")
-            else:
-                first = run.metrics[0] if run.metrics else None
-                parts = [when(run)]
-                if first is not None:
-                    parts.append(f"{first.name} {score(first.value, first.spread)}")
-                text(" · ".join(parts), "span")
 
-        def choose() -> None:
-            self.run_id = run.id
-            ui.run_javascript(f"history.replaceState(null, '', window.path_prefix + '/runs?run={run.id}')")
-            self.queue.refresh()
-            self.show.refresh()
+    def pages(self, number: int) -> None:
+        """Earlier and later runs."""
 
-        option.on("click", choose)
+        def go(first: int) -> Callable[[], None]:
+            def do() -> None:
+                self.first = first
+                self.board.refresh()
 
-    # ---- one run ----------------------------------------------------------------------------------
+            return do
+
+        with ui.element("div").classes("kw-end"):
+            text(f"{self.first + 1} to {min(self.first + PAGE, number)} of {number}").classes("kw-hint")
+            before = ui.button(icon="chevron_left", on_click=go(self.first - PAGE)).props("flat round dense")
+            before.props["aria-label"] = "Earlier in the list"
+            before.set_enabled(self.first > 0)
+            after = ui.button(icon="chevron_right", on_click=go(self.first + PAGE)).props("flat round dense")
+            after.props["aria-label"] = "Further in the list"
+            after.set_enabled(self.first + PAGE < number)
+
+    # ---- what is done with several ----------------------------------------------------------------
 
     @ui.refreshable_method
-    def show(self) -> None:
-        self.live = LivePath()
-        for key in ("progress", "steps", "step", "meter"):
-            self.detail.pop(key, None)
-        if not self.run_id:
+    def actions(self, found: list[Run]) -> None:
+        """How many there are, and what can be done with those that are chosen."""
+        count = len(self.chosen)
+        with ui.element("div").classes("kw-row").style("justify-content: space-between; min-height: 2.2rem"):
+            what = plural(len(found), "run")
+            if self.wanted.narrow:
+                what = f"{len(found)} of {plural(len(self.runs), 'run')}"
+            text(f"{what}; {count} chosen" if count else what).classes("kw-hint").props("role=status")
+            if not count:
+                return
+            with ui.element("div").classes("kw-row"):
+                ui.button("Compare", icon="balance", on_click=self.compare).props("outline dense")
+                if self.studio.mlflow_folder is not None:
+                    once("To MLflow", "ios_share", self.export, "outline dense")
+                ui.button("Delete", icon="delete", on_click=self.delete).props("flat dense color=negative")
+
+    def compare(self) -> None:
+        """Compare what is chosen."""
+        done = [run.id for run in self.runs if run.id in self.chosen and run.summary is not None]
+        if not done:
+            said(InputError("None of these runs has a model to compare."))
+        elif len(done) > MOST_COMPARED:
+            said(InputError(f"{len(done)} runs are too many side by side: choose up to {MOST_COMPARED}."))
+        else:
+            ui.navigate.to(f"/compare?runs={','.join(done)}")
+
+    def delete(self) -> None:
+        """Ask, then delete what is chosen."""
+        chosen = [run for run in self.runs if run.id in self.chosen]
+        ended = [run for run in chosen if run.state in FINAL]
+        going = len(chosen) - len(ended)
+        if not ended:
+            said(InputError("None of these runs has ended. Stop them first."))
             return
-        try:
-            run = self.studio.run(self.run_id)
-        except InputError:
-            return
-        with card(run.name) as aside:
-            with aside:
-                state_tag(run)
-            if run.state not in FINAL:
-                self.going(run)
-            else:
-                self.ended(run)
-            self.live.add(self.studio.points(run.id, 0))
-            if run.state not in FINAL or (self.live.points and not run.summary):
-                self.live.build()
-            self.log(run)
+        names = ", ".join(run.name if len(run.name) <= 60 else f"{run.name[:59]}…" for run in ended[:5])
+        more = f" and {len(ended) - 5} more" if len(ended) > 5 else ""
+        rest = (
+            f" {plural(going, 'run')} that {'has' if going == 1 else 'have'} not ended stay." if going else ""
+        )
 
-    def going(self, run: Run) -> None:
-        """Progress, and a way to stop."""
-        share = run.done / run.total if run.total else 0.0
-        with (
-            ui.element("div")
-            .classes("kw-progress")
-            .props("role=progressbar aria-valuemin=0 aria-valuemax=100") as meter
-        ):
-            meter.props["aria-label"] = "Progress"
-            meter.props["aria-valuenow"] = str(round(100 * share))
-            self.detail["progress"] = ui.element("div").style(f"width: {100 * share:.1f}%")
-        self.detail["meter"] = meter
-        with ui.element("div").classes("kw-row").style("justify-content: space-between"):
-            with stack("kw-stack tight"):
-                self.detail["steps"] = text(progress_line(run) or STATES[run.state][0]).style(
-                    "font-weight: 500"
-                )
-                self.detail["step"] = text(run.step).classes("kw-hint")
+        async def do() -> None:
+            for run in ended:
+                await offload(self.studio.delete, run.id)
+            self.chosen = {}
+            await self.read()
+            self.board.refresh()
 
-            def stop() -> None:
-                self.studio.cancel(run.id)
-                self.look()
+        ask(
+            f"Delete {plural(len(ended), 'run')}?",
+            f"{names}{more}, with their models and files.{rest}",
+            "Delete",
+            do,
+        )
 
-            button = ui.button("Stop", icon="stop", on_click=guarded(stop)).props("outline")
-            button.set_enabled(not run.cancelling)
-
-    def ended(self, run: Run) -> None:
-        """The result, or why there is none."""
-        if run.reason:
-            note(run.reason, "bad" if run.state == "failed" else "warn")
-        if run.metrics:
-            with stack("kw-stats"):
-                for metric in run.metrics:
-                    spread = f"± {metric.spread:.3f}" if metric.spread is not None else ""
-                    stat(score(metric.value), metric.name, spread)
-        if run.summary is not None:
-            found = run.summary
-            text(
-                f"{found.n_active} of {found.n_kernels} kernels have a weight. {found.regularization}, relative gap "
-                f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
-            ).classes("kw-hint")
-        with ui.element("div").classes("kw-row"):
-            if run.summary is not None:
-                ui.button(
-                    "Understand",
-                    icon="insights",
-                    on_click=lambda: ui.navigate.to(f"/understand?run={run.id}"),
-                ).props("unelevated")
-                ui.button("Use", icon="output", on_click=lambda: ui.navigate.to(f"/use?run={run.id}")).props(
-                    "outline"
-                )
-            ui.button("Settings as a draft", icon="edit", on_click=guarded(lambda: self.again(run))).props(
-                "flat"
-            )
-            ui.button("Delete", icon="delete", on_click=lambda: self.delete(run)).props("flat color=negative")
-
-    def again(self, run: Run) -> None:
-        """Take the settings of a run as a draft."""
-        from kernelweave.studio.schema import Draft
-
-        self.studio.set_draft(Draft(data=run.request.data, spec=run.request.spec))
-        ui.navigate.to("/method")
-
-    def delete(self, run: Run) -> None:
-        """Ask, then delete."""
-        with ui.dialog() as dialog, ui.card():
-            text("Delete this run?", "h2")
-            text(f"{run.name}, with its model and its files.")
-
-            def do() -> None:
-                dialog.close()
-                self.studio.delete(run.id)
-                ui.navigate.to("/runs")
-
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                ui.button("Delete", on_click=guarded(do)).props("unelevated color=negative")
-        dialog.open()
-
-    def log(self, run: Run) -> None:
-        """Events and output of the run."""
-        found = self.studio.log(run.id)
-        opened = run.state == "failed"
-        with ui.expansion("Log", value=opened).props("dense"):
-            lines = [f"{time.strftime('%H:%M:%S', time.localtime(e.time))}  {e.text}" for e in found.events]
-            text("\n".join(lines), "pre").classes("kw-log").props('tabindex=0 aria-label="Events"')
-            if opened or "Traceback" in found.text:
-                text(found.text, "pre").classes("kw-log").props(
-                    'tabindex=0 aria-label="Output of the process"'
-                )
+    async def export(self) -> None:
+        """Write what is chosen to MLflow."""
+        done = [run.id for run in self.runs if run.id in self.chosen and run.summary is not None]
+        if not done:
+            raise InputError("None of these runs has a model to export.")
+        for run_id in done:
+            await offload(self.studio.export_to_mlflow, run_id)
+        ui.notify(f"{plural(len(done), 'run')} written to {self.studio.mlflow_folder}", type="positive")

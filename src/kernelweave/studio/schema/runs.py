@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema.base import Name, Real, Record, RunId
 from kernelweave.studio.schema.tables import Data
+
+
+class Expected(Record):
+    """Time and memory of a run before it began."""
+
+    seconds: float = Field(ge=0, le=1e9)
+    low: float = Field(ge=0, le=1e9)
+    high: float = Field(ge=0, le=1e9, description="A run that takes longer says so, and offers to stop.")
+    memory: int = Field(ge=0, le=2**60, description="Bytes of kernels and working matrices, at most.")
+    sure: Annotated[str, Field(max_length=500)] = Field(
+        description="Where the time comes from, and how sure it is."
+    )
 
 
 class RunRequest(Record):
@@ -18,6 +31,7 @@ class RunRequest(Record):
     name: Name = ""
     data: Data
     spec: FitSpec
+    expected: Expected | None = None
 
 
 class Checked(Record):
@@ -59,6 +73,44 @@ class Summary(Record):
     seconds: float
 
 
+#: Tags of a run, and characters of one; characters of its note.
+MOST_TAGS = 10
+LONGEST_TAG = 40
+LONGEST_NOTE = 2000
+
+
+def _clean(text: object) -> object:
+    """Text without control characters and marks of direction, which would change how the text beside it reads."""
+    if not isinstance(text, str):
+        return text
+    kept = (c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co"))
+    return "".join(kept).strip()
+
+
+def _tags(given: object) -> object:
+    """Different tags on one line each."""
+    if not isinstance(given, list):
+        return given
+    cleaned = [_clean(" ".join(tag.split()) if isinstance(tag, str) else tag) for tag in given]
+    return (
+        list({tag: None for tag in cleaned if tag})
+        if all(isinstance(tag, str) for tag in cleaned)
+        else cleaned
+    )
+
+
+class Marks(Record):
+    """What somebody wrote about a run."""
+
+    pinned: bool = False
+    note: Annotated[str, BeforeValidator(_clean), Field(max_length=LONGEST_NOTE)] = ""
+    tags: Annotated[
+        list[Annotated[str, Field(max_length=LONGEST_TAG)]],
+        BeforeValidator(_tags),
+        Field(max_length=MOST_TAGS),
+    ] = []
+
+
 class Run(Record):
     """A run."""
 
@@ -77,6 +129,8 @@ class Run(Record):
     request: RunRequest
     metrics: list[Metric]
     summary: Summary | None
+    marks: Marks = Marks()
+    method: str = Field(default="", description="The learner, also where a plain fit chose it.")
 
 
 AlphaOrC = Annotated[
