@@ -80,6 +80,9 @@ class Visit:
         """Pick a learner, and wait until the fields of the path, which are drawn anew for it, are there."""
         many = self.page.get_by_label("How many", exact=True)
         old = many.evaluate("field => field.closest('[id^=c]').id")
+        self.page.evaluate(
+            "document.querySelectorAll('.kw-pick details').forEach((fold) => fold.open = true)"
+        )
         self.page.get_by_role("radio", name=re.compile(f"^{title}")).click()
         self.page.wait_for_function("id => !document.getElementById(id)", arg=old)
         expect(many).to_be_visible()

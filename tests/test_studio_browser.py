@@ -660,7 +660,7 @@ def test_the_keyboard_reaches_everything(visit):
             page.evaluate("document.activeElement.innerText.trim() || document.activeElement.ariaLabel || ''")
         )
     print(f"{len(reached)} stops")
-    assert any(text.startswith("SimpleMKL") for text in reached)
+    assert any(text.startswith("LpMKL") for text in reached)
     assert "Start the run" in reached[-1]
     radio = page.get_by_role("radio", name=re.compile("^LpMKL"))
     radio.focus()

@@ -186,7 +186,11 @@ def estimate_fit(
             measured.append((len(rows), max(watch.seconds(), 1e-4)))
             uneven = watch.stopped
             step = passed / max(watch.done, 1)
-            ahead = FEWEST_STEPS * step * GROWTH**MOST if watch.total else passed * GROWTH**USUAL
+            ahead = (
+                FEWEST_STEPS * step * GROWTH**MOST
+                if watch.total
+                else passed * GROWTH ** max(USUAL, _exponent(measured))
+            )
             if len(rows) >= n or left < max(ahead, ENOUGH * budget):
                 break
         if size >= n:

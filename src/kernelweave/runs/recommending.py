@@ -116,7 +116,7 @@ def _without_choices(spec: FitSpec) -> FitSpec:
 
 def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
     n, columns = len(prepared.y), prepared.X.shape[1]
-    found = [f"{n:,} rows, {columns:,} columns; {prepared.said}".replace(",", " ")]
+    found = [f"{n} rows, {columns} columns; {prepared.said}"]
     if prepared.views:
         found.append(f"{len(prepared.views)} views: {', '.join(list(prepared.views)[:6])}")
     cells = missing_share(prepared)

@@ -24,6 +24,7 @@ from kernelweave.runs.joining import Joined
 from kernelweave.runs.kernels_of import is_plain
 from kernelweave.runs.lineage import Lineage, read_lineage
 from kernelweave.runs.preparing import Prepared, prepare, split
+from kernelweave.runs.recommending import Recommendation, recommend
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio import profiles
 from kernelweave.studio.arriving import receive_table
@@ -33,6 +34,7 @@ from kernelweave.studio.disk import room
 from kernelweave.studio.evidence_desk import EvidenceDesk
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
+from kernelweave.studio.measuring import measure
 from kernelweave.studio.places import FIRST, SUFFIXES, Places
 from kernelweave.studio.predicting import predict_table
 from kernelweave.studio.records import describe_run
@@ -45,6 +47,7 @@ from kernelweave.studio.schema import (
     Data,
     Draft,
     Event,
+    Expected,
     Joining,
     KernelPreviews,
     Log,
@@ -294,6 +297,15 @@ class Studio:
             n_steps=count_steps(spec, n_classes if n_classes > 2 else 1, prepared.task),
             splitter=describe_choice(spec, prepared.task),
         )
+
+    def recommend(self, data: Data, spec: FitSpec, question: str) -> Recommendation:
+        """Recommend a learner and settings for a table."""
+        spec = self.confined(data, spec)
+        return recommend(self.catalogue.join(data, spec.rows), spec, question)
+
+    def estimate(self, data: Data, spec: FitSpec) -> Expected:
+        """Time and memory of a run, measured on few of its rows in a process of its own."""
+        return measure(self.confined(data, spec), self.catalogue.paths(data), self.queue.at_once)
 
     # ---- runs -------------------------------------------------------------------------------------
 

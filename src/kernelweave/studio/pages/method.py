@@ -13,10 +13,21 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_setting
+from kernelweave.runs.questions import grouped
 from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.runs.spec import DEFAULT
 from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.field_texts import (
+    ABOUT_CHOICE,
+    ABOUT_LIST,
+    ABOUT_NUMBER,
+    ABOUT_PLAIN,
+    PLAIN,
+    a_list,
+    a_number,
+)
+from kernelweave.studio.pages.guidance import Guide
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
     Turn,
@@ -40,37 +51,6 @@ from kernelweave.studio.service import Studio
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
 
-ABOUT_NUMBER = (
-    "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
-    "regularisation. More of them find the best one more closely, and take longer."
-)
-PLAIN = "As a plain fit chooses"
-ABOUT_PLAIN = (
-    "With the default kernels a support vector machine for classes, least squares for numbers; with other kernels "
-    "least squares."
-)
-ABOUT_CHOICE = (
-    "With the default kernels, C is the best of four, or alpha the best of a path, by five folds. Other values below "
-    "ask for a path by those folds."
-)
-ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
-
-
-def a_number(value: float | None, *, whole: bool = False) -> float | int:
-    """The number in a field, or an error."""
-    if value is None or (whole and value != int(value)):
-        got = "this is empty" if value is None else f"got {value:g}"
-        raise InputError(f"A {'' if value is None else 'whole '}number is needed, {got}.")
-    return int(value) if whole else value
-
-
-def a_list(value: str | None) -> str:
-    """A list of regularisation parameters; a whole number alone would mean so many automatic ones."""
-    given = (value or "").strip()
-    if not given:
-        raise InputError("At least one value is needed, this is empty.")
-    return f"{given}.0" if given.isdigit() else given
-
 
 def add(studio: Studio) -> None:
     """Add the page.
@@ -92,6 +72,7 @@ class _MethodPage:
         self.turn = Turn()
         #: What this page asks for is one run, however often.
         self.asked = uuid.uuid4().hex
+        self.guide = Guide(studio, self.desk, self.renew)
         #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
 
@@ -125,12 +106,20 @@ class _MethodPage:
 
     async def cards(self) -> None:
         """Everything below the heading."""
+        self.guide.build()
         self.learners()
         with stack("kw-narrow"):
             self.path()
             self.validation()
         self.computing()
         await self.start()
+
+    def renew(self) -> None:
+        """Draw everything again after the guide has changed settings."""
+        self.learners.refresh()
+        self.path.refresh()
+        self.validation.refresh()
+        self.start.refresh()
 
     def set(self, **values: Any) -> bool:
         """Store settings; wrong ones are reported."""
@@ -170,9 +159,17 @@ class _MethodPage:
             self.wrong.pop(name, None)
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
-                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, self.choose_default)
-                for method in known.values():
-                    self.learner_option(method, method.name == spec.method)
+                for question, names in grouped():
+                    fold = ui.element("details").classes("kw-fold")
+                    if spec.method in names:
+                        fold.props("open")
+                    with fold:
+                        text(question.title, "summary").props["title"] = question.about
+                        for name in names:
+                            if name == DEFAULT:
+                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, self.choose_default)
+                            else:
+                                self.learner_option(known[name], name == spec.method)
             if spec.method in known:
                 self.explain(known[spec.method])
             elif spec.method == DEFAULT:
@@ -181,11 +178,6 @@ class _MethodPage:
                     text(PLAIN, "h3").style("font-size: 1.1rem")
                     text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
                     text(ABOUT_CHOICE).classes("kw-hint")
-        # on narrow screens the list scrolls
-        ui.run_javascript(
-            "const chosen = document.querySelector('.kw-pick [aria-checked=true]');"
-            "if (chosen) chosen.parentElement.scrollTop = chosen.offsetTop - chosen.parentElement.offsetTop - 48;"
-        )
 
     def learner_option(self, method: Method, picked: bool) -> None:
         head, _, rest = method.summary.partition(": ")
@@ -492,7 +484,12 @@ class _MethodPage:
 
                 async def go() -> None:
                     keep()
-                    request = RunRequest(name=self.desk.draft.name, data=data, spec=self.desk.spec)
+                    request = RunRequest(
+                        name=self.desk.draft.name,
+                        data=data,
+                        spec=self.desk.spec,
+                        expected=self.guide.expected(),
+                    )
                     started = await offload(self.studio.add_run, request, self.asked)
                     ui.navigate.to(f"/runs?run={started.id}")
 

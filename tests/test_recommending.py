@@ -1,0 +1,168 @@
+"""What is recommended for a table, and time and memory before a fit."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelweave._errors import InputError
+from kernelweave.learners import LEARNERS
+from kernelweave.runs.estimating import Estimate, estimate_fit, fits_of, span
+from kernelweave.runs.joining import alone
+from kernelweave.runs.lineage import read_lineage, trace
+from kernelweave.runs.preparing import prepare
+from kernelweave.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
+from kernelweave.runs.recommending import recommend
+from kernelweave.runs.spec import DEFAULT, FitSpec, check_spec
+from kernelweave.runs.used import used_settings
+
+
+def table(n=120, share=0.5, missing=0, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    frame["y"] = np.where(np.arange(n) < share * n, "ill", "well")
+    frame.iloc[:missing, 0] = np.nan
+    return frame
+
+
+def advised(frame, question="predict", **settings):
+    found = recommend(alone({"t": frame}), check_spec({"target": "y", **settings}), question)
+    return found, {one.setting: one.value for one in found.advice}
+
+
+def test_every_learner_answers_one_question():
+    named = [name for one in QUESTIONS for name in one.learners if name != DEFAULT]
+    assert sorted(named) == sorted(set(named))
+    assert set(LEARNERS) == {name for _, names in grouped() for name in names} - {DEFAULT}
+    assert set(named) <= set(LEARNERS)
+
+
+def test_the_table_decides():
+    found, advice = advised(table())
+    assert advice == {"method": DEFAULT, "nested": 5}  # few rows are held out
+    assert found.method == "lp"
+    _, advice = advised(table(n=1000))
+    assert advice == {"method": DEFAULT}
+    _, advice = advised(table(n=1000, share=0.1, missing=3))
+    assert advice == {"method": DEFAULT, "missing": "impute", "balanced": True}
+    found, advice = advised(table(n=1000), "few", method="rls2", relax="auto", group="d")
+    assert found.spec.method == "simple"
+    assert found.spec.group == "d"  # columns that have a role keep it
+    assert found.spec.learner_params == {}
+    assert all(one.why for one in found.advice)
+    with pytest.raises(InputError, match="question"):
+        advised(table(), "nothing")
+    frame = table()
+    frame.loc[0, "y"] = "rare"
+    with pytest.raises(InputError, match="one row only"):
+        advised(frame, test_size=0)
+
+
+def test_many_rows_are_features():
+    frame = table(n=8000)
+    found, advice = advised(frame, max_memory="100MB")
+    assert advice["method"] == "rls2"
+    assert found.spec.method == "rls2"
+    assert advised(frame)[1]["method"] == DEFAULT  # where kernels fit
+
+
+def test_recommended_settings_can_be_fitted():
+    from kernelweave.runs.fitting import make_model
+
+    frame = table(missing=2)
+    for one in QUESTIONS:
+        found, _ = advised(frame, one.name)
+        prepared = prepare(alone({"t": frame}), found.spec)
+        make_model(found.spec, prepared, np.arange(0)).get_params()
+    for preset in PRESETS:
+        check_spec({"target": "y", **preset_settings(preset.name, "simple")})
+    assert preset_settings("quick", DEFAULT)["cv"] == 5  # as a plain fit
+
+
+class Clock:
+    """Fits that take a time of their own: each look at the clock after a fit adds what it costs."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def estimated(monkeypatch, power, n, budget=6.0, constant=1e-4):
+    from kernelweave.runs import estimating
+
+    clock, fitted = Clock(), []
+
+    def fit(spec, prepared, rows, watch):
+        fitted.append(len(rows))
+        clock.now += constant * len(rows) ** power
+        return 7
+
+    monkeypatch.setattr(estimating, "_fit", fit)
+    spec = FitSpec(target="y", test_size=0)
+    return estimate_fit(spec, prepare(alone({"t": table(n)}), spec), budget=budget, clock=clock), fitted
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 2.8])
+def test_times_that_are_a_power_of_the_rows_are_found(monkeypatch, power):
+    n, constant = 20000, 1e-5
+    found, fitted = estimated(monkeypatch, power, n, constant=constant)
+    true = constant * n**power * fits_of(FitSpec(target="y"), "classification", power)
+    assert max(fitted) < n or power == 1.0
+    assert found.seconds == pytest.approx(true, rel=1e-6)
+    assert found.low < true < found.high
+    assert found.exponent == pytest.approx(power)
+    assert sum(constant * rows**power for rows in fitted) < 6.0
+    assert found.memory >= 3 * 8 * n * n
+
+
+def test_small_tables_are_measured_whole(monkeypatch):
+    found, fitted = estimated(monkeypatch, 1.0, 100)
+    assert fitted[-1] == 100
+    assert found.sure().startswith("Sure")
+    assert span(found.low).startswith("under")
+
+
+def test_an_estimate_of_a_real_fit():
+    spec = FitSpec(target="y")
+    prepared = prepare(alone({"t": table(90)}), spec)
+    found = estimate_fit(spec, prepared, budget=1.0)
+    assert isinstance(found, Estimate)
+    assert 0 <= found.low <= found.seconds <= found.high
+    assert found.n_rows == 72
+    with pytest.raises(InputError, match="scor"):
+        estimate_fit(FitSpec(target="y", scoring="r3"), prepared)
+
+
+def test_reports_list_what_was_used():
+    frame = table()
+    spec = FitSpec(target="y")
+    used = used_settings(spec, prepare(alone({"t": frame}), spec))
+    assert used["Target"] == "y"
+    assert not {"Values of alpha", "Folds", "Key", "Rows with missing values", "Sparse views"} & set(used)
+    spec = FitSpec(target="y", method="simple", repeats=2, missing="drop", Cs="7")
+    used = used_settings(spec, prepare(alone({"t": frame}), spec), n_missing=3)
+    assert used["Values of C"] == "7"
+    assert "Values of alpha" not in used
+    assert used["Repetitions"] == "2"
+    assert used["Rows with missing values"] == "drop"
+    assert used["Standardise columns"] == "yes"
+
+
+def test_a_changed_table_is_noticed(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    told = trace({"t": str(path)}, FitSpec(seed=3))
+    told.write(tmp_path)
+    found = read_lineage(tmp_path)
+    assert found.tables[0].sha256 == hashlib.sha256(b"a,b\n1,2\n").hexdigest()
+    assert found.changed == []
+    assert found.seed == 3
+    assert "--spec spec.toml" in found.command
+    path.write_text("a,b\n1,3\n")
+    assert "has changed since" in read_lineage(tmp_path).changed[0]
+    path.unlink()
+    assert "not there any more" in read_lineage(tmp_path).changed[0]
+    assert read_lineage(tmp_path / "elsewhere") is None
