@@ -114,7 +114,8 @@ def test_times_that_are_a_power_of_the_rows_are_found(monkeypatch, power):
     assert found.seconds == pytest.approx(true, rel=1e-6)
     assert found.low < true < found.high
     assert found.exponent == pytest.approx(power)
-    assert sum(constant * rows**power for rows in fitted) < 6.0
+    # these fits cannot be cut short: all but the last are within the budget
+    assert sum(constant * rows**power for rows in fitted[:-1]) < 6.0
     assert found.memory >= 3 * 8 * n * n
 
 
