@@ -59,7 +59,15 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     assert main(["fit", str(wine), "--target", "target", "--out", str(out), *FAST]) == 0
     text = capsys.readouterr().out
     assert text.index("Found") < text.index("Task: classification") < text.index("Wrote")
-    names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py", "lineage.json"}
+    names = {
+        "model.skops",
+        "report.html",
+        "predictions.csv",
+        "spec.toml",
+        "script.py",
+        "lineage.json",
+        "evidence.json",
+    }
     assert {p.name for p in out.iterdir()} == names
     model = kw.load(out / "model.skops")
     assert model.rel_gap_ <= 1e-8

@@ -168,7 +168,17 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         write_run(folder, model, spec, data, prepared, paths, held, origin)
         found = gather(model, held, nested=outer)
         write_report(
-            folder, model, spec, data, prepared, paths, (train, test), held, nested, evidence=found, origin=origin
+            folder,
+            model,
+            spec,
+            data,
+            prepared,
+            paths,
+            (train, test),
+            held,
+            nested,
+            evidence=found,
+            origin=origin,
         )
         made = [name for name in FILES if (folder / name).exists()]
     console.print(f"Wrote {out}: {', '.join(made)}")
