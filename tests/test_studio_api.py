@@ -322,7 +322,10 @@ def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said)
 
 def test_a_draft_is_kept(served):
     draft = {"data": WINE, "spec": {**FitSpec(**SPEC).model_dump()}, "name": "mine"}
-    assert served.client.put("/api/draft", json=draft).json() == {**draft, "data": {**WINE, "key": ""}}
+    assert served.client.put("/api/draft", json=draft).json() == {
+        **draft,
+        "data": {**WINE, "key": "", "kernels": [], "sparse": []},
+    }
     assert get(served, "/api/draft")["spec"]["alphas"] == "8"
 
 

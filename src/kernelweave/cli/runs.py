@@ -11,6 +11,7 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._types import Console, DataFrame, Series
 from kernelweave.cli.console import FitProgress, Steps, make_console
+from kernelweave.runs.annotated_files import NAMES, is_annotated_file, read_annotated
 from kernelweave.runs.fitting import (
     approximation_option,
     calibrate_model,
@@ -26,8 +27,9 @@ from kernelweave.runs.fitting import (
     unused_settings,
 )
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
-from kernelweave.runs.gram_views import new_grams, read_names, with_grams
-from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout, read_tables
+from kernelweave.runs.further import read_all
+from kernelweave.runs.gram_views import new_grams, read_names
+from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import (
@@ -41,7 +43,7 @@ from kernelweave.runs.scoring import (
     with_truth,
 )
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
-from kernelweave.runs.sparse_views import read_labelled, read_views, with_views
+from kernelweave.runs.sparse_views import read_views
 from kernelweave.runs.spec import DEFAULT, FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.runs.targets import target_of_model
@@ -125,13 +127,7 @@ def regularization(model: BaseMKL) -> str:
 def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
     """Read the table of a command and the tables joined to it."""
     paths = name_tables([path, *names_in(spec.join)])
-    if is_sparse_file(path) and not spec.join:
-        [name] = paths
-        data = read_labelled(str(Path(path).resolve()), name)
-    else:
-        data = read_tables(paths, spec.key, spec.rows)
-    data = with_views(data, spec.view, path, joined=bool(spec.join))
-    data = with_grams(data, spec.gram, spec.key, joined=bool(spec.join))
+    data = read_all(paths, spec, labelled=True)
     return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
 
@@ -336,7 +332,7 @@ def read_new(
         console.print(f"Table {new} is used for {old} of the run.")
     if key:
         return data.table, need_column(data.table, key, "the key")
-    usual = layout.key if layout else ""
+    usual = layout.key if layout else NAMES if is_annotated_file(path) else ""
     return data.table, data.table[usual] if usual in data.table.columns else None
 
 
@@ -352,6 +348,9 @@ def _new_features(
 ) -> Any:
     """Rows to predict as the model takes them, with sparse views and kernels from files."""
     further: dict[str, Any] = dict(read_views(view or [], len(table), path))
+    if is_annotated_file(path):
+        own = read_annotated(path).sparse
+        further = {view: own[view] for view in sparse_views_of(model) if view in own} | further
     if is_sparse_file(path) and not further:
         # the only sparse view of a model has no other file
         further = dict.fromkeys(sparse_views_of(model)[:1], read_sparse(path).rows)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave.runs.annotated_files import NAMES, AnnotatedFile, is_annotated_file, read_annotated
 from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
 
 #: File of a run with the layout of its joined tables.
@@ -42,6 +43,10 @@ class Joined:
         Types of the columns before rows were added that lack them.
     grams : dict of str to GramView
         Precomputed kernels as further views.
+    names : str
+        Column with names of rows, which is no feature; empty for none.
+    parts : tuple of str
+        Parts of an annotated file that are columns of the table.
     """
 
     table: Any
@@ -53,6 +58,8 @@ class Joined:
     files: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
     grams: dict[str, Any] = field(default_factory=dict)
+    names: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def further(self) -> dict[str, Any]:
@@ -91,6 +98,9 @@ def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared")
     -------
     Joined
     """
+    if len(paths) == 1 and is_annotated_file(next(iter(paths.values()))):
+        path = str(next(iter(paths.values())))
+        return annotated(read_annotated(path), path)
     tables = {name: read_table(path) for name, path in paths.items()}
     data = join_tables(tables, key, rows) if len(tables) > 1 else alone(tables)
     return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
@@ -99,6 +109,17 @@ def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared")
 def alone(tables: Mapping[str, DataFrame]) -> Joined:
     """One table, which needs no joining."""
     return Joined(next(iter(tables.values())), {}, {}, {})
+
+
+def annotated(found: AnnotatedFile, path: str) -> Joined:
+    """An annotated matrix, whose parts are views."""
+    views = found.views if len(found.views) + len(found.sparse) > 1 else {}
+    files = {
+        view: f"{Path(path).resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in found.sparse
+    }
+    return Joined(
+        found.table, views, {}, {}, sparse=found.sparse, files=files, names=NAMES, parts=tuple(found.views)
+    )
 
 
 def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared") -> Joined:

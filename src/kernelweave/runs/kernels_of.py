@@ -132,13 +132,15 @@ def standardize_of(spec: FitSpec, prepared: Prepared, bank: object) -> bool | st
 
 def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     """Kernels before a fit, those of a plain fit as the rows of a table ask for."""
-    if bank is not None and not isinstance(bank, banks.DefaultViews):
+    if bank is not None and not isinstance(bank, banks.DefaultViews | dict):
         return bank
     from kernelweave.estimators.missing import looked_at
-    from kernelweave.estimators.view_kernels import places_of
+    from kernelweave.estimators.view_kernels import kernels_of_views, places_of
 
     table = looked_at(as_table(X))
     table = table.declared(long_texts(table, None))
+    if isinstance(bank, dict):
+        return kernels_of_views(bank, places_of(table, None) or {})
     places = places_of(table, None if bank is None else bank.columns)
     views = None if places is None else {view: (at.table, at.place) for view, at in places.items()}
     return recipe.choose(table, regression=task == "regression", views=views).kernels

@@ -109,7 +109,10 @@ def trace(paths: Mapping[str, str], spec: FitSpec) -> Lineage:
     files = dict(paths)
     for one in names_in(spec.view):
         name, _, path = one.partition("=")
-        files[name] = path
+        files[name] = path.partition("#")[0]
+    for one in names_in(spec.gram):
+        path = one if Path(one).is_file() else one.partition("=")[2]
+        files[Path(path).name] = path
     tables = []
     for name, path in files.items():
         size = Path(path).stat().st_size if Path(path).is_file() else 0

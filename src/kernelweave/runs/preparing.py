@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
+from kernelweave.runs.columns import with_types
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
@@ -76,7 +77,8 @@ class Prepared:
 
 def prepare(data: Joined, spec: FitSpec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
-    table = data.table
+    table = with_types(data.table, spec.types)
+    data = replace(data, table=table)
     targets = need_target(table, spec.target)
     leave = set(targets)
     for name, what in (
@@ -89,7 +91,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
             need_column(table, name, what)
             leave.add(name)
     # names of rows say nothing about other rows
-    leave.update(one.column for one in data.grams.values())
+    leave.update([data.names, *(one.column for one in data.grams.values())])
     for name in names_in(spec.drop):
         need_column(table, name, "`drop`, the columns to leave out")
         leave.add(name)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.normalizers import resolve
+from kernelweave.runs.annotated_files import is_annotated_file
+from kernelweave.runs.columns import type_lines
 from kernelweave.runs.fitting import (
     approximation_option,
     chosen,
@@ -85,6 +87,7 @@ def script(
         *sparse_reading(data.files),
         "table.columns = [str(c) for c in table.columns]",
         *gram_reading(data.grams),
+        *type_lines(spec.types),
     ]
     columns = list(prepared.X.columns)
     targets = need_target(data.table, spec.target)
@@ -226,6 +229,8 @@ def _arguments(values: Mapping[str, object]) -> str:
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
         [(name, path)] = paths.items()
+        if is_annotated_file(path):
+            return _annotated_lines(path, data)
         if name in data.files:
             # labels and rows come from the same file
             return [
@@ -242,6 +247,24 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
         lines.append(f"tables.append(part.set_index({key!r}))")
     how = "outer" if data.kinds else "inner"
     return [*lines, f"table = pd.concat(tables, axis=1, join={how!r}).rename_axis({key!r}).reset_index()"]
+
+
+def _annotated_lines(path: str, data: Joined) -> list[str]:
+    """An annotated matrix: columns of obs, X and obsm side by side, as they were read; a sparse X is a view."""
+    dense = [part for part in data.parts if part != "obs"]
+    matrices = [f"pd.DataFrame(np.asarray(cells.{_part_of(part)}))" for part in dense]
+    return [
+        "import anndata",
+        "",
+        f"cells = anndata.read_h5ad({path!r})",
+        "names = pd.DataFrame({'obs_names': cells.obs_names.astype(str)})",
+        f"parts = [{', '.join(['names', 'cells.obs.reset_index(drop=True)', *matrices])}]",
+        f"table = pd.concat(parts, axis=1).set_axis({list(map(str, data.table.columns))!r}, axis=1)",
+    ]
+
+
+def _part_of(name: str) -> str:
+    return name if name == "X" else f"obsm[{name!r}]"
 
 
 def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave.runs.annotated_files import is_annotated_file, read_part
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.sparse_files import SVMLIGHT, TARGET, SparseFile, read_sparse
 from kernelweave.views import PrecomputedView, Views
@@ -35,7 +36,10 @@ def read_views(
     asked: str | list[str], n_rows: int, table: str, read: Callable[[str], SparseFile] = read_sparse
 ) -> dict[str, Any]:
     """Sparse views by name, each with as many rows as the table."""
-    found = {name: read(path).rows for name, path in name_views(asked).items()}
+    found = {
+        name: read_part(path) if is_annotated_file(path) else read(path).rows
+        for name, path in name_views(asked).items()
+    }
     for name, rows in found.items():
         if rows.shape[0] != n_rows:
             raise InputError(
@@ -50,6 +54,7 @@ def sparse_reading(files: Mapping[str, str]) -> list[str]:
     if not files:
         return []
     lines = [
+        *(["import anndata"] if any(map(is_annotated_file, files.values())) else []),
         "from scipy import io, sparse",
         "from sklearn.datasets import load_svmlight_file",
         "",
@@ -57,7 +62,11 @@ def sparse_reading(files: Mapping[str, str]) -> list[str]:
     ]
     for name, path in files.items():
         suffixes = {suffix.lower() for suffix in Path(path).suffixes}
-        if ".npz" in suffixes:
+        if is_annotated_file(path):
+            file, _, part = path.partition("#")
+            group, _, key = part.partition("/")
+            call = f"anndata.read_h5ad({file!r}).{f'{group}[{key!r}]' if key else 'X'}"
+        elif ".npz" in suffixes:
             call = f"sparse.load_npz({path!r})"
         else:
             call = f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"

@@ -313,6 +313,13 @@ class FitSpec(BaseModel):
         "Data",
         "Columns to leave out, separated by commas.",
     )
+    types: Text | dict[str, Literal["number", "category"]] = setting(
+        "",
+        "Types of columns",
+        "Data",
+        "Columns that are something else than they look like, such as site=category,dose=number: numbers that are "
+        "codes, or texts that are numbers, of which cells that are no number are missing.",
+    )
     max_memory: Text = setting(
         "auto",
         "Memory for kernels",

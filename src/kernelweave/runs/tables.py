@@ -20,6 +20,7 @@ from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
+from kernelweave.runs.annotated_files import is_annotated_file, read_annotated
 from kernelweave.runs.sparse_files import is_sparse_file, sparse_columns
 
 CLASSES_AT_MOST = 10
@@ -47,7 +48,9 @@ def read_table(path: str | Path) -> DataFrame:
             f"{source} is a folder; a table file is needed (.csv, .tsv, also .gz, .parquet or .npz)."
         )
     try:
-        if is_sparse_file(source):
+        if is_annotated_file(source):
+            table = read_annotated(source).table
+        elif is_sparse_file(source):
             table = sparse_columns(source)
         elif is_text(source):
             table = read_text(source)
@@ -95,7 +98,9 @@ def _are(column: Series, kinds: Any) -> bool:
 
 def is_text(path: str | Path) -> bool:
     """Whether a file is read as text: all files whose name does not end in Parquet or npz."""
-    return _suffixes(Path(path)).isdisjoint((".parquet", ".pq", ".npz")) and not is_sparse_file(path)
+    return _suffixes(Path(path)).isdisjoint(
+        (".parquet", ".pq", ".npz", ".npy", ".h5ad")
+    ) and not is_sparse_file(path)
 
 
 def _same_name(source: Path, names: list[str]) -> InputError:

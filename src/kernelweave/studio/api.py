@@ -18,6 +18,7 @@ from kernelweave.studio.disk import DiskFull, describe_full, is_full
 from kernelweave.studio.methods import methods, settings
 from kernelweave.studio.schema import (
     About,
+    Alignments,
     Artifact,
     Checked,
     Columns,
@@ -31,8 +32,11 @@ from kernelweave.studio.schema import (
     KernelPreviews,
     KernelQuestion,
     Log,
+    LookQuestion,
     Marks,
     Method,
+    Missing,
+    Outliers,
     PathPoints,
     Predicted,
     PredictRequest,
@@ -144,6 +148,21 @@ def _add_tables(router: APIRouter) -> None:
     ) -> Rows:
         """Some rows as text."""
         return studio.rows(table_id, start, number, first_column, n_columns)
+
+    @router.get("/tables/{table_id}/outliers", tags=["tables"])
+    def find_outliers(studio: Here, table_id: TableId) -> Outliers:
+        """Numbers far from the median of their column."""
+        return studio.outliers(table_id)
+
+    @router.post("/missing", tags=["tables"])
+    def describe_missing(studio: Here, question: LookQuestion) -> Missing:
+        """Missing cells of the columns to learn from, and what would fill them."""
+        return studio.missing(question.data, question.spec)
+
+    @router.post("/alignments", tags=["tables"])
+    def align_views(studio: Here, question: LookQuestion) -> Alignments:
+        """How alike the views are, and how alike the target, on a sample of the rows."""
+        return studio.alignments(question.data, question.spec)
 
     @router.post("/join", tags=["tables"])
     def join_tables(studio: Here, data: Data) -> Joining:

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from kernelweave._errors import InputError
-from kernelweave.runs.tables import read_table
-from kernelweave.studio.catalogue import file_id
+from kernelweave.studio.catalogue import file_id, try_reading, uses_of
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
@@ -58,7 +57,7 @@ def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
     trial = part.with_name(f"{part.stem}-{name}")
     part.rename(trial)
     try:
-        read_table(trial)
+        try_reading(trial)
         if not places.files.is_dir():
             raise InputError("There is no project for this table any more. It may have been deleted.")
         path = free_path(places.files, name)
@@ -71,4 +70,10 @@ def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
         raise InputError(str(error).replace(str(trial), name)) from None
     finally:
         trial.unlink(missing_ok=True)
-    return TableRef(id=file_id(path.name), name=path.name, source="data folder", size=path.stat().st_size)
+    return TableRef(
+        id=file_id(path.name),
+        name=path.name,
+        source="data folder",
+        size=path.stat().st_size,
+        uses=uses_of(path),
+    )

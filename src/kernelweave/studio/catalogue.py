@@ -6,26 +6,39 @@ import hashlib
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave.runs.annotated_files import AnnotatedFile, is_annotated_file, read_annotated
 from kernelweave.runs.folders import write_text
-from kernelweave.runs.joining import Joined, alone, join_tables, name_tables
+from kernelweave.runs.gram_files import GramFile, read_grams, seem_kernels
+from kernelweave.runs.gram_views import new_grams, with_grams
+from kernelweave.runs.joining import Joined, alone, annotated, join_tables, name_tables, pair_names
+from kernelweave.runs.sparse_files import SparseFile, is_sparse_file, read_sparse
+from kernelweave.runs.sparse_views import read_views, with_views
 from kernelweave.runs.tables import read_table
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import Places
 from kernelweave.studio.profiles import memory_of
-from kernelweave.studio.schema import Data, TableRef
+from kernelweave.studio.schema import Data, TableRef, Use
+
+if TYPE_CHECKING:
+    from kernelweave.views import GramEncoder, PrecomputedView
+
+Read = TypeVar("Read")
 
 #: Bytes that tables in memory may take together.
 KEPT_BYTES = 2**30
+#: Answers about tables that are kept.
+MOST_ANSWERS = 300
 
 #: Sets that ship with scikit-learn: function, what it is.
 SHIPPED = {
@@ -57,7 +70,8 @@ class Catalogue:
     def __init__(self, places: Places, limits: Limits) -> None:
         self.places, self.limits = places, limits
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Path, int, int], tuple[DataFrame, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Path, int, int, str], tuple[Any, int]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, Any] = OrderedDict()
 
     def inside(self, places: Places) -> Catalogue:
         """The tables of other places, with the same memory."""
@@ -72,7 +86,11 @@ class Catalogue:
         found: dict[str, Entry] = {}
         for path in self.places.tables():
             ref = TableRef(
-                id=file_id(path.name), name=path.name, source="data folder", size=path.stat().st_size
+                id=file_id(path.name),
+                name=path.name,
+                source="data folder",
+                size=path.stat().st_size,
+                uses=uses_of(path),
             )
             found[ref.id] = Entry(ref, partial(Path, path))
         for name, (_, about) in SHIPPED.items():
@@ -116,29 +134,68 @@ class Catalogue:
 
     def read_file(self, path: Path, name: str) -> DataFrame:
         """Check and read a file, or take it from memory if it has not changed."""
-        about = path.stat()
-        key = (path, about.st_mtime_ns, about.st_size)
+        if is_annotated_file(path):
+            return self._annotated(path, name).table
+        return self._read(path, name, "table", read_table, memory_of)
+
+    def _annotated(self, path: Path, name: str) -> AnnotatedFile:
+        return self._read(path, name, "table", read_annotated, lambda found: memory_of(found.table))
+
+    def _grams(self, path: str) -> GramFile:
+        def size(found: GramFile) -> int:
+            return sum(K.nbytes for K in found.matrices.values())
+
+        return self._read(Path(path), Path(path).name, "kernels", read_grams, size)
+
+    def _sparse(self, path: str) -> SparseFile:
+        def size(found: SparseFile) -> int:
+            return int(found.rows.data.nbytes + found.rows.indices.nbytes)
+
+        return self._read(Path(path), Path(path).name, "sparse", read_sparse, size)
+
+    def _read(
+        self, path: Path, name: str, use: str, read: Callable[[Path], Read], size_of: Callable[[Read], int]
+    ) -> Read:
+        """What a file holds, checked, or from memory if it has not changed."""
+        key = (*_version(path), use)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                return self._kept[key][0]
+                found: Read = self._kept[key][0]
+                return found
         if path.parent != self.places.sets:
             check_table_file(path, name, self.limits)
-        table = read_table(path)
-        size = memory_of(table)
+        found = read(path)
+        size = size_of(found)
         with self._lock:
             # a file that has changed takes the place of what it was
-            for old in [old for old in self._kept if old[0] == path]:
+            for old in [old for old in self._kept if old[0] == path and old[1:3] != key[1:3]]:
                 del self._kept[old]
-            self._kept[key] = table, size
+            self._kept[key] = found, size
             while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT_BYTES:
                 self._kept.popitem(last=False)
-        return table
+        return found
+
+    def answer(self, data: Data, question: Hashable, look: Callable[[], Read]) -> Read:
+        """The answer to a question about files, from memory if they have not changed."""
+        versions = tuple(_version(self.entry(file).path()) for file in data.files)
+        key = (versions, data.key, question)
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                found: Read = self._answers[key]
+                return found
+        found = look()
+        with self._lock:
+            self._answers[key] = found
+            while len(self._answers) > MOST_ANSWERS:
+                self._answers.popitem(last=False)
+        return found
 
     def holds(self, data: Data) -> bool:
         """Whether the tables are in memory, so that looking at them takes no time."""
         try:
-            wanted = {self.entry(table_id).path() for table_id in data.tables}
+            wanted = {self.entry(table_id).path() for table_id in data.files}
         except InputError:
             return True  # what is gone is not read either
         with self._lock:
@@ -150,6 +207,8 @@ class Catalogue:
 
     def tables(self, data: Data) -> dict[str, DataFrame]:
         """The tables to learn from, by name."""
+        if not data.tables:
+            raise InputError("Choose the table with the target: these files hold further views of its rows.")
         tables = {
             name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
         }
@@ -160,7 +219,84 @@ class Catalogue:
     def join(self, data: Data, rows: str = "shared") -> Joined:
         """The tables to learn from, side by side."""
         tables = self.tables(data)
-        return join_tables(tables, data.key, rows) if len(tables) > 1 else alone(tables)
+        several = len(tables) > 1
+        [first, *_] = self.paths(data).values()
+        if not several and is_annotated_file(first):
+            joined = annotated(self._annotated(Path(first), Path(first).name), first)
+        else:
+            joined = join_tables(tables, data.key, rows) if several else alone(tables)
+        files = self.further(data)
+        joined = with_views(joined, files["view"], Path(first).name, joined=several, read=self._sparse)
+        return with_grams(joined, files["gram"], data.key, joined=several, read=self._grams)
+
+    def further(self, data: Data) -> dict[str, list[str]]:
+        """Files of further views, as the settings `view` and `gram` name them."""
+        sparse = name_tables([str(self.entry(file).path()) for file in dict.fromkeys(data.sparse)])
+        return {
+            "view": [f"{name.replace('=', '_')}={path}" for name, path in sparse.items()],
+            "gram": [str(self.entry(file).path()) for file in dict.fromkeys(data.kernels)],
+        }
+
+    def new_kernels(
+        self,
+        encoders: Mapping[str, GramEncoder],
+        data: Data,
+        table: DataFrame,
+        names: Mapping[str, tuple[str, ...]],
+        key: str,
+    ) -> tuple[dict[str, PrecomputedView], dict[str, str]]:
+        """Kernel values of new rows, see `new_grams`."""
+        return new_grams(encoders, self.further(data)["gram"], table, names, key, self._grams)
+
+    def new_sparse(self, views: list[str], data: Data, table: DataFrame) -> dict[str, Any]:
+        """Sparse views of new rows, by the names of those of a run."""
+        [first, *_] = self.paths(data).values()
+        if is_annotated_file(first):
+            own = self._annotated(Path(first), Path(first).name).sparse
+            if set(views) <= set(own):
+                return {view: own[view] for view in views}
+        given = read_views(self.further(data)["view"], len(table), Path(first).name, self._sparse)
+        if len(given) != len(views):
+            raise InputError(
+                f"The model has {len(views)} sparse views ({', '.join(views) or 'none'}), got {len(given)}. Choose a "
+                "file for each."
+            )
+        return {old: given[new] for old, new in pair_names(views, list(given)).items()}
+
+
+def _version(path: Path) -> tuple[Path, int, int]:
+    about = path.stat()
+    return path, about.st_mtime_ns, about.st_size
+
+
+@lru_cache(maxsize=1000)
+def _uses(path: Path, time: int, size: int) -> tuple[Use, ...]:
+    lower = path.name.lower()
+    if lower.endswith(".npy"):
+        return ("kernels",)
+    if lower.endswith((".mtx", ".npz")) and is_sparse_file(path):
+        return ("sparse", "table")
+    if lower.endswith(".svmlight"):
+        return ("table", "sparse")
+    if lower.endswith(".npz"):
+        return ("kernels", "table") if seem_kernels(path) else ("table", "kernels")
+    return ("table",)
+
+
+def uses_of(path: Path) -> list[Use]:
+    """What a file can be to a run, the usual first; told by the name and, for npz files, the shapes inside."""
+    return list(_uses(*_version(path)))
+
+
+def try_reading(path: Path) -> None:
+    """Raise if a file cannot be read as what it usually is."""
+    use = uses_of(path)[0]
+    if use == "kernels":
+        read_grams(path)
+    elif use == "sparse":
+        read_sparse(path)
+    else:
+        read_table(path)
 
 
 def file_id(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import IO, Protocol
 
 from kernelweave._errors import InputError
 from kernelweave._types import Series
+from kernelweave.runs.annotated_files import check_annotated
 from kernelweave.runs.sparse_files import MOST_CELLS, read_sparse
 from kernelweave.runs.tables import SEPARATORS, text_encoding
 from kernelweave.studio.limits import Limits
@@ -26,7 +27,7 @@ _CONTROL = re.compile(f"[{re.escape(''.join(map(chr, sorted(BINARY))))}]")
 
 
 def check_table_file(path: Path, name: str, limits: Limits) -> str:
-    """Return what a file is: "csv", "tsv", "parquet", "npz", "mtx" or "svmlight".
+    """Return what a file is: "csv", "tsv", "parquet", "npz", "npy", "h5ad", "mtx" or "svmlight".
 
     Parameters
     ----------
@@ -52,6 +53,10 @@ def check_table_file(path: Path, name: str, limits: Limits) -> str:
         found = "parquet"
     elif start.startswith(b"PK"):
         found = "npz"
+    elif start.startswith(b"\x93NUMPY"):
+        found = "npy"
+    elif start == b"\x89HDF\r\n\x1a\n":
+        found = "h5ad"
     else:
         found = "text"
     if promised in ("mtx", "svmlight") and found == "text" and not start.startswith(b"\x1f\x8b"):
@@ -64,6 +69,11 @@ def check_table_file(path: Path, name: str, limits: Limits) -> str:
         raise InputError(f"{name} is not what its name says: the content is not a {promised} table.")
     if found == "parquet":
         _check_parquet(path, name, limits)
+    elif found == "npy":
+        with path.open("rb") as file:
+            _check_array(file, path.stat().st_size, name, limits)
+    elif found == "h5ad":
+        check_annotated(path, name, limits.cells, limits.columns)
     else:
         _check_arrays(path, name, limits)
     return promised
@@ -76,7 +86,7 @@ def promised_kind(name: str) -> str:
         return "parquet"
     if lower.endswith(".npz"):
         return "npz"
-    for kind in ("mtx", "svmlight"):
+    for kind in ("mtx", "svmlight", "npy", "h5ad"):
         if lower.endswith(f".{kind}"):
             return kind
     return "tsv" if lower.endswith((".tsv", ".tab")) else "csv"
@@ -228,7 +238,8 @@ def _check_arrays(path: Path, name: str, limits: Limits) -> None:
                         f"{name} is not a file of NumPy arrays: it holds {member.filename!r:.60}."
                     )
                 with archive.open(member) as file:
-                    _check_array(file, member, name, limits)
+                    what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
+                    _check_array(file, member.file_size, what, limits)
                     # sizes in the directory may be wrong, so the unpacked bytes are counted
                     for chunk in _chunks(file):
                         counted += len(chunk)
@@ -238,10 +249,9 @@ def _check_arrays(path: Path, name: str, limits: Limits) -> None:
         raise InputError(f"{name} cannot be unpacked: {error!s:.200}.") from None
 
 
-def _check_array(file: IO[bytes], member: zipfile.ZipInfo, name: str, limits: Limits) -> None:
+def _check_array(file: IO[bytes], size: int, what: str, limits: Limits) -> None:
     from numpy.lib import format as npy
 
-    what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
     try:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -257,6 +267,6 @@ def _check_array(file: IO[bytes], member: zipfile.ZipInfo, name: str, limits: Li
         cells *= int(length)
     columns = shape[1] if len(shape) == 2 else 1
     if cells > limits.cells or columns > limits.columns or cells * dtype.itemsize > limits.unpacked:
-        raise _too_many(name, limits)
-    if cells * dtype.itemsize > member.file_size:
+        raise _too_many(what, limits)
+    if cells * dtype.itemsize > size:
         raise InputError(f"{what} is cut off.")

@@ -88,16 +88,16 @@ class _Job:
     def do(self) -> None:
         """Read the run, compute, and add to its evidence."""
         from kernelweave.persistence import load
-        from kernelweave.runs.joining import read_tables
+        from kernelweave.runs.further import read_all
         from kernelweave.runs.preparing import prepare, split
         from kernelweave.runs.spec import FitSpec
         from kernelweave.runs.writing import score_held
 
         store = Store(self.places.database)
         request = json.loads(store.run(self.run_id)["request"])
-        spec = FitSpec(**request["spec"])
+        spec = FitSpec(**{**request["spec"], **request.get("files", {})})
         status = read_status(self.folder, self.kind)
-        prepared = prepare(read_tables(request["paths"], spec.key, spec.rows), spec)
+        prepared = prepare(read_all(request["paths"], spec), spec)
         rows = split(prepared, spec)
         model = load(self.folder / MODEL)
         held = score_held(model, prepared, rows[1])

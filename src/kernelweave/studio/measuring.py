@@ -24,13 +24,13 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_N
 def main() -> int:
     """Estimate what is asked for on standard input."""
     from kernelweave.runs.estimating import estimate_fit
-    from kernelweave.runs.joining import read_tables
+    from kernelweave.runs.further import read_all
     from kernelweave.runs.preparing import prepare
 
     asked = json.load(sys.stdin)
     spec = FitSpec(**asked["spec"])
     try:
-        found = estimate_fit(spec, prepare(read_tables(asked["paths"], spec.key, spec.rows), spec))
+        found = estimate_fit(spec, prepare(read_all(asked["paths"], spec), spec))
     except InputError as error:
         print(json.dumps({"problem": str(error)}))
         return 0

@@ -12,7 +12,20 @@ from pathlib import Path
 from kernelweave._errors import InputError
 
 #: Suffixes of tables; the content is checked as well.
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".parquet", ".pq", ".npz", ".mtx", ".svmlight")
+SUFFIXES = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".tab",
+    ".parquet",
+    ".pq",
+    ".npz",
+    ".npy",
+    ".mtx",
+    ".svmlight",
+    ".h5ad",
+)
 LONGEST_NAME = 120
 #: The project that a folder has from the beginning: the tables in the folder itself, and what older versions stored.
 FIRST = "first"

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
-from kernelweave._types import DataFrame
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.runs.folders import csv_text, write_text
+from kernelweave.runs.gram_views import read_names
 from kernelweave.runs.joining import join_new, read_layout
 from kernelweave.runs.preparing import missing_cells
-from kernelweave.runs.scoring import features_of, predictions, scores
+from kernelweave.runs.scoring import columns_of, features_of, grams_of, predictions, scores, sparse_views_of
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.tables import check_target
 from kernelweave.studio.catalogue import Catalogue
@@ -40,11 +41,13 @@ def predict_table(
 
     model = load(model_file)
     layout = read_layout(folder)
-    needed = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    needed = columns_of(model)
     joined, stands_for = join_new(catalogue.tables(data), layout, needed, data.key)
     table = joined.table
     key = data.key or (layout.key if layout else "")
-    X = features_of(model, table)
+    kernels, others = catalogue.new_kernels(grams_of(model), data, table, read_names(folder), key)
+    stands_for |= others
+    X = features_of(model, table, {**catalogue.new_sparse(sparse_views_of(model), data, table), **kernels})
     classifier = hasattr(model, "classes_")
     task = "classification" if classifier else "regression"
     missing = _without_prediction(model, X, spec)
@@ -55,10 +58,10 @@ def predict_table(
         )
     if missing.all():
         raise InputError("Every row has a missing value among the columns that the model needs.")
-    known = X[~missing]
+    known = X.iloc[np.flatnonzero(~missing)]
     keys = table[key] if key in table.columns else None
     frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
-    frame = frame.set_index("row").reindex(X.index).rename_axis("row").reset_index()
+    frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
     found: dict[str, float] = {}
@@ -86,8 +89,12 @@ def predict_table(
     return answer, path
 
 
-def _without_prediction(model: Any, X: DataFrame, spec: FitSpec) -> NDArray[np.bool_]:
+def _without_prediction(model: Any, X: Any, spec: FitSpec) -> NDArray[np.bool_]:
     """Rows with missing cells that the model has no answer to."""
+    if isinstance(X, Tables):
+        X = X.frame
+        if not X.shape[1]:
+            return np.zeros(len(X), dtype=bool)
     views: dict[str, list[str]] = {}
     source = model.model_.source
     if isinstance(source, PartialSource):

@@ -17,6 +17,7 @@ from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
 from kernelweave.runs.kernels_of import is_plain, known_kernels, make_kernels
 from kernelweave.runs.preparing import Prepared, split
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import KernelPreview, KernelPreviews
 from kernelweave.views import as_table
@@ -53,13 +54,14 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     train, _ = split(prepared, spec)
     rows = _sample(train, prepared, spec.seed)
     frame = prepared.X.iloc[rows]
-    table = _encoded(frame)
+    tables = isinstance(frame, Tables)
+    table = as_table(frame) if tables else _encoded(frame)
     bank = make_kernels(spec, prepared)
     plain = is_plain(bank)
     # categories that the sample lacks count too
     bank = known_kernels(bank, prepared.X.iloc[train], prepared.task)
     table = table.declared(columns_read(bank, table))
-    if spec.standardize and not plain:
+    if spec.standardize and not plain and not tables:
         table = _standardized(table)
     target, order = _target(prepared.y[rows], prepared.task)
     found: list[tuple[float, int | None, Any]] = []

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave._types import DataFrame, Series
+from kernelweave._types import DataFrame
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.tables import check_target, detect_task, need_column
-from kernelweave.studio.schema import Column, Rows, Side, Table, Target
-
-if TYPE_CHECKING:
-    from kernelweave.studio.schema.tables import ColumnKind
+from kernelweave.studio.schema import Rows, Side, Table, Target
 
 #: Columns that are described at once.
 MOST_COLUMNS = 500
@@ -52,42 +47,6 @@ def numeric_columns(table: DataFrame) -> list[str]:
 
     is_number, is_bool = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype
     return [c for c, kind in table.dtypes.items() if is_number(kind) and not is_bool(kind)]
-
-
-def describe_columns(table: DataFrame, names: list[str]) -> list[Column]:
-    """Type, range and missing values of some columns."""
-    return [_describe(table[name], name) for name in names[:MOST_COLUMNS]]
-
-
-def _describe(column: Series, name: str) -> Column:
-    import pandas as pd
-
-    n_missing = int(column.isna().sum())
-    kinds = pd.api.types
-    low = high = mean = None
-    kind: ColumnKind
-    if kinds.is_bool_dtype(column):
-        kind = "yes/no"
-    elif kinds.is_numeric_dtype(column):
-        known = column.dropna()
-        kind = "whole number" if len(known) and (known % 1 == 0).all() else "number"
-        if len(known):
-            low, high, mean = float(known.min()), float(known.max()), float(known.mean())
-    elif kinds.is_datetime64_any_dtype(column):
-        kind = "date"
-    else:
-        kind = "text"
-    distinct = column.dropna().unique()
-    return Column(
-        name=name,
-        kind=kind,
-        n_missing=n_missing,
-        n_distinct=len(distinct),
-        low=low,
-        high=high,
-        mean=mean,
-        examples=[] if low is not None else [cell(value) or "" for value in distinct[:4]],
-    )
 
 
 def cell(value: object) -> str | None:

@@ -13,7 +13,7 @@ from kernelweave.studio.schema import Marks, Metric, Run, RunRequest, Summary
 from kernelweave.studio.store import FINAL
 
 #: What records of runs hold beside the request.
-OF_RECORDS = ("paths", "method")
+OF_RECORDS = ("paths", "method", "files")
 
 
 def describe_run(row: sqlite3.Row, metrics: Sequence[sqlite3.Row], mark: sqlite3.Row | None) -> Run:

@@ -21,12 +21,10 @@ from kernelweave.runs.fitting import (
     path_setting,
 )
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.kernels_of import is_plain
 from kernelweave.runs.lineage import Lineage, read_lineage
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.recommending import Recommendation, recommend
 from kernelweave.runs.spec import FitSpec
-from kernelweave.studio import profiles
 from kernelweave.studio.arriving import receive_table
 from kernelweave.studio.catalogue import Catalogue
 from kernelweave.studio.comparing import compare_runs
@@ -34,6 +32,7 @@ from kernelweave.studio.disk import room
 from kernelweave.studio.evidence_desk import EvidenceDesk
 from kernelweave.studio.jobs import LOG, Queue, read_log
 from kernelweave.studio.limits import Limits
+from kernelweave.studio.looking import Looking
 from kernelweave.studio.measuring import measure
 from kernelweave.studio.places import FIRST, SUFFIXES, Places
 from kernelweave.studio.predicting import predict_table
@@ -42,13 +41,11 @@ from kernelweave.studio.schema import (
     About,
     Artifact,
     Checked,
-    Columns,
     Comparison,
     Data,
     Draft,
     Event,
     Expected,
-    Joining,
     KernelPreviews,
     Log,
     Marks,
@@ -56,12 +53,9 @@ from kernelweave.studio.schema import (
     PathPoints,
     Predicted,
     Results,
-    Rows,
     Run,
     RunRequest,
-    Table,
     TableRef,
-    Target,
     Views,
 )
 from kernelweave.studio.store import DRAFT, FINAL, Store
@@ -73,7 +67,7 @@ from kernelweave.views.groups import expand_views, parse_views
 TRIED = 20
 
 
-class Studio:
+class Studio(Looking):
     """One studio: a data folder with its tables and runs.
 
     Parameters
@@ -164,52 +158,6 @@ class Studio:
                 f"{path.name} cannot be deleted: {error.strerror}. Is it open elsewhere?"
             ) from None
 
-    def table(self, table_id: str) -> Table:
-        """Size, types and missing values of a table."""
-        entry = self.catalogue.entry(table_id)
-        return profiles.describe_table(self.catalogue.read(table_id), table_id, entry.ref.name)
-
-    def columns(self, table_id: str, start: int, number: int, search: str) -> Columns:
-        """Some columns of a table."""
-        table = self.catalogue.read(table_id)
-        names = [c for c in table.columns if search.lower() in c.lower()]
-        chosen = names[start : start + min(number, profiles.MOST_COLUMNS)]
-        return Columns(total=len(names), columns=profiles.describe_columns(table, chosen))
-
-    def rows(self, table_id: str, start: int, number: int, first_column: int, n_columns: int) -> Rows:
-        """Some rows of a table."""
-        table = self.catalogue.read(table_id)
-        names = list(table.columns)[first_column : first_column + n_columns]
-        return profiles.take_rows(table, start, number, names)
-
-    def join(self, data: Data) -> Joining:
-        """The result of joining tables."""
-        paths = self.catalogue.paths(data)
-        tables = {name: self.catalogue.read_file(Path(p), Path(p).name) for name, p in paths.items()}
-        ids = dict(zip(paths, dict.fromkeys(data.tables), strict=True))
-        shared = [
-            c for c in next(iter(tables.values())).columns if all(c in t.columns for t in tables.values())
-        ]
-        problem = ""
-        try:
-            joined = self.catalogue.join(data)
-        except InputError as error:
-            problem = str(error)
-            joined = Joined(next(iter(tables.values())), {}, {}, {})
-        return Joining(
-            n_rows=0 if problem else len(joined.table),
-            columns=list(joined.table.columns),
-            numeric=profiles.numeric_columns(joined.table),
-            sides=profiles.describe_sides(joined, tables, ids),
-            views=joined.views,
-            keys=shared,
-            problem=problem,
-        )
-
-    def target(self, data: Data, name: str, task: str) -> Target:
-        """The task that a target column implies."""
-        return profiles.describe_target(self.catalogue.join(data).table, name, task)
-
     # ---- kernels and settings ---------------------------------------------------------------------
 
     def views(self, data: Data, text: str, form: str) -> Views:
@@ -244,14 +192,14 @@ class Studio:
             raise InputError("Setting `join`: name all tables in `data`.")
         if spec.view:
             raise InputError(
-                "Setting `view`: the studio reads no files by their names. Upload small sparse files as tables, or use "
-                "the command line, kernelweave fit table.csv --view words=words.npz."
+                "Setting `view`: the studio reads no files by their names. Name uploaded sparse files in `data`."
             )
         if spec.gram:
             raise InputError("Setting `gram`: name the files of kernels in `data`.")
         if isinstance(spec.views, str) and spec.views:
             raise InputError("Setting `views`: give the views themselves, not the name of a file.")
-        return spec.model_copy(update={"key": data.key if len(data.tables) > 1 else spec.key})
+        several = len(data.tables) > 1 or data.kernels
+        return spec.model_copy(update={"key": data.key if several else spec.key})
 
     def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
         """Describe the kernels of a run before it starts."""
@@ -279,7 +227,8 @@ class Studio:
         check_scoring(model, prepared, train)
         resolve(model.normalize)
         few = as_table(prepared.X.iloc[train[:TRIED]])
-        for kernel in () if is_plain(model.kernels) else model.kernels:
+        # kernels by view are tried when they are fitted
+        for kernel in model.kernels if isinstance(model.kernels, list) else ():
             with np.errstate(all="ignore"):
                 fine = np.isfinite(kernel(few)).all()
             if not fine:
@@ -305,7 +254,8 @@ class Studio:
 
     def estimate(self, data: Data, spec: FitSpec) -> Expected:
         """Time and memory of a run, measured on few of its rows in a process of its own."""
-        return measure(self.confined(data, spec), self.catalogue.paths(data), self.queue.at_once)
+        spec = self.confined(data, spec).model_copy(update=self.catalogue.further(data))
+        return measure(spec, self.catalogue.paths(data), self.queue.at_once)
 
     # ---- runs -------------------------------------------------------------------------------------
 
@@ -316,7 +266,14 @@ class Studio:
         spec = self.confined(request.data, request.spec)
         method = chosen(spec, task).method
         name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
-        record = {**request.model_dump(), "spec": spec.model_dump(), "paths": paths, "method": method}
+        files = self.catalogue.further(request.data)
+        record = {
+            **request.model_dump(),
+            "spec": spec.model_dump(),
+            "paths": paths,
+            "method": method,
+            "files": files,
+        }
         return self.run(self.queue.add(name, record, asked, self.store.project or FIRST))
 
     def run(self, run_id: str) -> Run:

@@ -153,7 +153,7 @@ class Job:
         """Read, fit, score, write."""
         from kernelweave.reports.evidence import gather
         from kernelweave.runs.fitting import calibrate_model, fit_model, make_model
-        from kernelweave.runs.joining import read_tables
+        from kernelweave.runs.further import read_all
         from kernelweave.runs.lineage import trace
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.preparing import prepare, split
@@ -166,9 +166,9 @@ class Job:
         begin = time.monotonic()
         row = self.store.run(self.run_id)
         request = json.loads(row["request"])
-        spec = FitSpec(**request["spec"])
+        spec = FitSpec(**{**request["spec"], **request.get("files", {})})
         paths: dict[str, str] = request["paths"]
-        data = read_tables(paths, spec.key, spec.rows)
+        data = read_all(paths, spec)
         origin = trace(paths, spec)
         prepared = prepare(data, spec)
         train, test = rows = split(prepared, spec)
@@ -379,6 +379,7 @@ class Job:
             "tables.json": "settings",
             EVIDENCE: "results",
             "lineage.json": "settings",
+            "grams.json": "settings",
         }
         for name, kind in kinds.items():
             path = self.folder / name

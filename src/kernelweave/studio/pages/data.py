@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.pages.data_cards import show_alignments, show_further, show_missing, show_outliers
+from kernelweave.studio.pages.data_columns import SHOWN, ColumnList, types_of
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
@@ -32,15 +35,16 @@ from kernelweave.studio.pages.shell import (
     waiting,
 )
 from kernelweave.studio.pages.uploads import drop_zone
-from kernelweave.studio.schema import Columns, Data, Joining, Rows, Table, Target
+from kernelweave.studio.schema import Columns, Data, Joining, Missing, Outliers, Rows, Table, Target, Use
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
 
-#: Columns and rows that are shown at once.
-SHOWN_COLUMNS = 400
+#: Size and columns of a table, its first rows, and numbers far from the others.
+Look = tuple[Table, Columns, Rows, Outliers]
+#: Rows that are shown at once.
 SHOWN_ROWS = 50
 WIDEST = 30
 READING = "Reading the tables"
@@ -61,6 +65,8 @@ MISSING = {
     },
     "rows": {"shared": "those that every table has", "all": "all, also without some views"},
 }
+#: What files are used as.
+USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "sparse view"}
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
 
 
@@ -81,6 +87,8 @@ class _DataPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.turn = Turn()
+        #: what the files that are being chosen are to be used as
+        self.uses: dict[str, Use] = {}
 
     async def build(self) -> None:
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
@@ -131,19 +139,29 @@ class _DataPage:
             pick.props("outlined dense options-dense clearable").style("width: 100%")
             for table_id in ids:
                 ref = refs[table_id]
-                self._file(table_id, ref.name, ref.about or f"{ref.source}, {size(ref.size)}")
+                self._file(table_id, ref.name, ref.about or f"{ref.source}, {size(ref.size)}", ref.uses)
             for table_id in gone:
                 self._file(table_id, "A removed table", "It is no longer in the data folder.")
             if gone:
                 note("Put the file back and load this page again, or leave the table out.", "warn")
             self.key_place = stack()
 
-    def _file(self, table_id: str, name: str, about: str) -> None:
-        """A chosen table, which can be left out."""
+    def _file(self, table_id: str, name: str, about: str, uses: Sequence[Use] = ()) -> None:
+        """A chosen file, which can be left out, or used otherwise."""
         with ui.element("div").classes("kw-file"):
             with ui.element("div"):
                 text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
                 text(about, "small")
+            use = self.desk.use_of(table_id)
+            if len(uses) > 1:
+                pick = ui.select(
+                    {one: USES[one] for one in uses}, value=use, on_change=partial(self._use, table_id)
+                )
+                pick.props("outlined dense options-dense").style("width: 9rem").props["aria-label"] = (
+                    f"Use {name} as"
+                )
+            elif use != "table":
+                tag(USES[use])
             remove = ui.button(icon="close", on_click=lambda: self._drop(table_id))
             remove.props("flat round dense").props["aria-label"] = f"Leave out {name}"
 
@@ -155,7 +173,15 @@ class _DataPage:
         # another window may have chosen tables since
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
+        uses = {ref.id: ref.uses[0] for ref in self.studio.tables()}
+        self.uses = {**self.desk.uses(), table_id: uses.get(table_id, "table")}
         await self._choose([*tables, table_id], self.desk.data.key if self.desk.data else "")
+
+    async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
+        self.desk = Desk(self.studio)
+        tables, _ = self.desk.found()
+        self.uses = {**self.desk.uses(), table_id: event.value}
+        await self._choose(tables, self.desk.data.key if self.desk.data else "")
 
     async def _drop(self, table_id: str) -> None:
         self.desk = Desk(self.studio)
@@ -168,17 +194,20 @@ class _DataPage:
         with self.sign:
             waiting(READING)
         try:
-            for table_id in tables:
+            uses = self.uses or self.desk.uses()
+            frames = [t for t in tables if uses.get(t, "table") == "table"]
+            for table_id in frames:
                 await offload(self.studio.catalogue.read, table_id)
-            if len(tables) > 1 and not key:
-                shared = (await offload(self.studio.join, Data(tables=tables))).keys
+            if len(frames) > 1 and not key:
+                shared = (await offload(self.studio.join, Data(tables=frames))).keys
                 key = shared[0] if shared else ""
-            lost = await offload(self.desk.set_tables, tables, key)
+            lost = await offload(self.desk.set_tables, tables, key, uses)
         except InputError as error:
             said(error)
             return
         finally:
             self.sign.clear()
+            self.uses = {}
         if lost:
             target = self.desk.spec.target
             now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
@@ -220,7 +249,8 @@ class _DataPage:
         about = self.studio.about()
         with card(
             "Upload",
-            f"CSV, TSV, Parquet, npz, mtx or svmlight, up to {size(about.upload)}. The file goes to the data folder.",
+            "CSV, TSV, Parquet, AnnData (h5ad), sparse tables (npz, mtx, svmlight) or precomputed kernels (npy, npz), "
+            f"up to {size(about.upload)}. The file goes to the data folder.",
         ):
             drop_zone("Drop a table here, or press +", self._uploaded, multiple=True)
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
@@ -246,10 +276,13 @@ class _DataPage:
         # reading large tables takes seconds, in which the page must not be blank
         sign = waiting(READING)
         joined = await offload(self.desk.joined)
-        target = looks = None
+        target = looks = missing = None
+        names: dict[str, dict[str, str]] = {}
         if joined is not None and not joined.problem and newest():
             target = await offload(self._look_at_target, data, joined)
             looks = [await offload(self._look, table_id) for table_id in data.tables]
+            missing = await offload(self._look_at_missing, data)
+            names = await offload(self.desk.names_after_joining)
         if joined is None or not newest():
             return
         sign.delete()
@@ -264,12 +297,48 @@ class _DataPage:
         with stack("kw-two"):
             self._target(data, joined, target)
             self._roles(joined)
+        show_further(joined.further)
+        if isinstance(missing, str):
+            note(missing, "bad")
+        elif missing is not None:
+            show_missing(missing, self.desk.spec)
         for look in looks or ():
-            self._preview(look)
+            self._preview(look, names)
+        if self.desk.spec.target and len(joined.further) + len(self._views(joined)) > 1:
+            with card("Views beside each other"):
+                self.alike = stack()
+                with self.alike:
+                    waiting("Comparing the views")
+                ui.timer(0.05, self._compare, once=True)
         with ui.element("div").classes("kw-end"):
             ui.button(
                 "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
             ).props("unelevated")
+
+    def _views(self, joined: Joining) -> dict[str, list[str]]:
+        """Views of columns: those that were made here, or the tables."""
+        return self.desk.views() or joined.views or ({"table": joined.columns} if joined.further else {})
+
+    async def _compare(self) -> None:
+        """Compare the views once the rest of the page is shown."""
+        place, data = self.alike, self.desk.data
+        assert data is not None
+        try:
+            found = await offload(self.studio.alignments, data, self.desk.spec)
+        except InputError as error:
+            place.clear()
+            with place:
+                note(str(error), "warn")
+            return
+        place.clear()
+        with place:
+            show_alignments(found)
+
+    def _look_at_missing(self, data: Data) -> Missing | str:
+        try:
+            return self.studio.missing(data, self.desk.spec)
+        except InputError as error:
+            return str(error)
 
     def _look_at_target(self, data: Data, joined: Joining) -> Target | str | None:
         spec = self.desk.spec
@@ -280,12 +349,13 @@ class _DataPage:
         except InputError as error:
             return str(error)
 
-    def _look(self, table_id: str) -> tuple[Table, Columns, Rows] | str:
+    def _look(self, table_id: str) -> Look | str:
         try:
             return (
                 self.studio.table(table_id),
-                self.studio.columns(table_id, 0, SHOWN_COLUMNS, ""),
+                self.studio.columns(table_id, 0, SHOWN, "", types_of(self.desk)),
                 self.studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST),
+                self.studio.outliers(table_id),
             )
         except InputError as error:
             return str(error)
@@ -369,11 +439,11 @@ class _DataPage:
                     on_change=lambda event, name=name: self._set(**{name: event.value}),
                 ).props("outlined dense options-dense")
 
-    def _preview(self, look: tuple[Table, Columns, Rows] | str) -> None:
+    def _preview(self, look: Look | str, names: dict[str, dict[str, str]]) -> None:
         if isinstance(look, str):
             note(look, "bad")
             return
-        table, columns, rows = look
+        table, columns, rows, far = look
         with card(table.name) as aside:
             with aside:
                 if table.n_missing:
@@ -391,31 +461,23 @@ class _DataPage:
             with ui.tabs().props("dense align=left no-caps") as tabs:
                 first = ui.tab("Columns")
                 second = ui.tab("Rows")
+                third = ui.tab("Outliers")
             with ui.tab_panels(tabs, value=first).props("animated=false").style("background: transparent"):
                 with ui.tab_panel(first).style("padding: 0"):
-                    self._columns(table, columns)
+                    ColumnList(
+                        self.studio,
+                        self.desk,
+                        table.id,
+                        table.name,
+                        names.get(table.id, {}),
+                        columns,
+                        self.renew,
+                    ).build()
+                with ui.tab_panel(third).style("padding: 0"):
+                    show_outliers(far, table.name, table.n_rows)
                 with ui.tab_panel(second).style("padding: 0"):
                     big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
                     if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
                         text(
                             f"{min(SHOWN_ROWS, table.n_rows)} rows, {min(WIDEST, table.n_columns)} columns are shown."
                         ).classes("kw-hint")
-
-    def _columns(self, table: Table, found: Columns) -> None:
-        rows = [
-            [
-                column.name,
-                column.kind,
-                column.n_missing,
-                column.n_distinct,
-                f"{number(column.low)} to {number(column.high)}"
-                if column.low is not None
-                else ", ".join(column.examples),
-                column.mean if column.mean is None else float(f"{column.mean:.4g}"),
-            ]
-            for column in found.columns
-        ]
-        headers = ["column", "type", "missing", "distinct", "range or examples", "mean"]
-        big_table(headers, rows, label=f"Columns of {table.name}")
-        if found.total > len(rows):
-            text(f"The first {len(rows)} of {found.total} columns.").classes("kw-hint")

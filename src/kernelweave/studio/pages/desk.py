@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave.runs.columns import read_types
 from kernelweave.runs.joining import rename_shared
 from kernelweave.runs.kernels_of import BANKS
 from kernelweave.runs.settings import settled
 from kernelweave.runs.spec import DEFAULT, FitSpec, check_spec
-from kernelweave.studio.schema import Data, Draft, Joining
+from kernelweave.studio.schema import Data, Draft, Joining, Use
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
 
@@ -22,6 +23,7 @@ OF_A_TABLE = {
     "group": "groups",
     "holdout": "held-out rows",
     "drop": "columns to leave out",
+    "types": "types of columns",
     "views": "views",
     "kernels": "kernels",
 }
@@ -94,16 +96,36 @@ class Desk:
     def found(self) -> tuple[list[str], list[str]]:
         """Ids of the chosen tables: those that are there, and those that have been removed."""
         known = {ref.id for ref in self.studio.tables()}
-        chosen = self.data.tables if self.data else []
+        chosen = self.data.files if self.data else []
         return [t for t in chosen if t in known], [t for t in chosen if t not in known]
 
-    def set_tables(self, tables: list[str], key: str = "") -> list[str]:
+    def uses(self) -> dict[str, Use]:
+        """What each chosen file is used as."""
+        if self.data is None:
+            return {}
+        found: dict[str, Use] = dict.fromkeys(self.data.tables, "table")
+        return {
+            **found,
+            **dict.fromkeys(self.data.kernels, "kernels"),
+            **dict.fromkeys(self.data.sparse, "sparse"),
+        }
+
+    def use_of(self, table_id: str) -> Use:
+        """What a chosen file is used as."""
+        return self.uses().get(table_id, "table")
+
+    def set_tables(
+        self, tables: list[str], key: str = "", uses: Mapping[str, Use] | None = None
+    ) -> list[str]:
         """Choose tables.
 
         Parameters
         ----------
         tables : list of str
+            Files, which are tables unless something else is said.
         key : str, default=""
+        uses : mapping of str to {"table", "kernels", "sparse"}, optional
+            By default as before.
 
         Returns
         -------
@@ -111,9 +133,22 @@ class Desk:
             Settings that could not be kept, because these tables lack their columns or views.
         """
         old, lost = self.data, []
-        self.draft.data = Data(tables=tables, key=key) if tables else None
-        if old is not None and set(old.tables) & set(tables):
-            lost = self._carry_over(old, Data(tables=tables, key=key))
+        uses = self.uses() if uses is None else uses
+        parts: dict[Use, list[str]] = {"table": [], "kernels": [], "sparse": []}
+        for table_id in dict.fromkeys(tables):
+            parts[uses.get(table_id, "table")].append(table_id)
+        new = (
+            Data(tables=parts["table"], key=key, kernels=parts["kernels"], sparse=parts["sparse"])
+            if tables
+            else None
+        )
+        self.draft.data = new
+        if (
+            old is not None
+            and new is not None
+            and (set(old.tables) & set(new.tables) or old.tables == new.tables)
+        ):
+            lost = self._carry_over(old, new)
         else:
             fresh = FitSpec()
             self._update(**{name: getattr(fresh, name) for name in OF_A_TABLE})
@@ -145,6 +180,8 @@ class Desk:
         if gone:
             lost.append(f"columns to leave out {', '.join(map(repr, gone[:5]))}{', …' if gone[5:] else ''}")
         self._update(drop=[now[name] for name in drop if now.get(name)])
+        types = {now[name]: kind for name, kind in read_types(spec.types).items() if now.get(name)}
+        self._update(types=types or "")
         views: dict[str, list[str]] = {}
         if isinstance(spec.views, dict):
             views = self._carry_views(old, columns, now)
@@ -172,6 +209,13 @@ class Desk:
             if views and table_id not in old.tables and found:
                 views[name if name not in views else f"table {name}"] = found
         return views
+
+    def names_after_joining(self) -> dict[str, dict[str, str]]:
+        """For each table its columns, and their names in all tables side by side."""
+        found: dict[str, dict[str, str]] = {}
+        for name, (table_id, plain) in (self._origins(self.data) if self.data else {}).items():
+            found.setdefault(table_id, {})[plain] = name
+        return found
 
     def _origins(self, data: Data) -> dict[str, Origin]:
         """Where the columns of the tables side by side come from; tables that are gone have none."""

@@ -184,6 +184,11 @@ class _KernelsPage:
             if len(views) > MOST_CARDS:
                 hidden = plural(len(views) - MOST_CARDS, "more view is", "more views are")
                 text(f"{hidden} not shown, but used all the same.").classes("kw-hint")
+            for one in self.joined.further:
+                what = (
+                    "a precomputed kernel" if one.use == "kernels" else plural(one.n_columns, "sparse column")
+                )
+                text(f"{one.name}: {what}, from {one.file}.").classes("kw-hint")
             used = {c for columns in views.values() for c in columns}
             self.shelf([c for c in names if c not in used], bool(views))
 

@@ -37,7 +37,7 @@ def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = Fal
     multiple : bool, default=False
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.mtx,.svmlight'")
+    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "

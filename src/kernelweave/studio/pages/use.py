@@ -35,6 +35,10 @@ FILES = {
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
     "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
     "script.py": ("Python script", "Shown below."),
+    "grams.json": (
+        "Names of rows",
+        "Of the precomputed kernels; kernelweave predict reads it beside the model.",
+    ),
     "tables.json": (
         "Tables",
         "Which columns came from which; kernelweave predict reads it beside the model.",
@@ -90,6 +94,7 @@ class _UsePage:
     def predict(self, run: Run) -> None:
         """Choose a table and predict its rows."""
         need = len(run.request.data.tables)
+        uses = {"kernels": len(run.request.data.kernels), "sparse": len(run.request.data.sparse)}
         with card("Predict", "Choose a table with the columns of the model."):
             options = {
                 ref.id: ref.name
@@ -108,8 +113,28 @@ class _UsePage:
             )
 
             def uploaded(new: str) -> None:
-                names = {ref.id: ref.name for ref in self.studio.tables()}
+                refs = {ref.id: ref for ref in self.studio.tables()}
+                use = refs[new].uses[0] if new in refs else "table"
+                if use in beside:
+                    here = {ref.id: ref.name for ref in refs.values() if use in ref.uses}
+                    beside[use].set_options(here, value=[*(beside[use].value or []), new])
+                    return
+                names = {ref.id: ref.name for ref in refs.values()}
                 several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
+
+            beside: dict[str, ui.select] = {}
+            for use, count in uses.items():
+                if not count:
+                    continue
+                of = {ref.id: ref.name for ref in self.studio.tables() if use in ref.uses}
+                label = (
+                    "Kernels of new rows with training rows"
+                    if use == "kernels"
+                    else "Sparse views of new rows"
+                )
+                pick = ui.select(of, label=label, multiple=True, with_input=True)
+                pick.props("outlined dense options-dense use-chips").style("width: 100%")
+                beside[use] = pick
 
             drop_zone("Or drop a new file here", uploaded)
 
@@ -118,7 +143,9 @@ class _UsePage:
                 chosen = [table for table in chosen if table]
                 if not chosen:
                     raise InputError("Choose a table first.")
-                data = Data(tables=chosen, key=run.request.data.key if len(chosen) > 1 else "")
+                files = {use: list(pick.value or []) for use, pick in beside.items()}
+                needs_key = len(chosen) > 1 or uses["kernels"]
+                data = Data(tables=chosen, key=run.request.data.key if needs_key else "", **files)
                 self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema.base import Name, Real, Record, TableId
 
 MOST_TABLES = 20
+
+#: What a file is to a run: a table, precomputed kernels, or a sparse view.
+Use = Literal["table", "kernels", "sparse"]
 
 ColumnKind = Literal["number", "whole number", "yes/no", "text", "date"]
 
@@ -20,6 +24,7 @@ class TableRef(Record):
     name: str
     source: Literal["built-in", "data folder"]
     size: int | None = Field(description="Bytes of the file; null for sets that are not written out yet.")
+    uses: list[Use] = Field(default=["table"], description="What the file can be, the usual first.")
     about: str = ""
     target: str = Field(default="", description="The usual target of a built-in set.")
 
@@ -34,6 +39,13 @@ class Column(Record):
     low: Real = None
     high: Real = None
     mean: Real = None
+    median: Real = None
+    counts: list[int] = Field(
+        default=[], description="Numbers in bins of one width from the lowest to the highest."
+    )
+    levels: dict[str, int] = Field(
+        default={}, description="Rows of the most frequent values that are no numbers."
+    )
     examples: list[str] = []
 
 
@@ -66,10 +78,27 @@ class Rows(Record):
 
 
 class Data(Record):
-    """The tables to learn from: one, or several with a key."""
+    """The tables to learn from: one, or several with a key; and files with further views of their rows."""
 
-    tables: Annotated[list[TableId], Field(min_length=1, max_length=MOST_TABLES)]
+    tables: Annotated[list[TableId], Field(max_length=MOST_TABLES)]
     key: Name = ""
+    kernels: Annotated[list[TableId], Field(max_length=MOST_TABLES)] = Field(
+        default=[], description="Files of precomputed kernels."
+    )
+    sparse: Annotated[list[TableId], Field(max_length=MOST_TABLES)] = Field(
+        default=[], description="Files of sparse views, with the rows of the table in its order."
+    )
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Data:
+        if not self.files:
+            raise ValueError("at least one file is needed")
+        return self
+
+    @property
+    def files(self) -> list[TableId]:
+        """All files."""
+        return [*self.tables, *self.kernels, *self.sparse]
 
 
 class Side(Record):
@@ -82,6 +111,16 @@ class Side(Record):
     examples: list[str] = Field(description="Some of their keys.")
 
 
+class Further(Record):
+    """A view of the rows from a file of its own."""
+
+    name: str
+    use: Use
+    file: str
+    n_columns: int
+    by: str = Field(description="Column that names the rows; empty where they belong together by position.")
+
+
 class Joining(Record):
     """The result of joining tables."""
 
@@ -92,6 +131,7 @@ class Joining(Record):
     views: dict[str, list[str]]
     keys: list[str] = Field(description="Columns that all tables have.")
     problem: str = Field(default="", description="Why they cannot be joined.")
+    further: list[Further] = Field(default=[], description="Views from files of their own.")
 
 
 class TargetQuestion(Record):
@@ -112,3 +152,60 @@ class Target(Record):
     low: Real = None
     high: Real = None
     problem: str = ""
+
+
+class LookQuestion(Record):
+    """A question about the columns to learn from."""
+
+    data: Data
+    spec: FitSpec = FitSpec()
+
+
+class Gap(Record):
+    """Missing cells of a column, and what would fill them."""
+
+    name: str
+    n_missing: int
+    mean: Real = Field(description="What impute fills numbers with.")
+    median: Real = Field(description="What impute-median fills numbers with.")
+    frequent: str = Field(description="What categories are filled with.")
+    nearest: list[float] = Field(description="The least and the largest number from nearest rows.")
+
+
+class Missing(Record):
+    """Missing cells of the columns to learn from."""
+
+    n_rows: int
+    n_columns: int = Field(description="Columns with missing cells.")
+    n_cells: int
+    n_incomplete: int = Field(description="Rows with a missing cell.")
+    columns: list[Gap] = Field(description="Those with most missing cells.")
+    views: dict[str, int] = Field(description="Rows that lack all cells of a view, by view.")
+
+
+class Outlier(Record):
+    """A number far from the median of its column."""
+
+    row: int
+    column: str
+    value: float
+    median: float
+    z: float = Field(description="Distance from the median in robust standard deviations.")
+
+
+class Outliers(Record):
+    """Numbers far from the median of their column."""
+
+    n_outliers: int
+    n_rows: int = Field(description="Rows that were looked at.")
+    columns: dict[str, int] = Field(default={}, description="Outliers by column.")
+    outliers: list[Outlier] = Field(description="The farthest ones.")
+
+
+class Alignments(Record):
+    """How alike views are on some rows, and how alike the target."""
+
+    names: list[str]
+    values: list[list[float]]
+    target: list[float]
+    n_rows: int

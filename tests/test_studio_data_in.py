@@ -1,0 +1,260 @@
+"""The studio takes what scientists have: kernels, sparse tables, annotated matrices; and says what tables hold."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+pytest.importorskip("psutil")
+pytest.importorskip("uvicorn")
+
+from kernelweave._errors import InputError
+from kernelweave.runs.columns import read_types, with_types
+from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.columns import describe_column, histogram, role_of, with_role
+from kernelweave.studio.looks import find_outliers
+from kernelweave.studio.schema import Data
+from studio_server import Served, needs_core
+
+N, NEW = 40, 12
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    served = Served(tmp_path_factory.mktemp("datain"))
+    yield served
+    served.close()
+
+
+def npz(**arrays):
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def csv(frame):
+    return frame.to_csv(index=False).encode()
+
+
+@pytest.fixture(scope="module")
+def grams(served):
+    """A table of targets and a file of two kernels in another order, and the same for new rows."""
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(N + NEW, 3)), rng.normal(size=(N + NEW, 2))
+    ids = np.array([f"s{k}" for k in range(N + NEW)])
+    table = pd.DataFrame({"id": ids, "y": np.where(A[:, 0] + B[:, 0] > 0, "ill", "well")})
+    old, new = rng.permutation(N), N + rng.permutation(NEW)
+    files = {
+        "t.csv": csv(table[:N]),
+        "new.csv": csv(table[N:]),
+        "g.npz": npz(first=A[old] @ A[old].T, second=B[old] @ B[old].T, names=ids[old]),
+        "gnew.npz": npz(first=A[new] @ A[:N].T, second=B[new] @ B[:N].T, names=ids[new], columns=ids[:N]),
+        "bare.npy": npy(A[:N] @ A[:N].T),
+        "distances.npz": npz(D=np.linalg.norm(A[:N, None] - A[:N], axis=2), names=ids[:N]),
+    }
+    return upload(served, files) | {"A": A, "B": B}
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def upload(served, files):
+    found = {}
+    for name, content in files.items():
+        answer = served.upload(name, content)
+        assert answer.status_code == 201, answer.text
+        found[name] = answer.json()
+    return found
+
+
+SPEC = {"target": "y", "method": "uniform", "Cs": "1,10", "cv": 2}
+
+
+@needs_core
+def test_kernels_from_upload_to_prediction(served, grams):
+    assert grams["g.npz"]["uses"] == ["kernels", "table"]
+    assert grams["bare.npy"]["uses"] == ["kernels"]
+    data = {"tables": [grams["t.csv"]["id"]], "kernels": [grams["g.npz"]["id"]], "key": "id"}
+    joined = served.client.post("/api/join", json=data).json()
+    assert [(one["name"], one["use"], one["by"]) for one in joined["further"]] == [
+        ("first", "kernels", "id"),
+        ("second", "kernels", "id"),
+    ]
+    checked = served.client.post("/api/check", json={"data": data, "spec": SPEC}).json()
+    assert checked["n_training"] == 32
+    previews = served.client.post("/api/kernels", json={"data": data, "spec": SPEC, "most": 2}).json()
+    assert {kernel["name"] for kernel in previews["kernels"]} == {"first: Precomputed", "second: Precomputed"}
+    found = served.client.post("/api/alignments", json={"data": data, "spec": SPEC}).json()
+    # centred alignment of linear kernels is the RV coefficient of their columns
+    A, B = (part[:N] - part[:N].mean(axis=0) for part in (grams["A"], grams["B"]))
+    rv = np.square(A.T @ B).sum() / np.sqrt(np.square(A.T @ A).sum() * np.square(B.T @ B).sum())
+    np.testing.assert_allclose(found["values"], [[1.0, rv], [rv, 1.0]], atol=1e-9)
+    run = served.run(data=data, spec=SPEC)
+    assert served.wait(run)["state"] == "done"
+    new = {"tables": [grams["new.csv"]["id"]], "kernels": [grams["gnew.npz"]["id"]], "key": "id"}
+    answer = served.client.post(f"/api/runs/{run}/predict", json={"data": new}).json()
+    assert answer["n_rows"] == NEW
+    decision = [row[answer["columns"].index("decision")] for row in answer["rows"]]
+    truth = grams["A"][N:, 0] + grams["B"][N:, 0]
+    # rows were matched: "well", the second class, has the negative sums
+    assert stats.spearmanr(decision, truth).statistic < -0.5
+
+
+@needs_core
+def test_wrong_kernels_are_said(served, grams):
+    table = grams["t.csv"]["id"]
+    for data, says in (
+        ({"tables": [table], "kernels": [grams["distances.npz"]["id"]]}, "these look like distances"),
+        (
+            {"tables": [grams["new.csv"]["id"]], "kernels": [grams["bare.npy"]["id"]]},
+            "has 40 rows, but the table",
+        ),
+        ({"tables": [], "kernels": [grams["g.npz"]["id"]]}, "Choose the table with the target"),
+        (
+            {"tables": [table], "kernels": [grams["gnew.npz"]["id"]]},
+            "must be square for training, got 12 x 40",
+        ),
+    ):
+        answer = served.client.post("/api/check", json={"data": data, "spec": SPEC})
+        assert answer.status_code == 422
+        assert says in answer.json()["detail"], answer.json()
+    # paths of the server's own files are no settings
+    for name in ("gram", "view"):
+        spec = {**SPEC, name: "a=/etc/hostname"}
+        answer = served.client.post("/api/check", json={"data": {"tables": [table]}, "spec": spec})
+        assert answer.status_code == 422
+        assert f"Setting `{name}`" in answer.json()["detail"]
+    assert served.client.post("/api/join", json={"tables": []}).status_code == 422
+
+
+@needs_core
+def test_sparse_views_from_upload_to_prediction(served):
+    rng = np.random.default_rng(1)
+    words = sparse.random_array((N, 300), density=0.1, rng=rng, format="csr")
+    stream = io.BytesIO()
+    sparse.save_npz(stream, words)
+    table = pd.DataFrame({"age": rng.normal(size=N), "y": np.where(words[:, :100].sum(axis=1) > 5, "a", "b")})
+    files = upload(served, {"words.npz": stream.getvalue(), "people.csv": csv(table)})
+    assert files["words.npz"]["uses"] == ["sparse", "table"]
+    data = {"tables": [files["people.csv"]["id"]], "sparse": [files["words.npz"]["id"]]}
+    run = served.run(data=data, spec=SPEC)
+    assert served.wait(run)["state"] == "done"
+    answer = served.client.post(f"/api/runs/{run}/predict", json={"data": data})
+    assert answer.json()["n_rows"] == N
+    bare = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": data["tables"]}})
+    assert "The model has 1 sparse views (words), got 0" in bare.json()["detail"]
+
+
+BAD = {
+    "objects": ("x.npy", lambda: pickled(), "holds Python objects"),
+    "cut off": ("x.npy", lambda: npy(np.eye(30))[:500], "is cut off"),
+    "another name": ("x.npy", lambda: b"a,b\n1,2\n", "is not what its name says"),
+    "a csv as h5ad": ("x.h5ad", lambda: b"a,b\n1,2\n", "is not what its name says"),
+    "an npy as csv": ("x.csv", lambda: npy(np.eye(3)), "is not what its name says"),
+    "a vector": ("x.npy", lambda: npy(np.ones(3)), "a kernel is a matrix"),
+    "half h5ad": ("x.h5ad", lambda: b"\x89HDF\r\n\x1a\n" + bytes(100), "x.h5ad"),
+}
+
+
+def pickled():
+    stream = io.BytesIO()
+    np.save(stream, np.array([[{}]], dtype=object), allow_pickle=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_uploads_are_checked_by_content(served, name):
+    file, content, says = BAD[name]
+    answer = served.upload(file, content())
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"], answer.json()
+
+
+# ---- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_distributions_count_all_cells():
+    rng = np.random.default_rng(0)
+    column = pd.Series([*rng.normal(size=50), np.nan])
+    found = describe_column(column, "a")
+    assert found.n_missing == 1
+    assert found.counts == np.histogram(column.dropna(), bins=20)[0].tolist()
+    assert found.median == pytest.approx(column.median())
+    # few whole numbers have a bin each
+    assert histogram(np.array([1.0, 1.0, 3.0, 4.0])) == [2, 0, 1, 1]
+    assert histogram(np.array([2.0, 2.0])) == [2]
+    assert histogram(np.array([-1e308, 1e308])) == []
+    assert describe_column(pd.Series(["x", "y", "x"]), "b").levels == {"x": 2, "y": 1}
+
+
+def test_outliers_are_those_of_the_median_absolute_deviation():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=200)
+    values[17], values[40] = 30.0, np.nan
+    constant = np.r_[np.zeros(190), np.arange(10)]
+    found = find_outliers(pd.DataFrame({"a": values, "text": ["x"] * 200, "constant": constant}))
+    assert [(one.row, one.column) for one in found.outliers] == [(17, "a")]
+    known = values[~np.isnan(values)]
+    z = (30.0 - np.median(known)) / stats.median_abs_deviation(known, scale="normal")
+    assert found.outliers[0].z == pytest.approx(z, rel=1e-4)
+    assert found.columns == {"a": 1}
+
+
+def test_roles_exclude_each_other():
+    spec, data = FitSpec(target="y", drop=["z"], group="g"), Data(tables=["set-wine"])
+    assert [role_of(name, spec, data) for name in ("y", "z", "g", "x")] == [
+        "target",
+        "ignored",
+        "group",
+        "feature",
+    ]
+    assert with_role("z", "feature", spec) == {"drop": []}
+    assert with_role("g", "ignored", spec) == {"group": "", "drop": ["z", "g"]}
+    assert with_role("x", "target", spec) == {"target": "x", "task": "auto"}
+    assert with_role("y", "weights", spec) == {"target": "", "weights": "y"}
+
+
+def test_types_of_columns():
+    table = pd.DataFrame({"site": [1, 2, 3], "dose": ["1.5", "n/a", "2"], "name": ["a", "b", "c"]})
+    found = with_types(table, "site=category, dose=number")
+    assert found["site"].dtype == "category"
+    np.testing.assert_array_equal(found["dose"], [1.5, np.nan, 2.0])
+    assert table["site"].dtype.kind == "i"
+    assert read_types({"a": "number"}) == {"a": "number"}
+    for asked, says in (
+        ("name=number", "holds no number"),
+        ("site", "must be like"),
+        ("site=x", "Unknown type"),
+    ):
+        with pytest.raises(InputError, match=says):
+            with_types(table, asked)
+
+
+def test_missing_cells_and_what_fills_them(served):
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, 2.0, np.nan, 4.0, 100.0, 6.0],
+            "b": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+            "c": ["x", None, "y", "x", "x", None],
+            "y": [0.0, 1.0, 2.0, 3.0, 4.0, 5.5],
+        }
+    )
+    table = upload(served, {"gaps.csv": csv(frame)})["gaps.csv"]["id"]
+    question = {"data": {"tables": [table]}, "spec": {"target": "y"}}
+    found = served.client.post("/api/missing", json=question).json()
+    assert (found["n_cells"], found["n_columns"], found["n_incomplete"]) == (3, 2, 3)
+    by_name = {gap["name"]: gap for gap in found["columns"]}
+    assert by_name["a"]["mean"] == pytest.approx(22.6)
+    assert by_name["a"]["median"] == 4.0
+    assert by_name["c"]["frequent"] == "x"
+    # the five nearest rows are all that have a number
+    assert by_name["a"]["nearest"] == pytest.approx([22.6, 22.6])
+    left_out = {**question, "spec": {"target": "y", "drop": ["a"]}}
+    assert served.client.post("/api/missing", json=left_out).json()["n_columns"] == 1
