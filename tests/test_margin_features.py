@@ -20,7 +20,14 @@ from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simpl
 from oracles import central_difference
 
 MARGINS = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
-SETS = {"simplex": Simplex(), "elastic net": ElasticNet(0.4)}
+SETS = {
+    "simplex": Simplex(),
+    "elastic net": ElasticNet(0.4),
+    "ball": LpBall(2.0),
+    "small ball": LpBall(1.3),
+    "sum": LpBall(np.inf),
+    "capped": CappedSimplex(0.37),
+}
 EPSILON = 0.1
 
 
@@ -42,17 +49,25 @@ def make(loss, n=60, widths=(3, 1, 5, 2, 1, 4), seed=0):
     return Z, groups, t if loss == "epsilon-insensitive" else np.where(t > 0, 1.0, -1.0)
 
 
-def objective(Z, groups, y, C, loss, result, mix=1.0, *, scale=1.0, sample_weight=1.0):
+def objective(Z, groups, y, C, loss, result, weight_set=SETS["simplex"], *, scale=1.0, sample_weight=1.0):
     """The value of coefficients by its definition, with the best weights for them."""
     f = Z @ result.feature_coef + result.intercept
     weights = np.broadcast_to(sample_weight, len(y))
     s = np.broadcast_to(scale, len(groups) - 1)
     norms = np.sqrt(np.add.reduceat(np.square(result.feature_coef), groups[:-1]) / s)
-    square = mix * norms.sum() ** 2 + (1 - mix) * norms @ norms
+    if isinstance(weight_set, Simplex | ElasticNet):
+        mix = getattr(weight_set, "mix", 1.0)
+        square = mix * norms.sum() ** 2 + (1 - mix) * norms @ norms
+    elif isinstance(weight_set, LpBall):
+        power = 2.0 if np.isinf(weight_set.p) else 2 * weight_set.p / (weight_set.p + 1)
+        square = float(np.sum(norms**power)) ** (2 / power)
+    else:
+        d = weight_set.fixed_point(norms)
+        square = float((norms[norms > 0] ** 2 / d[norms > 0]).sum())
     return C * float(weights @ as_loss(loss, EPSILON).losses(y, f)) + 0.5 * square
 
 
-def conic(Z, groups, y, C, loss, mix=1.0, *, scale=1.0, sample_weight=1.0):
+def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sample_weight=1.0):
     """The same problem as a cone program in the coefficients of the features."""
     import cvxpy as cp
 
@@ -69,8 +84,18 @@ def conic(Z, groups, y, C, loss, mix=1.0, *, scale=1.0, sample_weight=1.0):
     norms = cp.hstack(
         [cp.norm(w[a:b]) / np.sqrt(s[m]) for m, (a, b) in enumerate(itertools.pairwise(groups))]
     )
-    penalty = 0.5 * mix * cp.square(cp.sum(norms)) + 0.5 * (1 - mix) * cp.sum_squares(norms)
-    problem = cp.Problem(cp.Minimize(C * np.broadcast_to(sample_weight, n) @ losses + penalty))
+    limits = []
+    if isinstance(weight_set, Simplex | ElasticNet):
+        mix = getattr(weight_set, "mix", 1.0)
+        penalty = 0.5 * mix * cp.square(cp.sum(norms)) + 0.5 * (1 - mix) * cp.sum_squares(norms)
+    else:
+        # the weights themselves as variables
+        d = cp.Variable(len(s), nonneg=True)
+        parts = [w[a:b] / np.sqrt(s[m]) for m, (a, b) in enumerate(itertools.pairwise(groups))]
+        penalty = 0.5 * sum(cp.quad_over_lin(part, d[m]) for m, part in enumerate(parts))
+        capped = isinstance(weight_set, CappedSimplex)
+        limits = [cp.sum(d) <= 1, d <= weight_set.cap] if capped else [cp.norm(d, weight_set.p) <= 1]
+    problem = cp.Problem(cp.Minimize(C * np.broadcast_to(sample_weight, n) @ losses + penalty), limits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
@@ -93,9 +118,8 @@ def test_the_value_is_that_of_the_kernels(loss, weight_set, n):
         assert got.status is kw.Status.CONVERGED
         assert got.rel_gap <= 1e-8
         assert abs(got.primal - want.primal) <= got.gap + want.gap
-        mix = getattr(weight_set, "mix", 1.0)
         # the returned weights are the best for the coefficients
-        assert_allclose(objective(Z, groups, y, C, loss, got, mix), got.primal, rtol=1e-12)
+        assert_allclose(objective(Z, groups, y, C, loss, got, weight_set), got.primal, rtol=1e-12)
         # the coefficients of the rows say the same of all rows: both objectives have the curvature of the penalty
         fitted = stack.gram().combine(got.weights) @ got.dual_coef + got.intercept
         size = np.sqrt(np.abs(stack.gram().combine(got.weights)).max() * 2 * got.gap)
@@ -114,12 +138,11 @@ def test_the_value_is_the_conic_optimum(loss, weight_set):
         "sample_weight": rng.uniform(0.5, 2.0, 40),
     }
     got = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.3, weight_set, loss=loss, tol=1e-8, **options)
-    value = conic(Z, groups, y, 0.3, loss, getattr(weight_set, "mix", 1.0), **options)
+    value = conic(Z, groups, y, 0.3, loss, weight_set, **options)
     # the conic value is above the optimum by at most 5e-9 of it here
     assert got.dual <= value * (1 + 1e-7)
     assert value <= got.primal * (1 + 1e-7)
-    mix = getattr(weight_set, "mix", 1.0)
-    assert_allclose(objective(Z, groups, y, 0.3, loss, got, mix, **options), got.primal, rtol=1e-12)
+    assert_allclose(objective(Z, groups, y, 0.3, loss, got, weight_set, **options), got.primal, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("on_features")
@@ -269,11 +292,11 @@ def test_a_common_shift_changes_the_intercept_only(loss):
 
 @pytest.mark.parametrize("weight_set", [LpBall(2.0), CappedSimplex(0.4)], ids=["ball", "capped"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_other_sets_and_methods_hold_factors(loss, weight_set):
+def test_other_methods_hold_factors(loss, weight_set):
     Z, groups, y = make(loss)
     weights = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
     stack = kw.FeatureStack(Z, groups)
-    got = kw.solve_svm_mkl(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights)
+    got = kw.solve_svm_mkl(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights, method="closed-form")
     want = kw.solve_svm_mkl(stack.gram(), y, 0.2, weight_set, loss=loss, sample_weight=weights)
     assert abs(got.primal - want.primal) <= got.gap + want.gap
     fitted = stack.gram().combine(got.weights) @ got.dual_coef

@@ -21,6 +21,8 @@ from kernelweave.learners import Learner
 MANY_ROWS = 1000
 #: Rows above which kernels that do not fit the memory are approximated by "auto", and not computed again and again.
 TOO_MANY_TILES = 5000
+#: Rows above which "auto" approximates kernels although they fit the memory: a solution on them takes many minutes.
+TOO_MANY_ROWS = 20_000
 #: Features of a kernel for "auto", at most and at least.
 MOST, LEAST = 256, 16
 
@@ -94,6 +96,8 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):
         return Route(explicit=_cheaper(source, widths, learner))
     room = _room(source.max_memory, source.n_samples) // source.n_kernels
+    if learner.most_features is not None:
+        room = min(room, learner.most_features // source.n_kernels)
     chosen = rule or Nystroem(max(LEAST, min(MOST, room)), tol=0.0)
     # features that kernels have by themselves are kept, unless they are far more than those of the map
     most = max(chosen.width, min(room, source.n_samples))
@@ -103,7 +107,7 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     ]
     if all(kept):
         return Route(explicit=learner.on_features)
-    return Route(kernels, True, "" if rule is not None else _why(source))
+    return Route(kernels, True, "" if rule is not None else _why(source, widths))
 
 
 def _room(max_memory: float, n: int) -> int:
@@ -129,7 +133,7 @@ def _cheaper(source: TableSource, widths: list[int | None], learner: Learner) ->
         return False
     total = sum(width for width in widths if width is not None)
     n = source.n_samples
-    return n >= MANY_ROWS and total <= n and 8.0 * total * n <= source.max_memory
+    return n >= MANY_ROWS and learner.features_pay(n, total) and 8.0 * total * n <= source.max_memory
 
 
 def _too_large(source: TableSource, widths: list[int | None], learner: Learner) -> bool:
@@ -141,6 +145,8 @@ def _too_large(source: TableSource, widths: list[int | None], learner: Learner) 
         return False
     if any(isinstance(kernel.base, Precomputed) for kernel in source.kernels):
         return False
+    if n > TOO_MANY_ROWS and any(width is None for width in widths):
+        return True
     return _needed(source, widths) > source.max_memory
 
 
@@ -153,8 +159,10 @@ def _needed(source: TableSource, widths: list[int | None]) -> float:
     )
 
 
-def _why(source: TableSource) -> str:
+def _why(source: TableSource, widths: list[int | None]) -> str:
     n, m = source.n_samples, source.n_kernels
+    if _needed(source, widths) <= source.max_memory:
+        return f"with {n:,} rows, more than {TOO_MANY_ROWS:,}, a solution on the kernels themselves would take long"
     needed = 8.0 * packed_length(n) * m / 2**30
     return f"the kernels themselves would take {needed:.3g} GiB, and max_memory is {source.max_memory / 2**30:.3g} GiB"
 

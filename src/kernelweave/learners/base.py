@@ -129,6 +129,15 @@ class Learner(BaseEstimator, ABC):
         return False
 
     @property
+    def most_features(self) -> int | None:
+        """The largest number of features that it solves for at once; None for any."""
+        return None
+
+    def features_pay(self, n_rows: int, n_features: int) -> bool:
+        """Whether it solves on so many explicit features, and these are cheaper than the kernels of the rows."""
+        return self.on_features and n_features <= n_rows
+
+    @property
     def has_probabilities(self) -> bool:
         """Whether the loss gives probabilities."""
         try:

@@ -62,6 +62,8 @@ class SimpleMKL(MarginLearner):
     SimpleMKL(C=10.0)
     """
 
+    any_way = ("auto",)
+
     def __init__(
         self,
         C: Cost = 1.0,
@@ -80,7 +82,13 @@ class SimpleMKL(MarginLearner):
         self.max_iter = max_iter
 
     def method(self, info: Info) -> Method:
-        return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
+        return Method(
+            self.losses(info.classification),
+            Simplex(),
+            self.solver,
+            self.max_iter,
+            on_features=self.on_features,
+        )
 
 
 class SILP(MarginLearner):
@@ -167,6 +175,9 @@ class LpMKL(MarginLearner):
     #: Also for older model files.
     solver = "auto"
 
+    any_way = ("auto", "dual-newton")
+    sparse = False
+
     def __init__(
         self,
         p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0,
@@ -189,7 +200,9 @@ class LpMKL(MarginLearner):
     def method(self, info: Info) -> Method:
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
         solver = self.solver if self.p > 1 else "auto"
-        return Method(self.losses(info.classification), weight_set, solver, self.max_iter)
+        return Method(
+            self.losses(info.classification), weight_set, solver, self.max_iter, on_features=self.on_features
+        )
 
 
 class ElasticNetMKL(MarginLearner):
@@ -239,6 +252,8 @@ class ElasticNetMKL(MarginLearner):
     ElasticNetMKL(C=10.0, mix=0.9)
     """
 
+    any_way = ("auto",)
+
     def __init__(
         self,
         C: Cost = 1.0,
@@ -261,8 +276,13 @@ class ElasticNetMKL(MarginLearner):
     def method(self, info: Info) -> Method:
         loss, mix = self.losses(info.classification), float(self.mix)
         if 0.0 < mix < 1.0:
-            return Method(loss, ElasticNet(mix), self.solver, self.max_iter)
-        return Method(loss, Simplex() if mix == 1.0 else LpBall(math.inf), max_iter=self.max_iter)
+            return Method(loss, ElasticNet(mix), self.solver, self.max_iter, on_features=self.on_features)
+        return Method(
+            loss,
+            Simplex() if mix == 1.0 else LpBall(math.inf),
+            max_iter=self.max_iter,
+            on_features=self.on_features,
+        )
 
 
 class SoftMarginMKL(MarginLearner):
@@ -296,6 +316,8 @@ class SoftMarginMKL(MarginLearner):
     SoftMarginMKL(theta=0.25)
     """
 
+    any_way = ("auto",)
+
     def __init__(
         self,
         theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5,
@@ -317,7 +339,13 @@ class SoftMarginMKL(MarginLearner):
 
     def method(self, info: Info) -> Method:
         cap = max(float(self.theta), 1.0 / info.gram.n_kernels)
-        return Method(self.losses(info.classification), CappedSimplex(cap), self.solver, self.max_iter)
+        return Method(
+            self.losses(info.classification),
+            CappedSimplex(cap),
+            self.solver,
+            self.max_iter,
+            on_features=self.on_features,
+        )
 
 
 class Uniform(RuleLearner):
@@ -342,6 +370,9 @@ class Uniform(RuleLearner):
     """
 
     max_iter = None
+
+    any_way = ("auto",)
+    sparse = False
 
     def __init__(
         self, C: Cost = 1.0, *, loss: MachineLoss = "auto", epsilon: Epsilon = 0.1, tol: Tol = 1e-8

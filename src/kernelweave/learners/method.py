@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Shown
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import Gram
+from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners.base import Info, Learner
 from kernelweave.learners.folds import deal
+from kernelweave.learners.on_features import TOGETHER, FeatureStart, machine_on, pays, solve_on
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
+from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Problem, Session
 from kernelweave.mkl.svm_mkl import solve_problem
@@ -31,6 +33,8 @@ Array = NDArray[np.float64]
 
 #: C of an automatic path: from the smallest to the largest.
 C_RANGE = (1e-2, 1e3)
+#: Bytes of features that all outputs of a path may keep for the next C.
+KEPT_BYTES = 2**30
 
 #: Losses of classification by name, and the name for the default of each task.
 CLASS_LOSSES = ("auto", *(name for name, kind in LOSSES.items() if kind.classifies))
@@ -105,6 +109,10 @@ class MarginLearner(Learner):
 
     regularization_parameter = "C"
     own_intercept = True
+    #: Values of `solver` that stand for the best way, on features too; none for learners that need kernels.
+    any_way: tuple[str, ...] = ()
+    #: Whether kernels may have no weight.
+    sparse = True
 
     #: Also for learners with a single loss, and for older model files.
     loss: str = "auto"
@@ -123,9 +131,22 @@ class MarginLearner(Learner):
     def method(self, info: Info) -> Method:
         """How the problems are solved."""
 
+    @property
+    def on_features(self) -> bool:
+        """Whether it solves on explicit features."""
+        return getattr(self, "solver", "auto") in self.any_way
+
+    @property
+    def most_features(self) -> int | None:
+        return None if self.sparse else TOGETHER
+
+    def features_pay(self, n_rows: int, n_features: int) -> bool:
+        loss = Hinge() if self.loss == "auto" else LOSSES[self.loss]()
+        return self.on_features and pays(n_rows, n_features, loss, sparse=self.sparse)
+
     def start(self) -> WarmStart:
         """An empty start."""
-        return WarmStart()
+        return FeatureStart()
 
     def remember(self, warm: WarmStart, result: Solution) -> None:
         """Store a solution as the start of the next one."""
@@ -166,6 +187,9 @@ class MarginLearner(Learner):
         # weights alone are a start for one output
         alone = info.start is not None and info.y.shape[1] == 1
         warm: list[WarmStart] = [replace(self.start(), weights=info.start)] if alone else []
+        if isinstance(info.gram, FeatureGram) and len(alphas) > 1:
+            keeps = info.gram.nbytes * info.y.shape[1] <= KEPT_BYTES
+            warm = [FeatureStart(weights=info.start if alone else None, keeps=keeps) for _ in info.y.T]
         done: list[MarginSolution] = []
         interrupted = False
         try:
@@ -239,8 +263,20 @@ class MarginProblem:
         content = np.arange(len(y)) if self.content is None else self.content
         return deal(content, y, n_folds, stratify=self.classification)
 
+    @property
+    def features(self) -> FeatureGram | None:
+        """The features, if there are some and machines on them are cheaper; None otherwise."""
+        gram, machine = self.gram, self.machine
+        own = isinstance(gram, FeatureGram) and pays(gram.n_samples, int(gram.ranks.sum()), machine.loss)
+        return gram if own and not machine.one_class and isinstance(gram, FeatureGram) else None
+
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""
+        gram = self.features
+        if gram is not None:
+            width = int(gram.ranks[weights > 0].sum())
+            if 0 < width <= TOGETHER:
+                return machine_on(gram, self.machine, self.scale, weights, warm, tol=self.tol)
         session = Session(Problem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
         with blas_threads_for(self.gram.n_samples):
             found = session.solve(weights, self.tol, warm.dual_coef).machine
@@ -266,6 +302,8 @@ class Method:
         Outer iterations.
     rule : callable or None
         Weights by other means: folds, alignment, or the descent of another criterion.
+    on_features : bool
+        Whether the step may be that of features instead, where they are cheaper.
     """
 
     loss: Loss
@@ -273,17 +311,18 @@ class Method:
     step: str = "auto"
     max_iter: int | None = None
     rule: Rule | None = None
+    on_features: bool = False
 
     def solve(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         """Solve one output."""
         if self.rule is not None:
             return self.rule(problem, warm)
-        joint = Problem(
-            problem.gram,
-            problem.machine,
-            problem.scale,
-            as_weight_set(self.weight_set, problem.gram.n_kernels),
-        )
+        weight_set = as_weight_set(self.weight_set, problem.gram.n_kernels)
+        features = problem.features if self.on_features and knows(weight_set) else None
+        if features is not None and (weight_set.sparse or features.ranks.sum() <= TOGETHER):
+            own = problem.machine, problem.scale, weight_set, warm
+            return solve_on(features, *own, tol=problem.tol, max_iter=self.max_iter)
+        joint = Problem(problem.gram, problem.machine, problem.scale, weight_set)
         start = warm if warm.weights is not None else None
         return solve_problem(joint, self.step, tol=problem.tol, max_iter=self.max_iter, warm=start)
 
@@ -296,6 +335,8 @@ def _constant(y: Array, n_kernels: int) -> Solution:
 
 def _join(found: list[Solution], alpha: float) -> MarginSolution:
     weights = np.array([r.weights for r in found])
+    n_features = max(len(r.feature_coef) for r in found)
+    coefs = [r.feature_coef if r.feature_coef.size else np.zeros(n_features) for r in found]
     return MarginSolution(
         weights=weights[0] if len(found) == 1 else weights,
         dual_coef=np.column_stack([r.dual_coef for r in found]),
@@ -306,6 +347,7 @@ def _join(found: list[Solution], alpha: float) -> MarginSolution:
         alpha=alpha,
         n_machines=sum(r.n_machines for r in found),
         outputs=tuple(found),
+        feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
     )
 
 

@@ -26,7 +26,7 @@ from kernelweave.mkl.svm_mkl import (
     solve_problem,
 )
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Path, Solution, WarmStart
+from kernelweave.results import Path, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
 
@@ -143,7 +143,9 @@ def _told(
     try:
         for index, (C, found) in enumerate(solutions):
             done.append(replace(found, alpha=1.0 / float(C)))
-            if callback is not None and callback(index, done[-1]) and index + 1 < count:
+            told = callback is not None and callback(index, done[-1])
+            # after an interrupted solution no further C is solved
+            if (told or found.status is Status.INTERRUPTED) and index + 1 < count:
                 interrupted = True
                 break
     except KeyboardInterrupt:

@@ -122,8 +122,8 @@ def solve_svm_mkl(
         smaller. "dual-newton", for Lp balls, is Newton on the coefficients, with the curvature of the best weights: few
         machines and many digits.
         "auto": Newton, then the interior point if Newton is slow (many kernels of low rank, few rows inside the
-        box); the closed form for Lp balls. On features: proximal Newton steps for the coefficients of the features if
-        the set is the simplex or an elastic net. All other methods and sets hold the blocks as factors.
+        box); the closed form for Lp balls. On features: proximal Newton steps for the coefficients of the features,
+        for every set. All other methods hold the blocks as factors.
     max_iter : int, optional
         Outer iterations. Default: 500; of `RowFeatures` passes over the rows, 100.
     warm_start : Solution or WarmStart, optional

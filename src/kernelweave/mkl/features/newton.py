@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.rounding import imbalance
-from kernelweave.mkl.features.chosen import Chosen, Model
+from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.norms import KNOWN, norm_of
 from kernelweave.mkl.features.smooth import Augmented, smooth_loss
 from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.weight_sets import ElasticNet, ShareSet, Simplex, WeightSet
+from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Sets of weights whose norms this solver knows.
-SETS = (Simplex, ElasticNet)
 #: Newton steps, by default.
 MOST = 500
 #: Working blocks are solved to this share of the gap over all blocks, and at first to `ROUGH`.
@@ -56,7 +55,7 @@ OnKernels = Callable[[Problem, float, WarmStart], Solution]
 
 def knows(weight_set: WeightSet) -> bool:
     """Whether the set of weights is one of this solver's."""
-    return isinstance(weight_set, SETS)
+    return isinstance(weight_set, KNOWN)
 
 
 @dataclass
@@ -95,12 +94,12 @@ class MarginDescent:
     ) -> None:
         self.tol, self.callback, self.on_kernels = tol, callback, on_kernels
         self.max_iter = MOST if max_iter is None else max_iter
-        weight_set = problem.weight_set
-        self.mix = weight_set.mix if isinstance(weight_set, ElasticNet) else 1.0
+        self.norm = norm_of(problem.weight_set)
         self.chosen = Chosen(problem)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
+        self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
         self.slow = self.hard = False  # whether kernels are used, and from the beginning
         self.n_before = 0  # steps on the way to the first C
         self._set(problem)
@@ -144,6 +143,9 @@ class MarginDescent:
         steps = 0
         for smaller in np.geomspace(first, C, 1 + math.ceil(math.log10(C / first)))[:-1]:
             steps += self.solve(float(smaller)).n_iter
+            if self.interrupted:
+                self._stopped = True
+                break
             if self.slow:
                 # larger C are no easier
                 self.hard = True
@@ -158,13 +160,18 @@ class MarginDescent:
             self._set(self.problem.at(C))
             self._prune()
         problem, chosen = self.problem, self.chosen
-        self.n_iter, self.interrupted = 0, False
+        self.n_iter, self.interrupted, self._stopped = 0, self._stopped, False
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
         if not self.w.any():
             self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
         while True:
-            b, intercept, stalled = self._solve_chosen(aim)
+            try:
+                b, intercept, stalled = self._solve_chosen(aim)
+            except KeyboardInterrupt:
+                # the coefficients so far, which are certified like others
+                self.interrupted, self.product = True, chosen.combine(self.w)
+                b, intercept = self._coefficients()
             w = np.zeros(problem.stack.n_features)
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
@@ -235,12 +242,7 @@ class MarginDescent:
 
     def _weights(self, norms: Array, reach: Array) -> Array:
         """The best kernel weights of coefficients with these norms."""
-        total = float(norms.sum())
-        weight_set = self.problem.weight_set
-        assert isinstance(weight_set, ShareSet)
-        if total > 0.0:
-            return weight_set.of_shares(norms / total)
-        return weight_set.best(np.square(reach)) if reach.any() else weight_set.start(len(norms))
+        return self.norm.weights(norms, reach)
 
     def _tell(self, primal: float, left: float, *, last: bool = False) -> None:
         active = int(np.count_nonzero(self._norms(self.w)))
@@ -256,10 +258,17 @@ class MarginDescent:
 
     def _outside(self, reach: Array) -> Index:
         """Blocks that could gain, those that gain most first."""
-        level = self.mix * float(self._norms(self.w).sum())
+        level = self.norm.level(self._norms(self.w))
+        if self.norm.everywhere:
+            found = np.flatnonzero(reach > 0.0)
+            return found[~self.chosen.inside[found]] if len(found) else np.array([0])
+        if level == 0.0 and self.w.any():
+            reach = np.where(self.chosen.inside, 0.0, reach)
         top = float(reach.max())
         if level == 0.0:
             found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
+            if len(found) < self.norm.fewest:
+                found = np.argsort(-reach, kind="stable")[: self.norm.fewest]
         elif top <= level:
             return np.empty(0, dtype=np.int64)
         else:
@@ -269,13 +278,15 @@ class MarginDescent:
         widths = self.problem.stack.widths
         active = self.chosen.kernels[self._norms(self.w) > 0] if len(self.w) else self.chosen.kernels
         most = max(LEAST, MORE * int(widths[active].sum()))
-        return found[: max(1, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))]
+        return found[
+            : max(self.norm.fewest, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))
+        ]
 
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
         used = self._norms(self.w) > 0 if len(self.w) else np.zeros(0, dtype=bool)
         widths = np.diff(self.chosen.offsets)
-        if not used.any() or 2 * int(widths[used].sum()) > self.chosen.n_columns:
+        if np.count_nonzero(used) < self.norm.fewest or 2 * int(widths[used].sum()) > self.chosen.n_columns:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
         index, w = self.chosen.index[columns], self.w[columns]
@@ -296,8 +307,7 @@ class MarginDescent:
         return np.sqrt(np.add.reduceat(np.square(w), self.chosen.offsets[:-1]))
 
     def _penalty(self, w: Array) -> float:
-        norms = self._norms(w)
-        return 0.5 * self.mix * float(norms.sum()) ** 2 + 0.5 * (1.0 - self.mix) * float(norms @ norms)
+        return self.norm.value(self._norms(w))
 
     # ---- values -----------------------------------------------------------------------------------
 
@@ -367,8 +377,13 @@ class MarginDescent:
                     chosen.scale(GROWTH)
                 self.fall = at.of_loss
                 inner, known = at.of_loss, None
-            if not self._step(MODEL_SHARE * inner, at.primal, known) and smooth.exact:
-                return True
+            if not self._step(MODEL_SHARE * inner, at.primal, known):
+                if not isinstance(smooth, Augmented):
+                    return True
+                # a radius too large for the digits of a step
+                smooth.radius /= GROWTH
+                chosen.scale(1.0 / GROWTH)
+                self._known, self.fall = None, np.inf
 
     def _step(self, aim: float, primal: float, known: tuple[Array, Array] | None) -> bool:
         """One Newton step; returns whether the objective fell. Coefficients of rows and their products may be known."""
@@ -380,11 +395,12 @@ class MarginDescent:
         b, G = known
         h = smooth.curvature(f)
         coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
-        C, _, _ = chosen.second_derivative(h, coarse, 1.0 - self.mix)
+        C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
         used = h > 0
         extent = primal + float((np.square(b[used]) / h[used]).sum())
-        model = Model(C, C @ self.w + G - (1.0 - self.mix) * self.w, self.mix, chosen.offsets)
-        step = model.minimise(self.w, max(aim, 1e-15 * primal), extent) - self.w
+        q = C @ self.w + G - self.norm.ridge * self.w
+        aim = max(aim, 1e-15 * primal)
+        step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
         value = smooth.value(f) + self._penalty(self.w)
         expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError
 from kernelweave.gram import ChunkedFeatures
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
-from kernelweave.mkl.features.newton import SETS, knows
+from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.row_newton import RowDescent
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
@@ -56,8 +56,8 @@ def solve_on_chunks(
 
 def check_for_chunks(method: str, weight_set: WeightSet) -> None:
     """Raise for a method or a set of weights that needs all rows in memory."""
-    if method != "auto" or not knows(weight_set):
-        names = " or ".join(kind.__name__ for kind in SETS)
+    if method != "auto" or not isinstance(weight_set, SUMS):
+        names = " or ".join(kind.__name__ for kind in SUMS)
         raise InputError(
             f"`method` must be 'auto', with weights of a {names}, for RowFeatures, got {method!r} and "
             f"{weight_set!r}. Others need all rows in memory: pass a FeatureStack."

@@ -1,0 +1,120 @@
+"""Machines of learners on explicit features, where these are cheaper than kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._threads import one_blas_thread
+from kernelweave.gram import FeatureGram
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.newton import MarginDescent
+from kernelweave.mkl.svm_mkl import descent_on_features
+from kernelweave.mkl.weight_sets import LpBall, WeightSet
+from kernelweave.results import Solution, WarmStart
+
+Array = NDArray[np.float64]
+
+#: Features, as a share of the rows, up to which they are cheaper; for hinge and tube, whose duals are quick, up to
+#: the smaller share on at most `MANY_ROWS` rows.
+SHARE, SHARE_OF_HINGE, MANY_ROWS = 1.0, 0.25, 3000
+#: Features that are solved for at once, at most, where all kernels have weights.
+TOGETHER = 6000
+
+
+def pays(n_rows: int, n_features: int, loss: Loss, *, sparse: bool = True) -> bool:
+    """Whether features are cheaper than the kernels of as many rows; `sparse` if kernels may have no weight."""
+    if not sparse and n_features > TOGETHER:
+        return False
+    share = SHARE_OF_HINGE if isinstance(loss, Hinge | EpsilonInsensitive) and n_rows <= MANY_ROWS else SHARE
+    return n_features <= share * n_rows
+
+
+@dataclass
+class FeatureStart(WarmStart):
+    """A warm start that has the descent on features, or its solution.
+
+    Attributes
+    ----------
+    keeps : bool
+        Whether descents are kept, with their columns, for the next C.
+    descent : MarginDescent or None
+    feature_coef : array of shape (n_features,) or None
+    """
+
+    keeps: bool = False
+    descent: MarginDescent | None = None
+    feature_coef: Array | None = None
+
+
+def problem_on(
+    gram: FeatureGram, machine: Machine, scale: Array, weight_set: WeightSet
+) -> MarginFeatureProblem:
+    """A machine on features, of the rows of positive weight."""
+    stack, weight = gram.stack(), machine.sample_weight
+    if weight is None or weight.all():
+        return MarginFeatureProblem(stack, machine, scale, weight_set)
+    rows = weight > 0
+    machine = replace(machine, y=machine.y[rows], sample_weight=weight[rows])
+    return MarginFeatureProblem(stack.restrict(np.flatnonzero(rows)), machine, scale, weight_set, rows)
+
+
+def solve_on(
+    gram: FeatureGram,
+    machine: Machine,
+    scale: Array,
+    weight_set: WeightSet,
+    warm: WarmStart,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+) -> Solution:
+    """The solution for one C, from that of a smaller one."""
+    start = warm if isinstance(warm, FeatureStart) else FeatureStart(warm.weights, warm.dual_coef)
+    # products with vectors are many: threads of BLAS would wait for each other
+    with one_blas_thread():
+        descent = start.descent
+        if descent is None:
+            problem = problem_on(gram, machine, scale, weight_set)
+            descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
+            if start.feature_coef is None:
+                descent.on_the_way()
+            else:
+                descent.begin_at(start.feature_coef / problem.factors)
+        found = descent.solve(machine.C)
+    start.descent = descent if start.keeps else None
+    start.feature_coef = found.feature_coef
+    return found
+
+
+def machine_on(
+    gram: FeatureGram, machine: Machine, scale: Array, weights: Array, warm: WarmStart, *, tol: float
+) -> Solution:
+    """The machine at given weights; the gap is that of the machine."""
+    used = np.flatnonzero(weights)
+    part = gram
+    if len(used) < len(weights):
+        own = np.concatenate([np.arange(gram.offsets[m], gram.offsets[m + 1]) for m in used])
+        part = FeatureGram(gram.rows[own], np.r_[0, np.cumsum(gram.ranks[used])])
+    start = FeatureStart()
+    if part is gram and isinstance(warm, FeatureStart):
+        start.feature_coef = warm.feature_coef
+    found = solve_on(part, machine, scale[used] * weights[used], LpBall(np.inf), start, tol=tol)
+    coef = np.zeros(len(gram.rows))
+    coef[np.repeat(weights > 0, gram.ranks)] = found.feature_coef
+    if isinstance(warm, FeatureStart):
+        warm.feature_coef = coef
+    return replace(
+        found,
+        weights=weights,
+        certificate=replace(found.certificate, kind="machine"),
+        n_iter=1,
+        trace={},
+        n_machines=1,
+        feature_coef=coef,
+    )

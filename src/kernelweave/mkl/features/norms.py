@@ -1,0 +1,323 @@
+"""What a set of kernel weights makes of the norms of blocks: a penalty, and quadratic models with it.
+
+    Omega(w) = 1/2 min_d sum_m ||w_m||^2 / d_m        over the set of weights d .
+
+On the simplex this is ``1/2 (sum_m ||w_m||)^2``, whose quadratic models blocks descend in turn. For the other sets the
+models are minimised over the weights, of which there are few: at weights d the coefficients solve one linear system.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
+from kernelweave.mkl.features.chosen import Model
+from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, ShareSet, Simplex, WeightSet
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Steps of the weights of a model, those without a smaller gap, and the shortest.
+STEPS, PATIENCE, SHORTEST = 60, 5, 1e-4
+#: The required share of the expected decrease, and the share of a value that is rounding.
+SUFFICIENT, EPS = 1e-4, 1e-13
+#: The largest change of the logarithm of a weight in a step.
+LONGEST = 20.0
+
+
+class Norm(ABC):
+    """The penalty of a set of weights.
+
+    Attributes
+    ----------
+    ridge : float
+        What it adds to the second derivative of a model.
+    everywhere : bool
+        Whether all blocks with a gradient have coefficients at a solution.
+    fewest : int
+        Blocks among which there is always a point of the set.
+    """
+
+    ridge: float = 0.0
+    everywhere: bool = False
+    fewest: int = 1
+
+    @abstractmethod
+    def value(self, norms: Array) -> float:
+        """Omega for the norms of all blocks."""
+
+    @abstractmethod
+    def level(self, norms: Array) -> float:
+        """The largest gradient at which a block without coefficients stays so."""
+
+    @abstractmethod
+    def weights(self, norms: Array, reach: Array) -> Array:
+        """The best weights for coefficients with these norms; for none, those for gradients with norms `reach`."""
+
+    @abstractmethod
+    def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
+        """Minimise ``1/2 w'C w - q'w + Omega(w)`` to a gap; C has the ridge, and q is without it.
+
+        Parameters
+        ----------
+        C : array of shape (n_columns, n_columns)
+        q, start : arrays of shape (n_columns,)
+        offsets : array of int, shape (n_blocks + 1,)
+        aim : float
+        extent : float
+            A size of the objective.
+        """
+
+
+class SumOfNorms(Norm):
+    """``1/2 mix (sum_m ||w_m||)^2 + 1/2 (1 - mix) sum_m ||w_m||^2``: the simplex and the elastic net."""
+
+    def __init__(self, weight_set: ShareSet, mix: float) -> None:
+        self.weight_set, self.mix, self.ridge = weight_set, mix, 1.0 - mix
+
+    def value(self, norms: Array) -> float:
+        """Omega."""
+        return 0.5 * self.mix * float(norms.sum()) ** 2 + 0.5 * (1.0 - self.mix) * float(norms @ norms)
+
+    def level(self, norms: Array) -> float:
+        """The largest gradient of a block without coefficients."""
+        return self.mix * float(norms.sum())
+
+    def weights(self, norms: Array, reach: Array) -> Array:
+        """Shares proportional to the norms."""
+        total = float(norms.sum())
+        if total > 0.0:
+            return self.weight_set.of_shares(norms / total)
+        return self.weight_set.best(np.square(reach)) if reach.any() else self.weight_set.start(len(norms))
+
+    def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
+        """Sweeps over the blocks, and Newton steps on those with coefficients."""
+        return Model(C, q, self.mix, offsets).minimise(start, aim, extent)
+
+
+class OverWeights(Norm):
+    """A penalty whose models are minimised over the weights: see `System`."""
+
+    weight_set: CappedSimplex | LpBall
+
+    def value(self, norms: Array) -> float:
+        """Omega, by the best weights."""
+        used = norms > 0
+        if not used.any():
+            return 0.0
+        d = self.weight_set.fixed_point(norms)
+        return 0.5 * float((np.square(norms[used]) / d[used]).sum())
+
+    def weights(self, norms: Array, reach: Array) -> Array:
+        """The closed form."""
+        if norms.any():
+            return self.weight_set.fixed_point(norms)
+        return self.weight_set.best(np.square(reach)) if reach.any() else self.weight_set.start(len(norms))
+
+    def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
+        """Newton steps for the weights, or the closed form where these do not help."""
+        norms = np.sqrt(np.add.reduceat(np.square(start), offsets[:-1]))
+        system = System(C, q, offsets)
+        d = self._begin(norms)
+        at = system.at(d)
+        gap = least = self._gap(at, d)
+        best, idle = at, 0
+        for _ in range(STEPS):
+            if gap <= aim or idle > PATIENCE:
+                break
+            found = self._nearer(system, at, d, gap)
+            if found is None:
+                # never worse: these weights are the best for the coefficients
+                d = self.weight_set.fixed_point(at.norms)
+                after = system.at(d)
+            else:
+                d, after = found
+            # to the last digits of the value the gap still falls
+            at, gap = after, self._gap(after, d)
+            idle = 0 if gap < 0.9 * least else idle + 1
+            if gap < least:
+                best, least = at, gap
+        return best.w
+
+    def _nearer(self, system: System, at: At, d: Array, gap: float) -> tuple[Array, At] | None:
+        """Weights on the way of a Newton step with a smaller value, or none."""
+        aimed = self._step(system, at, d)
+        if aimed is None:
+            return None
+        slope, t = system.slope(at, d, aimed), 1.0
+        while t > SHORTEST:
+            nearer = self._between(d, aimed, t)
+            tried = system.at(nearer)
+            if tried.value <= at.value - SUFFICIENT * t * slope:
+                return nearer, tried
+            if tried.value <= at.value + EPS * abs(at.value) and self._gap(tried, nearer) < 0.5 * gap:
+                return nearer, tried
+            t *= 0.3
+        return None
+
+    def _gap(self, at: At, d: Array) -> float:
+        return 0.5 * max(0.0, self.weight_set.support(at.squares) - float(d @ at.squares))
+
+    def _begin(self, norms: Array) -> Array:
+        """Weights to begin with."""
+        return self.weight_set.fixed_point(norms) if norms.any() else self.weight_set.start(len(norms))
+
+    @abstractmethod
+    def _step(self, system: System, at: At, d: Array) -> Array | None:
+        """Weights to which a Newton step leads; None if there is none."""
+
+    def _between(self, d: Array, aimed: Array, t: float) -> Array:
+        return d + t * (aimed - d)
+
+
+class Capped(OverWeights):
+    """The capped simplex: blocks at the cap have a ridge, the others the square of the sum of their norms."""
+
+    weight_set: CappedSimplex
+
+    def __init__(self, weight_set: CappedSimplex) -> None:
+        self.weight_set, self.fewest = weight_set, weight_set.fewest
+
+    def level(self, norms: Array) -> float:
+        """The largest gradient of a block without coefficients: 0 while weight is left over."""
+        if int(np.count_nonzero(norms)) * self.weight_set.cap < 1.0:
+            return 0.0
+        d = self.weight_set.fixed_point(norms)
+        used = d > 0
+        return float((norms[used] / d[used]).min())
+
+    def _step(self, system: System, at: At, d: Array) -> Array | None:
+        H = system.curvature(at, d)
+        linear = -0.5 * at.squares - H @ d
+        try:
+            aimed = self.weight_set.newton(H, linear, d, float(at.squares.max()))
+        except (LinAlgError, FloatingPointError):
+            return None
+        aimed = np.clip(aimed, 0.0, self.weight_set.cap)
+        total = float(aimed.sum())
+        return aimed if np.isfinite(total) and abs(total - 1.0) <= 1e-9 else None
+
+
+class Ball(OverWeights):
+    """Lp balls, for all p > 1; at infinity a ridge."""
+
+    everywhere = True
+    weight_set: LpBall
+
+    def __init__(self, weight_set: LpBall) -> None:
+        self.weight_set = weight_set
+
+    def level(self, norms: Array) -> float:
+        """Every gradient gives a block coefficients."""
+        return 0.0
+
+    def _begin(self, norms: Array) -> Array:
+        start = self.weight_set.start(len(norms))
+        if not norms.any():
+            return start
+        d = self.weight_set.fixed_point(norms)
+        # from zero a weight would not move
+        return d if (d > 1e-8 * start).all() else self.weight_set.project(np.maximum(d, 1e-3 * start))
+
+    def _step(self, system: System, at: At, d: Array) -> Array | None:
+        """Newton for the logarithms of the weights on the sphere, with the curvature of the sphere."""
+        p = self.weight_set.p
+        if math.isinf(p) or not (d > 0).all():
+            return None
+        share = d**p
+        # at the solution q_m is proportional to d_m^(p - 1): Newton for the logarithms of both sides
+        with np.errstate(divide="ignore"):
+            away = np.log(at.squares) - (p - 1.0) * np.log(d)
+        mass = 0.5 * at.squares * d
+        if not np.isfinite(away).all() or not (mass > 0).all():
+            return None
+        A = d[:, None] * system.curvature(at, d) * d
+        # rows and columns of blocks with hardly a weight keep their digits
+        root = np.sqrt(mass)
+        A /= root * root[:, None]
+        A.flat[:: len(A) + 1] += p - 1.0
+        try:
+            both = cho_solve(cho_factor(A), np.column_stack([root * away, root])) / root[:, None]
+        except (LinAlgError, ValueError):
+            return None
+        step = both[:, 0] - both[:, 1] * float(share @ both[:, 0]) / float(share @ both[:, 1])
+        if not np.isfinite(step).all():
+            return None
+        return self._on_sphere(d * np.exp(np.clip(step, -LONGEST, LONGEST)))
+
+    def _on_sphere(self, d: Array) -> Array:
+        top = float(d.max())
+        return d / (top * float(np.linalg.norm(d / top, self.weight_set.p)))
+
+    def _between(self, d: Array, aimed: Array, t: float) -> Array:
+        return self._on_sphere(d * (aimed / d) ** t)
+
+
+class At:
+    """The best coefficients at some weights, and their value."""
+
+    def __init__(
+        self, w: Array, G: Array, value: float, factor: Array, active: Index, offsets: Index
+    ) -> None:
+        self.w, self.G, self.value, self.factor, self.active = w, G, value, factor, active
+        self.norms = np.sqrt(np.add.reduceat(np.square(w), offsets[:-1]))
+        self.squares = np.add.reduceat(np.square(G), offsets[:-1])
+
+
+class System:
+    """``min_w 1/2 w'C w - q'w + 1/2 sum_m ||w_m||^2 / d_m`` as a function of the weights d: convex and falling."""
+
+    def __init__(self, C: Array, q: Array, offsets: Index) -> None:
+        self.C, self.q, self.offsets = C, q, offsets
+        self.owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+    def at(self, d: Array) -> At:
+        """Coefficients ``S (I + S C S)^-1 S q`` with S the roots of the weights, and the gradient ``q - C w``."""
+        root = np.sqrt(d)[self.owner]
+        active = np.flatnonzero(root)
+        S = root[active]
+        whole = len(active) == len(root)
+        A = (self.C if whole else self.C[np.ix_(active, active)]) * S[:, None] * S
+        A.flat[:: len(A) + 1] += 1.0
+        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)[0]
+        w = np.zeros(len(root))
+        w[active] = S * cho_solve((factor, True), S * self.q[active], check_finite=False)
+        G = self.q - self.C @ w
+        return At(w, G, -0.5 * float(self.q @ w), factor, active, self.offsets)
+
+    def slope(self, at: At, d: Array, aimed: Array) -> float:
+        """How fast the value falls on the way to other weights."""
+        return max(0.0, 0.5 * float(at.squares @ (aimed - d)))
+
+    def curvature(self, at: At, d: Array) -> Array:
+        """Second derivative in the weights, ``Gamma'(C - C S (I + S C S)^-1 S C) Gamma`` for the gradients' blocks."""
+        n = len(self.offsets) - 1
+        products = np.empty((len(self.q), n))
+        for m in range(n):
+            own = slice(self.offsets[m], self.offsets[m + 1])
+            products[:, m] = self.C[:, own] @ at.G[own]
+        H = np.add.reduceat(products * at.G[:, None], self.offsets[:-1], axis=0)
+        root = np.sqrt(d)[self.owner[at.active], None]
+        half = solve_triangular(at.factor, root * products[at.active], lower=True, check_finite=False)
+        H -= half.T @ half
+        return 0.5 * (H + H.T)
+
+
+#: Sets of weights whose norms are known.
+KNOWN = (Simplex, ElasticNet, CappedSimplex, LpBall)
+#: Those whose penalty is a sum of norms.
+SUMS = (Simplex, ElasticNet)
+
+
+def norm_of(weight_set: WeightSet) -> Norm:
+    """The penalty of a set of weights, one of `KNOWN`."""
+    if isinstance(weight_set, CappedSimplex) and weight_set.cap < 1.0:
+        return Capped(weight_set)
+    if isinstance(weight_set, LpBall):
+        return Ball(weight_set)
+    assert isinstance(weight_set, Simplex | ElasticNet | CappedSimplex)
+    return SumOfNorms(weight_set, weight_set.mix if isinstance(weight_set, ElasticNet) else 1.0)
