@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import on_features
 from kernelweave.learners.base import Info
 from kernelweave.machines.losses import Hinge, Logistic
+from kernelweave.mkl import svm_mkl
 from kernelweave.mkl.features import newton
 
 N = 160
@@ -226,3 +229,26 @@ def test_the_benchmark_fits(monkeypatch):
     assert record["status"] == "converged"
     assert record["rel_gap"] <= benchmark.TOL
     assert 0.5 < record["accuracy"] <= 1.0
+
+
+@pytest.mark.parametrize("kind", ["features", "kernels"])
+def test_a_path_ends_at_an_interrupted_solution(data, monkeypatch, kind):
+    X, t = data
+    stack = kw.FeatureStack(X[:N], [0, 4, 9])
+    owner, name = (newton.MarginDescent, "_step") if kind == "features" else (svm_mkl, "minimise")
+    calls, real = [], getattr(owner, name)
+
+    def interrupted(*args, **options):
+        calls.append(1)
+        if kind == "features" and len(calls) == 3:
+            raise KeyboardInterrupt
+        found = real(*args, **options)
+        if kind == "features" or len(calls) < 2:
+            return found
+        return replace(found, certificate=replace(found.certificate, status=kw.Status.INTERRUPTED))
+
+    monkeypatch.setattr(owner, name, interrupted)
+    given = stack if kind == "features" else stack.gram()
+    path = kw.svm_mkl_path(given, np.where(t[:N] > 0, 1, -1), [1e-3, 1e-2, 1e-1, 1.0], tol=1e-8)
+    assert len(path) < 4
+    assert path.status[-1] is kw.Status.INTERRUPTED

@@ -261,9 +261,15 @@ def test_auto_is_exact_while_kernels_fit_and_says_when_they_do_not(data, monkeyp
     assert 8 * N * len(small.feature_coef_) <= 400 * 2**10
     never = kw.MKLRegressor(GAUSSIANS, alpha=1.0, max_memory="400KB", approximation=None).fit(X[:N], y[:N])
     assert "tiles" in never.gram_
-    # matrices of margin problems need rows by rows anyway
-    svm = kw.MKLClassifier(GAUSSIANS, "simple", C=1.0, max_memory="400KB").fit(X[:N], y[:N] > 0)
-    assert "tiles" in svm.gram_
+    # margin problems on kernels need rows by rows anyway
+    for learner, held in (("silp", "tiles"), ("simple", "Nystroem features"), ("lp", "Nystroem features")):
+        svm = kw.MKLClassifier(GAUSSIANS, learner, C=1.0, max_memory="400KB").fit(X[:N], y[:N] > 0)
+        assert held in svm.gram_
+    # enough memory, but too many rows
+    monkeypatch.setattr(routes, "TOO_MANY_ROWS", 200)
+    many = kw.MKLClassifier(GAUSSIANS, "lp", C=1.0).fit(X[:N], y[:N] > 0)
+    assert "Nystroem features" in many.gram_
+    assert "with 240 rows, more than 200" in many.gram_
 
 
 def test_views_that_all_rows_have_can_lack_in_new_ones(data):

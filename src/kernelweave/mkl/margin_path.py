@@ -130,7 +130,8 @@ def svm_mkl_path(
         )
         solutions = _on_kernels(problem, values, method, tol, max_iter)
     own = kind_of(gram)
-    found = ((C, one.of_kind(own)) for C, one in zip(values, solutions, strict=True))
+    # fewer after Ctrl-C
+    found = ((C, one.of_kind(own)) for C, one in zip(values, solutions, strict=False))
     return _told(found, len(values), callback)
 
 
@@ -143,9 +144,7 @@ def _told(
     try:
         for index, (C, found) in enumerate(solutions):
             done.append(replace(found, alpha=1.0 / float(C)))
-            told = callback is not None and callback(index, done[-1])
-            # after an interrupted solution no further C is solved
-            if (told or found.status is Status.INTERRUPTED) and index + 1 < count:
+            if callback is not None and callback(index, done[-1]) and index + 1 < count:
                 interrupted = True
                 break
     except KeyboardInterrupt:
@@ -164,6 +163,8 @@ def _on_kernels(
         found = solve_problem(own, method, tol=tol, max_iter=max_iter, warm=warm)
         warm = WarmStart(found.weights, found.dual_coef)
         yield found
+        if found.status is Status.INTERRUPTED:
+            return
 
 
 def _on_features(
@@ -175,9 +176,13 @@ def _on_features(
             with one_blas_thread():
                 found = descent.solve(float(C))
             yield found
+            if found.status is Status.INTERRUPTED:
+                return
         return
     warm: WarmStart | None = None
     for C in values:
         found = solve_margin_on_features(problem.at(float(C)), method, tol=tol, max_iter=max_iter, warm=warm)
         warm = WarmStart(found.weights, found.dual_coef)
         yield found
+        if found.status is Status.INTERRUPTED:
+            return
