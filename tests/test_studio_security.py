@@ -84,6 +84,9 @@ def handshake(served, host=None, origin=None, cookie=True, inside=None):
         "",
         "[::2]",
         "a@127.0.0.1",
+        "127.0.0.1:8080.evil.example",
+        "localhost.evil",
+        "localhost:80@evil.example",
     ],
 )
 def test_other_host_names_are_refused(served, host):
@@ -103,6 +106,12 @@ def test_names_of_this_machine_are_accepted(served, host):
         *("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"),
         *("http://127.0.0.1:{port}.evil.example", "http://127.0.0.1:{port}0", "http://127.0.0.1"),
         "http://x@127.0.0.1:{port}",
+        *("http://127.0.0.1:8080.evil.example", "http://localhost.evil", "http://localhost.evil:{port}"),
+        *(
+            "http://127.0.0.1.evil.example:{port}",
+            "http://127.0.0.1:{port}@evil.example",
+            "http://evil.127.0.0.1:{port}",
+        ),
     ],
 )
 def test_other_origins_are_refused(served, origin):
@@ -129,6 +138,8 @@ def test_websockets_of_others_are_refused(served):
     assert handshake(served, origin=own, cookie=False) == 403
     assert handshake(served, origin=None) == 403
     assert handshake(served, host="evil.example", origin="http://evil.example") == 403
+    for prefix in (f"{own}.evil.example", "http://localhost.evil", f"{own}@evil.example", f"{own}0"):
+        assert handshake(served, origin=prefix) == 403
 
 
 def test_nothing_is_told_without_a_session(served):
@@ -187,6 +198,95 @@ def test_sessions_and_tokens_end(tmp_path, monkeypatch):
     assert not allowed(security.SESSION_AGE + 60)
     assert access.redeem(late) is None
     access.store.close()
+
+
+def test_the_cookie_alone_opens_nothing(served):
+    """Browsers send cookies to every port: below a path that other services do not know, they do not get this one."""
+    with httpx.Client() as browser:
+        answer = browser.get(f"{served.address}/login", params={"token": served.access.mint()})
+        cookie = answer.headers["set-cookie"]
+        assert f"path={base_of(served.access.secret)}".lower() in cookie.lower()
+        assert len(served.access.secret) >= 20
+        session = browser.cookies.get(served.access.cookie)
+        # what another service on this computer would be sent
+        elsewhere = browser.build_request("GET", "http://127.0.0.1:1/anything")
+        assert "cookie" not in elsewhere.headers
+    stolen = {"Cookie": f"{served.access.cookie}={session}"}
+    places = ("", "/p/first", "/s/" + "x" * 22, f"/s/{served.access.secret}x", f"//s/{served.access.secret}")
+    for place in places:
+        assert httpx.get(f"{served.address}{place}/api/about", headers=stolen).status_code == 401
+        answer = httpx.get(f"{served.address}{place}/", headers={**stolen, "Accept": "text/html"})
+        assert answer.status_code == 401
+        assert served.access.secret not in answer.text
+        assert handshake(served, origin=served.address, inside=place) == 403
+    assert httpx.get(f"{served.inside}/api/about", headers=stolen).status_code == 200
+    # that of an older version, which went to all addresses
+    old = {"Cookie": f"{served.access.cookie.removesuffix('-s')}={session}"}
+    assert httpx.get(f"{served.inside}/api/about", headers=old).status_code == 401
+
+
+def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
+    """Requests without pause from several sides: from one moment on all are refused, and the websocket is closed."""
+    from kernelweave.studio import security
+
+    client = served.enter()
+    ends = time.time() + 1.5
+    session = client.cookies.get(served.access.cookie)
+    digest = security._digest(session)
+    monkeypatch.setitem(served.access._known, digest, ends - security.SESSION_AGE)
+    answers = []
+
+    def ask():
+        with httpx.Client(base_url=served.inside, cookies=client.cookies) as one:
+            while time.time() < ends + 0.7:
+                begun = time.time()
+                answers.append((begun, time.time(), one.get("/api/about").status_code))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client.close()
+    assert {status for begun, _, status in answers if begun < ends - 0.5} == {200}
+    late = [status for begun, _, status in answers if begun >= ends]
+    assert len(late) > 3
+    assert set(late) == {401}
+
+
+def test_a_websocket_ends_with_its_session():
+    import asyncio
+
+    from kernelweave.studio.talk import Talk
+
+    async def talk(messages, lives):
+        sent = []
+
+        async def receive():
+            if not messages:
+                await asyncio.Event().wait()
+            await asyncio.sleep(0.01)
+            return messages.pop()
+
+        async def send(message):
+            sent.append(message)
+
+        line = Talk(receive, send, time.time() + lives)
+        received = []
+        while not received or received[-1]["type"] != "websocket.disconnect":
+            received.append(await line.receive())
+            await line.send({"type": "websocket.send", "text": "x"})
+        return received, sent
+
+    # one that is silent, and one that never stops talking
+    for messages in ([], [{"type": "websocket.receive", "text": "a"} for _ in range(1000)]):
+        begin = time.monotonic()
+        received, sent = asyncio.run(talk(list(messages), 0.3))
+        assert 0.25 < time.monotonic() - begin < 5.0
+        assert received[-1]["code"] == 1008
+        assert sent[-1]["type"] == "websocket.close"
+        assert len(received) == len(sent)
+        assert (len(received) > 2) == bool(messages)
 
 
 def test_joined_tables_are_counted_together(tmp_path):

@@ -374,6 +374,8 @@ def studio(
     max_upload: int = 200,
     at_once: int = 1,
     mlflow: Path | None = None,
+    project: str = "",
+    list_projects: bool = False,
     seed: int = 0,
 ) -> None:
     """Train, validate and understand models in the browser, without a network.
@@ -401,6 +403,10 @@ def studio(
         Runs at the same time.
     mlflow
         Folder of an MLflow file store to which finished runs can be written; needs mlflow-skinny.
+    project
+        Name of the project to open; by default the one that was opened last.
+    list_projects
+        List the projects of the folder, and end.
     seed
         Every command takes it; here it is a setting of each run.
     """
@@ -408,9 +414,12 @@ def studio(
         raise InputError(
             "--max-upload must be from 1 to 100000, --at-once from 1 to 64, --port from 0 to 65535."
         )
-    from kernelweave.studio.server import serve
+    from kernelweave.studio import server
 
-    serve(
+    if list_projects:
+        server.list_projects(data_dir)
+        return
+    server.serve(
         data_dir,
         host=host,
         port=port,
@@ -419,4 +428,5 @@ def studio(
         upload=max_upload * 1_000_000,
         at_once=at_once,
         mlflow=mlflow,
+        project=project,
     )

@@ -41,6 +41,8 @@ class Joined:
         Where they were read from.
     kinds : dict of str to dtype
         Types of the columns before rows were added that lack them.
+    by_order : bool
+        Whether rows were matched by their order instead of a key.
     grams : dict of str to GramView
         Precomputed kernels as further views.
     names : str
@@ -57,6 +59,7 @@ class Joined:
     sparse: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
+    by_order: bool = False
     grams: dict[str, Any] = field(default_factory=dict)
     names: str = ""
     parts: tuple[str, ...] = ()
@@ -91,7 +94,7 @@ def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared")
     paths : mapping of str to path
     key : str
         Only needed for several tables.
-    rows : {"shared", "all"}, default="shared"
+    rows : {"shared", "all", "order"}, default="shared"
         See `join_tables`.
 
     Returns
@@ -131,8 +134,9 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
         By view name.
     key : str
         A column of every table, without missing or repeated values.
-    rows : {"shared", "all"}, default="shared"
-        Keep the rows that every table has, or all; then cells of tables that lack a row are missing.
+    rows : {"shared", "all", "order"}, default="shared"
+        Keep the rows that every table has, or all; then cells of tables that lack a row are missing. Or rows of the
+        same number belong together, and there is no key.
 
     Returns
     -------
@@ -140,6 +144,8 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
     """
     import pandas as pd
 
+    if rows == "order":
+        return _join_by_order(tables)
     if not key:
         raise InputError("Which column names the rows of the tables? Give its name as `key`.")
     keys = {name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items()}
@@ -174,6 +180,26 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
     return Joined(table, views, renamed, missing, kinds=kinds if rows == "all" else {})
 
 
+def _join_by_order(tables: Mapping[str, DataFrame]) -> Joined:
+    import pandas as pd
+
+    sizes = {name: len(table) for name, table in tables.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"Rows can be matched by their order only in tables of equally many: {told}. Name a key."
+        )
+    renamed = rename_shared(tables, "")
+    parts = {
+        name: table.rename(columns=renamed[name]).reset_index(drop=True) for name, table in tables.items()
+    }
+    table = pd.concat(list(parts.values()), axis=1)
+    if table.columns.duplicated().any():
+        raise InputError("The tables have columns of the same name. Rename them.")
+    views = {name: list(part.columns) for name, part in parts.items()}
+    return Joined(table, views, renamed, {}, by_order=True)
+
+
 def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
     """New names of columns that several tables have: with the name of the table as a prefix."""
     counts = Counter(c for table in tables.values() for c in table.columns if c != key)
@@ -194,7 +220,7 @@ class Layout:
     key : str
     tables : dict of str to dict
         For each table its columns: their names there, and those after joining.
-    rows : {"shared", "all"}
+    rows : {"shared", "all", "order"}
         See `join_tables`.
     """
 
@@ -210,7 +236,8 @@ def layout_text(data: Joined, key: str, name: str) -> str:
     for table, columns in views.items():
         plain = {new: old for old, new in data.renamed.get(table, {}).items()}
         tables[table] = {plain.get(c, c): c for c in columns}
-    return json.dumps({"key": key, "tables": tables, "rows": "all" if data.kinds else "shared"})
+    rows = "order" if data.by_order else "all" if data.kinds else "shared"
+    return json.dumps({"key": key, "tables": tables, "rows": rows})
 
 
 def read_layout(folder: Path) -> Layout | None:
@@ -254,14 +281,14 @@ def join_new(
         return alone(tables), {}
     if layout is None or len(layout.tables) == 1:
         return join_tables(tables, key), {}
-    key = key or layout.key
-    for name, table in tables.items():
+    key = "" if layout.rows == "order" else key or layout.key
+    for name, table in tables.items() if key else ():
         need_column(table, key, f"the key of table {name!r}")
     stands_for = match_tables(tables, layout, needed)
     parts = {}
     for old, new in stands_for.items():
         names = {c: to for c, to in layout.tables[old].items() if c in tables[new].columns and c != key}
-        parts[old] = tables[new][[key, *names]].rename(columns=names)
+        parts[old] = tables[new][[*([key] if key else []), *names]].rename(columns=names)
     return join_tables(parts, key, layout.rows), stands_for
 
 

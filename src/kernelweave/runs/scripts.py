@@ -244,7 +244,9 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
         lines += _read_lines("part", path, data.reading.get(name, {}))
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
-        lines.append(f"tables.append(part.set_index({key!r}))")
+        lines.append("tables.append(part)" if data.by_order else f"tables.append(part.set_index({key!r}))")
+    if data.by_order:
+        return [*lines, "table = pd.concat(tables, axis=1)"]
     how = "outer" if data.kinds else "inner"
     return [*lines, f"table = pd.concat(tables, axis=1, join={how!r}).rename_axis({key!r}).reset_index()"]
 

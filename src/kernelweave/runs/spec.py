@@ -144,12 +144,12 @@ class FitSpec(BaseModel):
         "Data",
         "Column that identifies the rows of several tables; it is not a feature.",
     )
-    rows: Literal["shared", "all"] = setting(
+    rows: Literal["shared", "all", "order"] = setting(
         "shared",
         "Rows of several tables",
         "Data",
         'Rows of tables that are joined: "shared" keeps those that every table has, "all" also those that lack some '
-        "tables, and with them their views; see `missing_views`.",
+        'tables, and with them their views; see `missing_views`. "order" matches rows by their order, without a key.',
     )
     missing: Literal["error", "drop", "impute", "impute-median", "impute-nearest", "skip"] = setting(
         "error",

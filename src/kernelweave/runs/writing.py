@@ -80,7 +80,7 @@ def write_run(
     with writing():
         save(model, folder / "model.skops")
         origin.write(folder)
-        if spec.key:
+        if spec.key or data.by_order:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
         if data.grams:
             write_text(folder / GRAMS, grams_text(data))

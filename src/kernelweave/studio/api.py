@@ -6,16 +6,20 @@ import math
 import mimetypes
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request
+from fastapi import APIRouter, FastAPI, Header, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
-from kernelweave.studio.addresses import project_of
+from kernelweave.studio.api_projects import add_projects
+from kernelweave.studio.asking import Here
 from kernelweave.studio.disk import DiskFull, describe_full, is_full
+from kernelweave.studio.files import replace_file
 from kernelweave.studio.methods import methods, settings
+from kernelweave.studio.places import FIRST
 from kernelweave.studio.schema import (
     About,
     Alignments,
@@ -72,15 +76,6 @@ ERRORS: dict[int | str, dict[str, str]] = {
 }
 
 
-def here(request: Request) -> Studio:
-    """The studio as seen from the project in the address of a request, or from the oldest."""
-    studio: Studio = request.app.state.studio
-    return studio.inside(project_of(request.scope))
-
-
-Here = Annotated[Studio, Depends(here)]
-
-
 def make_router() -> APIRouter:
     """Routes, which find their studio and its project by the request.
 
@@ -89,6 +84,7 @@ def make_router() -> APIRouter:
     APIRouter
     """
     router = APIRouter(prefix="/api", responses=ERRORS)
+    add_projects(router)
     _add_tables(router)
     _add_settings(router)
     _add_runs(router)
@@ -111,10 +107,22 @@ def _add_tables(router: APIRouter) -> None:
             "schema": {"type": "string", "format": "binary"}}}}
     })  # fmt: skip
     async def upload_table(
-        studio: Here, request: Request, name: Annotated[str, Query(max_length=200)]
+        studio: Here,
+        request: Request,
+        name: Annotated[str, Query(max_length=200)],
+        replaces: TableId | None = None,
     ) -> TableRef:
-        """Upload a table: the body is the file, `name` its name. Content and size are checked while it arrives."""
-        return await studio.upload(name, request.stream())
+        """Upload a table: the body is the file, `name` its name. Content and size are checked while it arrives.
+
+        With `replaces`, a file of the project is deleted once the new one is there; one of the same name takes its id.
+        """
+        if replaces is not None:
+            await run_in_threadpool(studio.catalogue.entry, replaces)
+        found = await studio.upload(name, request.stream())
+        if replaces is None:
+            return found
+        new = await run_in_threadpool(replace_file, studio, replaces, found.id)
+        return (await run_in_threadpool(studio.catalogue.entry, new)).ref
 
     @router.get("/tables/{table_id}", tags=["tables"])
     def describe_table(studio: Here, table_id: TableId) -> Table:
@@ -356,6 +364,14 @@ def make_api(studio: Studio) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        servers=[
+            {"url": "/", "description": "The oldest project."},
+            {
+                "url": "/p/{project}",
+                "description": "A project, by its id in the list of projects.",
+                "variables": {"project": {"default": FIRST, "description": "Id of a project."}},
+            },
+        ],
     )
     app.state.studio = studio
     app.include_router(make_router())
@@ -399,9 +415,11 @@ def make_api(studio: Studio) -> FastAPI:
 
 
 def _spelt(value: Any) -> Any:
-    """The same with NaN and infinities as words."""
+    """The same with NaN and infinities as words, and no halves of characters."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {name: _spelt(part) for name, part in value.items()}
+        return {_spelt(name): _spelt(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_spelt(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -220,6 +220,7 @@ class Catalogue:
         """The tables to learn from, side by side."""
         tables = self.tables(data)
         several = len(tables) > 1
+        rows = "order" if several and data.by_order else rows
         [first, *_] = self.paths(data).values()
         if not several and is_annotated_file(first):
             joined = annotated(self._annotated(Path(first), Path(first).name), first)

@@ -231,22 +231,28 @@ def _check_arrays(path: Path, name: str, limits: Limits) -> None:
                 raise InputError(
                     f"{name} holds too much: {MOST_ARRAYS} arrays, {limits.unpacked} bytes at most."
                 )
-            counted = 0
             for member in members:
                 if not member.filename.endswith(".npy") or "/" in member.filename or member.flag_bits & 1:
                     raise InputError(
                         f"{name} is not a file of NumPy arrays: it holds {member.filename!r:.60}."
                     )
-                with archive.open(member) as file:
-                    what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
-                    _check_array(file, member.file_size, what, limits)
-                    # sizes in the directory may be wrong, so the unpacked bytes are counted
-                    for chunk in _chunks(file):
-                        counted += len(chunk)
-                        if counted > limits.unpacked:
-                            raise InputError(f"{name} holds more than {limits.unpacked} bytes.")
+            check_arrays(archive, members, name, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
         raise InputError(f"{name} cannot be unpacked: {error!s:.200}.") from None
+
+
+def check_arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], name: str, limits: Limits) -> None:
+    """Refuse arrays of an archive that hold objects, or more than may be unpacked."""
+    counted = 0
+    for member in members:
+        with archive.open(member) as file:
+            what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
+            _check_array(file, member.file_size, what, limits)
+            # sizes in the directory may be wrong, so the unpacked bytes are counted
+            for chunk in _chunks(file):
+                counted += len(chunk)
+                if counted > limits.unpacked:
+                    raise InputError(f"{name} holds more than {limits.unpacked} bytes.")
 
 
 def _check_array(file: IO[bytes], size: int, what: str, limits: Limits) -> None:

@@ -21,6 +21,8 @@ class Limits:
         Columns of a table.
     views : int
         Bytes of a file of views.
+    project, project_unpacked : int
+        Bytes of the file of a project, and of what is in it.
     body : int
         Bytes of any other request.
     """
@@ -30,4 +32,6 @@ class Limits:
     cells: int = 100_000_000
     columns: int = 100_000
     views: int = 32_000_000
+    project: int = 2_000_000_000
+    project_unpacked: int = 2**33
     body: int = 4 * 2**20

@@ -41,6 +41,7 @@ ICON = "/favicon.ico"
 #: Name of what is stored of addresses.
 SECRET = "address"
 UPLOAD = "/api/tables"
+IMPORT = "/api/projects/import"
 #: Address to which the pages upload files.
 PAGE_UPLOAD = re.compile(r"/_nicegui/client/[^/]+/upload/[0-9]+")
 
@@ -260,6 +261,8 @@ class Guard:
         path = path_of(scope)
         if scope["method"] == "POST" and path == UPLOAD:
             return self.limits.upload
+        if scope["method"] == "POST" and path == IMPORT:
+            return self.limits.project
         # a form around the file takes a little more
         is_views = scope["method"] == "POST" and PAGE_UPLOAD.fullmatch(path)
         return self.limits.views + 2**16 if is_views else self.limits.body

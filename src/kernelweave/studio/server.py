@@ -35,6 +35,7 @@ def serve(
     upload: int = 0,
     at_once: int = 1,
     mlflow: Path | None = None,
+    project: str = "",
 ) -> None:
     """Serve until Ctrl-C; if a server runs for this folder already, open it.
 
@@ -55,6 +56,8 @@ def serve(
         Runs at the same time.
     mlflow : Path, optional
         Folder of an MLflow file store to which runs may be written.
+    project : str, default=""
+        Name of the project to open; by default the one that was opened last.
     """
     token = os.environ.get(TOKEN_VARIABLE, "")
     check_host(host, exposed=exposed, token=token)
@@ -65,6 +68,7 @@ def serve(
 
         from kernelweave.studio.app import make_app
         from kernelweave.studio.limits import Limits
+        from kernelweave.studio.projects import Projects
         from kernelweave.studio.service import Studio
     except ImportError as error:
         raise InputError(
@@ -73,6 +77,8 @@ def serve(
     limits = Limits(upload=upload) if upload else Limits()
     studio = Studio(folder, limits, at_once=at_once)
     studio.mlflow_folder = mlflow.expanduser().resolve() if mlflow else None
+    if project:
+        studio.store.open_project(Projects(studio).called(project).id)
     access = Access(studio.store, studio.places.root, token)
     with _only_server(studio.places.lock) as lock:
         if lock is None:
@@ -112,6 +118,29 @@ def serve(
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
         print("The studio has ended; its runs go on.", flush=True)
+
+
+def list_projects(folder: Path) -> None:
+    """Print the projects of a data folder, those that were opened last first.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+    from kernelweave.studio.places import Places
+    from kernelweave.studio.store import Store
+
+    if not (folder.expanduser() / "studio" / "studio.sqlite").is_file():
+        raise InputError(f"{folder} has no projects yet: no studio was started for it.")
+    places = Places(folder)
+    store = Store(places.database)
+    for row in sorted(store.projects(), key=lambda row: -float(row["opened"])):
+        n_tables, n_runs = len(places.inside(row["id"]).tables()), row["n_runs"]
+        print(
+            f"{row['name']}  ({n_tables} table{'' if n_tables == 1 else 's'}, "
+            f"{n_runs} run{'' if n_runs == 1 else 's'})"
+        )
+    store.close()
 
 
 def _warm_up() -> None:

@@ -28,6 +28,7 @@ from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.arriving import receive_table
 from kernelweave.studio.catalogue import Catalogue
 from kernelweave.studio.comparing import compare_runs
+from kernelweave.studio.database import DRAFT
 from kernelweave.studio.disk import room
 from kernelweave.studio.evidence_desk import EvidenceDesk
 from kernelweave.studio.jobs import LOG, Queue, read_log
@@ -58,7 +59,7 @@ from kernelweave.studio.schema import (
     TableRef,
     Views,
 )
-from kernelweave.studio.store import DRAFT, FINAL, Store
+from kernelweave.studio.store import FINAL, Store
 from kernelweave.studio.trying import try_splits
 from kernelweave.studio.worker import KERNELS, RESULTS, count_steps
 from kernelweave.views.groups import expand_views, parse_views
@@ -198,8 +199,13 @@ class Studio(Looking):
             raise InputError("Setting `gram`: name the files of kernels in `data`.")
         if isinstance(spec.views, str) and spec.views:
             raise InputError("Setting `views`: give the views themselves, not the name of a file.")
-        several = len(data.tables) > 1 or data.kernels
-        return spec.model_copy(update={"key": data.key if several else spec.key})
+        several = len(data.tables) > 1 or bool(data.kernels)
+        ways: dict[str, str] = {"key": data.key if several else spec.key}
+        if len(data.tables) > 1 and data.by_order:
+            ways = {"key": "", "rows": "order"}
+        elif spec.rows == "order":
+            raise InputError("Setting `rows`: to match rows by their order, say `by_order` in `data`.")
+        return spec.model_copy(update=ways)
 
     def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
         """Describe the kernels of a run before it starts."""

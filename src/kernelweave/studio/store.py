@@ -4,57 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from copy import copy
-from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave.studio.disk import room
+from kernelweave.studio.database import DRAFT, Database
 from kernelweave.studio.places import FIRST
 
-#: The draft of a project: table, target and settings that are being edited.
-DRAFT = "current"
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS run (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL,
-    started REAL, finished REAL, pid INTEGER, pid_started REAL, cancelled REAL, done INTEGER NOT NULL DEFAULT 0,
-    total INTEGER, step TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', summary TEXT, asked TEXT);
-CREATE TABLE IF NOT EXISTS event (
-    number INTEGER PRIMARY KEY, run TEXT NOT NULL, time REAL NOT NULL, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS point (
-    number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, alpha REAL NOT NULL, rel_gap REAL,
-    n_active INTEGER NOT NULL, weights TEXT NOT NULL, output TEXT NOT NULL DEFAULT '');
-CREATE TABLE IF NOT EXISTS metric (
-    run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, spread REAL, PRIMARY KEY (run, name));
-CREATE TABLE IF NOT EXISTS artifact (
-    run TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (run, name));
-CREATE TABLE IF NOT EXISTS token (hash TEXT PRIMARY KEY, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS session (hash TEXT PRIMARY KEY, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS project (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, opened REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS mark (
-    run TEXT PRIMARY KEY, pinned INTEGER NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
-CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
-"""
-#: Columns that files of older versions lack, by table.
-_LATER = {
-    "run": {"asked": "TEXT", "project": f"TEXT NOT NULL DEFAULT '{FIRST}'"},
-    "point": {"output": "TEXT NOT NULL DEFAULT ''"},
-}
-_INDICES = """
-DROP INDEX IF EXISTS run_asked;
-CREATE UNIQUE INDEX IF NOT EXISTS run_asked_in ON run (project, asked) WHERE asked IS NOT NULL;
-CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
-"""
 #: Tables with rows of runs.
 _OF_RUNS = ("event", "point", "metric", "artifact", "mark")
+#: Columns of a run that are about its process, or its place here.
+_OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
 #: Characters of the name of a run.
 LONGEST_NAME = 200
 
@@ -84,7 +46,7 @@ def free_name(name: str, taken: set[str], longest: int = LONGEST_NAME) -> str:
     return found
 
 
-class Store:
+class Store(Database):
     """The studio's database; safe to use from several threads and processes.
 
     Parameters
@@ -96,65 +58,6 @@ class Store:
     project : str or None
         The project whose runs and drafts are seen, None for all; see `inside`.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.project: str | None = None
-        self._local = threading.local()
-        try:
-            with self._db() as db:
-                db.executescript(_TABLES)
-                self._add_columns(db)
-                db.executescript(_INDICES)
-                self._add_first(db)
-        except sqlite3.Error as error:
-            raise InputError(
-                f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
-            ) from None
-
-    @contextmanager
-    def _db(self) -> Iterator[sqlite3.Connection]:
-        db = getattr(self._local, "db", None)
-        if db is None:
-            db = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA journal_mode=WAL")
-            # in WAL mode a crash of the computer may lose the last writes, never the file
-            db.execute("PRAGMA synchronous=NORMAL")
-            self._local.db = db
-        with room(self.path.parent):
-            yield db
-
-    @contextmanager
-    def _change_all(self) -> Iterator[sqlite3.Connection]:
-        """Several changes, all of them or none; an error must not leave the file locked for others."""
-        with self._db() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:  # SQLite has ended it where the disk is full
-                    db.execute("ROLLBACK")
-                raise
-
-    @staticmethod
-    def _add_columns(db: sqlite3.Connection) -> None:
-        for table, columns in _LATER.items():
-            known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}
-            for name, kind in columns.items():
-                if name not in known:
-                    db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
-
-    def _add_first(self, db: sqlite3.Connection) -> None:
-        """The first project, with the draft and the runs of versions that had no projects."""
-        begun = db.execute("SELECT coalesce(min(created), ?) FROM run", (time.time(),)).fetchone()[0]
-        name = self.path.absolute().parent.parent.name
-        name = name if name.strip() and name.isprintable() else "First project"
-        db.execute(
-            "INSERT INTO project SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM project)",
-            (FIRST, name[:80], begun, begun),
-        )
 
     def inside(self, project: str | None) -> Store:
         """The same database, of which only the runs and drafts of a project are seen; None for all.
@@ -170,21 +73,6 @@ class Store:
         other = copy(self)
         other.project = project
         return other
-
-    def close(self) -> None:
-        """Close this thread's connection."""
-        db = getattr(self._local, "db", None)
-        if db is not None:
-            db.close()
-            self._local.db = None
-
-    def _change(self, statement: str, *values: Any) -> int:
-        with self._db() as db:
-            return db.execute(statement, values).rowcount
-
-    def _rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        with self._db() as db:
-            return db.execute(statement, values).fetchall()
 
     # ---- runs -------------------------------------------------------------------------------------
 
@@ -346,6 +234,40 @@ class Store:
         """Files that a run made."""
         return self._rows("SELECT name, kind, size FROM artifact WHERE run = ? ORDER BY rowid", run_id)
 
+    def dump_run(self, run_id: str) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+        """All that is stored about a run, apart from its process: its row, and rows of other tables."""
+        row = {name: value for name, value in dict(self.run(run_id)).items() if name not in _OF_PROCESS}
+        rows = {
+            table: [
+                {name: value for name, value in dict(found).items() if name not in ("run", "number")}
+                for found in self._rows(f"SELECT * FROM {table} WHERE run = ? ORDER BY rowid", run_id)
+            ]
+            for table in _OF_RUNS
+        }
+        return row, rows
+
+    def load_run(self, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Store a run as `dump_run` returned it, under another id, in this project."""
+        project = self.project or FIRST
+        try:
+            self._load_run(project, run_id, row, rows)
+        except (sqlite3.IntegrityError, sqlite3.InterfaceError, OverflowError) as error:
+            raise InputError(f"A run of the project cannot be stored: {error}.") from None
+
+    def _load_run(
+        self, project: str, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]
+    ) -> None:
+        with self._change_all() as db:
+            taken = {
+                found["name"] for found in db.execute("SELECT name FROM run WHERE project = ?", (project,))
+            }
+            own = {"id": run_id, "project": project, "name": free_name(str(row["name"]), taken)}
+            kept = {name: value for name, value in row.items() if name not in _OF_PROCESS}
+            _insert(db, "run", _fitting(db, "run", kept, **own))
+            for table in _OF_RUNS:
+                for found in rows.get(table, ()):
+                    _insert(db, table, _fitting(db, table, found, run=run_id))
+
     # ---- access and drafts ------------------------------------------------------------------------
 
     def add_secret(self, table: str, digest: str) -> None:
@@ -470,6 +392,17 @@ class Store:
             )
             db.execute("DELETE FROM project WHERE id = ?", (project,))
         return [str(row["id"]) for row in runs]
+
+
+def _fitting(db: sqlite3.Connection, table: str, row: Mapping[str, Any], **fixed: Any) -> dict[str, Any]:
+    """The part of a row that a table has columns for."""
+    known = {column["name"] for column in db.execute(f"PRAGMA table_info({table})")} - {"number"}
+    return {name: value for name, value in {**row, **fixed}.items() if name in known}
+
+
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
+    marks = ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values()))
 
 
 def _no_project(project: object) -> InputError:

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui
 from nicegui import ui
 
-from kernelweave.studio.pages import compare, data, kernels, method, runs, shell, understand, use
+from kernelweave.studio.pages import compare, data, kernels, method, projects, runs, shell, understand, use
 from kernelweave.studio.pages.theme import FAVICON
 from kernelweave.studio.service import Studio
 from kernelweave.studio.wayfinding import lost_page
@@ -24,7 +24,7 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
     studio : Studio
     """
     shell.head()
-    for module in (data, kernels, method, runs, understand, compare, use):
+    for module in (data, kernels, method, runs, understand, compare, use, projects):
         module.add(studio)
 
     @nicegui.exception_handler(404)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.files import replace_file
+from kernelweave.studio.pages import arrivals
 from kernelweave.studio.pages.data_cards import show_alignments, show_further, show_missing, show_outliers
 from kernelweave.studio.pages.data_columns import SHOWN, ColumnList, types_of
 from kernelweave.studio.pages.desk import Desk
@@ -89,6 +92,7 @@ class _DataPage:
         self.turn = Turn()
         #: what the files that are being chosen are to be used as
         self.uses: dict[str, Use] = {}
+        self.asking = asyncio.Lock()
 
     async def build(self) -> None:
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
@@ -175,21 +179,26 @@ class _DataPage:
         tables, _ = self.desk.found()
         uses = {ref.id: ref.uses[0] for ref in self.studio.tables()}
         self.uses = {**self.desk.uses(), table_id: uses.get(table_id, "table")}
-        await self._choose([*tables, table_id], self.desk.data.key if self.desk.data else "")
+        data = self.desk.data
+        await self._choose([*tables, table_id], data.key if data else "", bool(data and data.by_order))
 
     async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
         self.uses = {**self.desk.uses(), table_id: event.value}
-        await self._choose(tables, self.desk.data.key if self.desk.data else "")
+        data = self.desk.data
+        await self._choose(tables, data.key if data else "", bool(data and data.by_order))
 
     async def _drop(self, table_id: str) -> None:
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
         key = self.desk.data.key if self.desk.data else ""
-        await self._choose([t for t in tables if t != table_id], key)
+        by_order = self.desk.data.by_order if self.desk.data else False
+        await self._choose([t for t in tables if t != table_id], key, by_order)
 
-    async def _choose(self, tables: list[str], key: str) -> None:
+    async def _choose(
+        self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
+    ) -> None:
         tables = list(dict.fromkeys(tables))
         with self.sign:
             waiting(READING)
@@ -198,10 +207,10 @@ class _DataPage:
             frames = [t for t in tables if uses.get(t, "table") == "table"]
             for table_id in frames:
                 await offload(self.studio.catalogue.read, table_id)
-            if len(frames) > 1 and not key:
+            if len(frames) > 1 and not key and not by_order:
                 shared = (await offload(self.studio.join, Data(tables=frames))).keys
                 key = shared[0] if shared else ""
-            lost = await offload(self.desk.set_tables, tables, key, uses)
+            lost = await offload(self.desk.set_tables, tables, key, uses, by_order, instead)
         except InputError as error:
             said(error)
             return
@@ -227,6 +236,8 @@ class _DataPage:
         async def change(event: ValueChangeEventArguments) -> None:
             await self._choose(self.desk.found()[0], event.value or "")
 
+        if data.by_order:
+            text("Rows are matched by their order.").classes("kw-hint")
         options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
         pick_column(options, data.key, "Key: the column that names the rows", change)
         if joined.problem:
@@ -256,7 +267,40 @@ class _DataPage:
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
 
     async def _uploaded(self, table_id: str) -> None:
-        await self._add(table_id)
+        async with self.asking:  # of several files, one after the other
+            self.desk = Desk(self.studio)
+            tables, _ = self.desk.found()
+            refs = {ref.id: ref for ref in self.studio.tables()}
+            # kernels and sparse views come beside tables, whatever is chosen
+            tables = [table for table in tables if self.desk.use_of(table) == "table"]
+            if not tables or refs[table_id].uses[0] != "table":
+                await self._add(table_id)
+                return
+            key = self.desk.data.key if self.desk.data else ""
+            offer = await offload(arrivals.look, self.studio, tables, table_id)
+            with self.sign:
+                wish = await arrivals.ask(refs, tables, table_id, offer, key)
+            if wish.way == arrivals.REPLACE:
+                await self._replace(wish.old, table_id, wish.delete)
+            elif wish.way == arrivals.LATER:
+                self.chosen.refresh()
+            else:
+                chosen = [*self.desk.found()[0], table_id]
+                await self._choose(chosen, wish.key, wish.way == arrivals.ORDER)
+
+    async def _replace(self, old: str, new: str, delete: bool) -> None:
+        tables = [new if table == old else table for table in self.desk.found()[0]]
+        data = self.desk.data
+        way = (data.key, data.by_order) if data else ("", False)
+        await self._choose(tables, *way, {old: new})
+        if delete:
+            try:
+                kept = await offload(replace_file, self.studio, old, new)
+            except InputError as error:
+                said(error)
+                return
+            self.desk.rename_table(new, kept)
+            self.renew()
 
     # ---- contents --------------------------------------------------------------------------------
 

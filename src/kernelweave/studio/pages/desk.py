@@ -114,8 +114,20 @@ class Desk:
         """What a chosen file is used as."""
         return self.uses().get(table_id, "table")
 
+    def rename_table(self, old: str, new: str) -> None:
+        """A chosen table has got another id, with the same contents."""
+        if self.data is not None and old != new:
+            ids = [new if table == old else table for table in self.data.tables]
+            self.draft.data = self.data.model_copy(update={"tables": ids})
+            self.keep()
+
     def set_tables(
-        self, tables: list[str], key: str = "", uses: Mapping[str, Use] | None = None
+        self,
+        tables: list[str],
+        key: str = "",
+        uses: Mapping[str, Use] | None = None,
+        by_order: bool = False,
+        instead: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Choose tables.
 
@@ -126,6 +138,10 @@ class Desk:
         key : str, default=""
         uses : mapping of str to {"table", "kernels", "sparse"}, optional
             By default as before.
+        by_order : bool, default=False
+            Match rows by their order, without a key.
+        instead : mapping of str to str, optional
+            Tables that are replaced, and by which: settings stay where the new ones have the columns.
 
         Returns
         -------
@@ -137,8 +153,15 @@ class Desk:
         parts: dict[Use, list[str]] = {"table": [], "kernels": [], "sparse": []}
         for table_id in dict.fromkeys(tables):
             parts[uses.get(table_id, "table")].append(table_id)
+        by_order = by_order and len(parts["table"]) > 1
         new = (
-            Data(tables=parts["table"], key=key, kernels=parts["kernels"], sparse=parts["sparse"])
+            Data(
+                tables=parts["table"],
+                key="" if by_order else key,
+                by_order=by_order,
+                kernels=parts["kernels"],
+                sparse=parts["sparse"],
+            )
             if tables
             else None
         )
@@ -146,9 +169,9 @@ class Desk:
         if (
             old is not None
             and new is not None
-            and (set(old.tables) & set(new.tables) or old.tables == new.tables)
+            and (instead or set(old.tables) & set(new.tables) or old.tables == new.tables)
         ):
-            lost = self._carry_over(old, new)
+            lost = self._carry_over(old, new, instead or {})
         else:
             fresh = FitSpec()
             self._update(**{name: getattr(fresh, name) for name in OF_A_TABLE})
@@ -160,12 +183,15 @@ class Desk:
     def _update(self, **values: Any) -> None:
         self.draft.spec = self.draft.spec.model_copy(update=values)
 
-    def _carry_over(self, old: Data, new: Data) -> list[str]:
+    def _carry_over(self, old: Data, new: Data, instead: Mapping[str, str]) -> list[str]:
         """Keep the settings whose columns are in the new tables too, by their names there; return the lost ones."""
         spec, lost = self.draft.spec, []
         columns = self._origins(new)
         came = {origin: name for name, origin in columns.items()}
-        now = {name: came.get(origin, "") for name, origin in self._origins(old).items()}
+        before = self._origins(old)
+        now = {
+            name: came.get((instead.get(table, table), plain), "") for name, (table, plain) in before.items()
+        }
         for name in ("target", "weights", "group", "holdout"):
             value = getattr(spec, name)
             if value and not now.get(value):

@@ -10,6 +10,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._errors import InputError
+from kernelweave.studio.pages.switch import project_name, project_switch
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
 from kernelweave.studio.service import Studio
 
@@ -45,7 +46,8 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
     everywhere = studio.store.inside(None)
     look = everywhere.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
-    ui.page_title(f"{title} · kernelweave studio")
+    everywhere.open_project(studio.store.project or "")
+    ui.page_title(f"{title} · {project_name(studio)} · kernelweave studio")
     # NiceGUI makes the whole page a main element; here it is only the content
     around = ui.context.client.content.parent_slot
     if around is not None:
@@ -58,6 +60,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                 with ui.element("span"):
                     ui.label("kernelweave").style("line-height: 1.2")
                     ui.html("<small>studio</small>", sanitize=False)
+            project_switch(studio, path)
             with ui.element("nav").props('aria-label="Steps"'), ui.element("ul").classes("kw-nav"):
                 for _, target, name, icon in PAGES:
                     with ui.element("li"):

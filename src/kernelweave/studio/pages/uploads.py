@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from nicegui.events import GenericEventArguments
 
 
+#: Suffixes of tables.
+TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+
+
 def pick_button(label: str) -> str:
     """The head of an uploader, whose field and button have names; a template of constants alone.
 
@@ -26,22 +30,33 @@ def pick_button(label: str) -> str:
     )
 
 
-def drop_zone(label: str, done: Callable[[str], object], *, multiple: bool = False) -> None:
-    """Upload tables to the API, which checks size and content while the bytes arrive.
+def drop_zone(
+    label: str,
+    done: Callable[[str], object],
+    *,
+    multiple: bool = False,
+    path: str = "/api/tables",
+    accept: str = TABLES,
+) -> None:
+    """Upload files to the API, which checks size and content while the bytes arrive.
 
     Parameters
     ----------
     label : str
     done : callable
-        Called with the id of the new table.
+        Called with the id of what is new.
     multiple : bool, default=False
+    path : str, default="/api/tables"
+        Where they go.
+    accept : str
+        Suffixes.
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props("flat bordered accept='.csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad'")
+    upload.props(f"flat bordered accept='{accept}'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "
-        "url: `${window.path_prefix}/api/tables?name=${encodeURIComponent(files[0].name)}`})"
+        f"url: `${{window.path_prefix}}{path}?name=${{encodeURIComponent(files[0].name)}}`}})"
     )
 
     async def arrived(event: GenericEventArguments) -> None:

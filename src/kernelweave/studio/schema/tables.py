@@ -82,6 +82,9 @@ class Data(Record):
 
     tables: Annotated[list[TableId], Field(max_length=MOST_TABLES)]
     key: Name = ""
+    by_order: bool = Field(
+        default=False, description="Rows of the same number belong together; there is no key."
+    )
     kernels: Annotated[list[TableId], Field(max_length=MOST_TABLES)] = Field(
         default=[], description="Files of precomputed kernels."
     )
