@@ -568,7 +568,7 @@ def test_the_command_lists_projects(tmp_path, capsys):
     projects = Projects(studio)
     second = projects.make("second")
     assert projects.called("second").id == second.id
-    with pytest.raises(InputError, match="Projects are .*'second'"):
+    with pytest.raises(InputError, match=r"Projects are .*'second'"):
         projects.called("third")
     list_projects(tmp_path)
     assert capsys.readouterr().out == f"second  (0 tables, 0 runs)\n{tmp_path.name}  (1 table, 0 runs)\n"

@@ -147,7 +147,9 @@ def test_nothing_is_told_without_a_session(served):
         schema = served.client.get("/api/openapi.json").json()
         for path, verbs in schema["paths"].items():
             for verb in verbs:
-                where = path.format(table_id="set-wine", run_id="20260101-000000-000000", name="x")
+                where = path.format(
+                    table_id="set-wine", run_id="20260101-000000-000000", project_id="first", name="x"
+                )
                 assert stranger.request(verb, where).status_code == 401, (verb, path)
         for path in ("/", "/api/openapi.json", "/api/docs", "/_nicegui/x", "/nothing", "/login"):
             assert stranger.get(path).status_code == 401
@@ -703,7 +705,9 @@ def test_gigantic_numbers_are_refused_in_every_query(served):
             for parameter in route.get("parameters", []):
                 if parameter["in"] == "query" and parameter["schema"].get("type") == "integer":
                     asked += 1
-                    where = path.format(table_id="set-wine", run_id="20260101-000000-000000", name="x")
+                    where = path.format(
+                        table_id="set-wine", run_id="20260101-000000-000000", project_id="first", name="x"
+                    )
                     for value in (10**30, -1, "9" * 5000):
                         answer = served.client.request(verb, where, params={parameter["name"]: value})
                         assert answer.status_code == 422

@@ -30,7 +30,8 @@ from kernelweave.studio.places import Places, safe_name
 from kernelweave.studio.projects import Projects, check_name
 from kernelweave.studio.schema import Draft, RunRequest
 from kernelweave.studio.schema.projects import Project, StoredProject, StoredRun
-from kernelweave.studio.service import OF_RECORDS, Studio
+from kernelweave.studio.records import OF_RECORDS
+from kernelweave.studio.service import Studio
 from kernelweave.studio.worker import KERNELS
 
 INDEX = "project.json"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave.studio.pages.shell import text
+from kernelweave.studio.files import replace_file
+from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.shell import said, text
 from kernelweave.studio.schema import Data, TableRef
 from kernelweave.studio.service import Studio
 
@@ -127,3 +132,70 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
         own = refs[old.value].source == "data folder"
         return Arrival(REPLACE, old=old.value, delete=bool(delete.value) and own)
     return Arrival(chosen or LATER)
+
+
+class Arriving:
+    """The part of the data page that asks what becomes of uploaded files.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    chosen: Any
+    sign: ui.element
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio, self.desk = studio, Desk(studio)
+        self.asking = asyncio.Lock()
+
+    async def add(self, table_id: str) -> None:
+        """Choose one more file."""
+        raise NotImplementedError
+
+    async def choose(
+        self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
+    ) -> None:
+        """Choose files."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Show changes."""
+        raise NotImplementedError
+
+    async def uploaded(self, table_id: str) -> None:
+        """Add a file that was uploaded, or ask what becomes of it."""
+        async with self.asking:  # of several files, one after the other
+            self.desk = Desk(self.studio)
+            tables, _ = self.desk.found()
+            refs = {ref.id: ref for ref in self.studio.tables()}
+            # kernels and sparse views come beside tables, whatever is chosen
+            tables = [table for table in tables if self.desk.use_of(table) == "table"]
+            if not tables or refs[table_id].uses[0] != "table":
+                await self.add(table_id)
+                return
+            key = self.desk.data.key if self.desk.data else ""
+            offer = await offload(look, self.studio, tables, table_id)
+            with self.sign:
+                wish = await ask(refs, tables, table_id, offer, key)
+            if wish.way == REPLACE:
+                await self._replace(wish.old, table_id, wish.delete)
+            elif wish.way == LATER:
+                self.chosen.refresh()
+            else:
+                chosen = [*self.desk.found()[0], table_id]
+                await self.choose(chosen, wish.key, wish.way == ORDER)
+
+    async def _replace(self, old: str, new: str, delete: bool) -> None:
+        tables = [new if table == old else table for table in self.desk.found()[0]]
+        data = self.desk.data
+        way = (data.key, data.by_order) if data else ("", False)
+        await self.choose(tables, *way, {old: new})
+        if delete:
+            try:
+                kept = await offload(replace_file, self.studio, old, new)
+            except InputError as error:
+                said(error)
+                return
+            self.desk.rename_table(new, kept)
+            self.renew()

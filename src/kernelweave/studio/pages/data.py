@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
-from kernelweave.studio.files import replace_file
-from kernelweave.studio.pages import arrivals
+from kernelweave.studio.pages.arrivals import Arriving
 from kernelweave.studio.pages.data_cards import show_alignments, show_further, show_missing, show_outliers
 from kernelweave.studio.pages.data_columns import SHOWN, ColumnList, types_of
 from kernelweave.studio.pages.desk import Desk
@@ -86,13 +84,12 @@ def add(studio: Studio) -> None:
         await _DataPage(here(studio)).build()
 
 
-class _DataPage:
+class _DataPage(Arriving):
     def __init__(self, studio: Studio) -> None:
-        self.studio, self.desk = studio, Desk(studio)
+        super().__init__(studio)
         self.turn = Turn()
         #: what the files that are being chosen are to be used as
         self.uses: dict[str, Use] = {}
-        self.asking = asyncio.Lock()
 
     async def build(self) -> None:
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
@@ -171,32 +168,32 @@ class _DataPage:
 
     async def _pick(self, event: ValueChangeEventArguments) -> None:
         if event.value:
-            await self._add(event.value)
+            await self.add(event.value)
 
-    async def _add(self, table_id: str) -> None:
+    async def add(self, table_id: str) -> None:
         # another window may have chosen tables since
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
         uses = {ref.id: ref.uses[0] for ref in self.studio.tables()}
         self.uses = {**self.desk.uses(), table_id: uses.get(table_id, "table")}
         data = self.desk.data
-        await self._choose([*tables, table_id], data.key if data else "", bool(data and data.by_order))
+        await self.choose([*tables, table_id], data.key if data else "", bool(data and data.by_order))
 
     async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
         self.uses = {**self.desk.uses(), table_id: event.value}
         data = self.desk.data
-        await self._choose(tables, data.key if data else "", bool(data and data.by_order))
+        await self.choose(tables, data.key if data else "", bool(data and data.by_order))
 
     async def _drop(self, table_id: str) -> None:
         self.desk = Desk(self.studio)
         tables, _ = self.desk.found()
         key = self.desk.data.key if self.desk.data else ""
         by_order = self.desk.data.by_order if self.desk.data else False
-        await self._choose([t for t in tables if t != table_id], key, by_order)
+        await self.choose([t for t in tables if t != table_id], key, by_order)
 
-    async def _choose(
+    async def choose(
         self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
     ) -> None:
         tables = list(dict.fromkeys(tables))
@@ -234,7 +231,7 @@ class _DataPage:
         assert data is not None
 
         async def change(event: ValueChangeEventArguments) -> None:
-            await self._choose(self.desk.found()[0], event.value or "")
+            await self.choose(self.desk.found()[0], event.value or "")
 
         if data.by_order:
             text("Rows are matched by their order.").classes("kw-hint")
@@ -263,44 +260,8 @@ class _DataPage:
             "CSV, TSV, Parquet, AnnData (h5ad), sparse tables (npz, mtx, svmlight) or precomputed kernels (npy, npz), "
             f"up to {size(about.upload)}. The file goes to the data folder.",
         ):
-            drop_zone("Drop a table here, or press +", self._uploaded, multiple=True)
+            drop_zone("Drop a table here, or press +", self.uploaded, multiple=True)
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
-
-    async def _uploaded(self, table_id: str) -> None:
-        async with self.asking:  # of several files, one after the other
-            self.desk = Desk(self.studio)
-            tables, _ = self.desk.found()
-            refs = {ref.id: ref for ref in self.studio.tables()}
-            # kernels and sparse views come beside tables, whatever is chosen
-            tables = [table for table in tables if self.desk.use_of(table) == "table"]
-            if not tables or refs[table_id].uses[0] != "table":
-                await self._add(table_id)
-                return
-            key = self.desk.data.key if self.desk.data else ""
-            offer = await offload(arrivals.look, self.studio, tables, table_id)
-            with self.sign:
-                wish = await arrivals.ask(refs, tables, table_id, offer, key)
-            if wish.way == arrivals.REPLACE:
-                await self._replace(wish.old, table_id, wish.delete)
-            elif wish.way == arrivals.LATER:
-                self.chosen.refresh()
-            else:
-                chosen = [*self.desk.found()[0], table_id]
-                await self._choose(chosen, wish.key, wish.way == arrivals.ORDER)
-
-    async def _replace(self, old: str, new: str, delete: bool) -> None:
-        tables = [new if table == old else table for table in self.desk.found()[0]]
-        data = self.desk.data
-        way = (data.key, data.by_order) if data else ("", False)
-        await self._choose(tables, *way, {old: new})
-        if delete:
-            try:
-                kept = await offload(replace_file, self.studio, old, new)
-            except InputError as error:
-                said(error)
-                return
-            self.desk.rename_table(new, kept)
-            self.renew()
 
     # ---- contents --------------------------------------------------------------------------------
 
@@ -315,7 +276,7 @@ class _DataPage:
                 ui.element("div").classes("kw-row").style("justify-content: center"),
             ):
                 for table_id, name in EXAMPLES.items():
-                    ui.button(name, on_click=lambda t=table_id: self._choose([t], "")).props("outline")
+                    ui.button(name, on_click=lambda t=table_id: self.choose([t], "")).props("outline")
             return
         # reading large tables takes seconds, in which the page must not be blank
         sign = waiting(READING)

@@ -13,3 +13,8 @@ document.addEventListener('click', (event) => {
   button.setAttribute('aria-busy', 'true');
   setTimeout(() => { delete button.dataset.pressed; button.removeAttribute('aria-busy'); }, 1500);
 }, true);
+/* A session that is over is told by the page for signing in, not by attempts to connect that go on for ever. */
+setInterval(() => {
+  if (!window.socket || window.socket.connected) return;
+  fetch(window.path_prefix + '/api/about').then((answer) => { if (answer.status === 401) location.reload(); }, () => {});
+}, 3000);

@@ -145,7 +145,8 @@ class _UsePage:
                     raise InputError("Choose a table first.")
                 files = {use: list(pick.value or []) for use, pick in beside.items()}
                 needs_key = len(chosen) > 1 or uses["kernels"]
-                data = Data(tables=chosen, key=run.request.data.key if needs_key else "", **files)
+                key = run.request.data.key if needs_key else ""
+                data = Data(tables=chosen, key=key, kernels=files["kernels"], sparse=files["sparse"])
                 self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
 
