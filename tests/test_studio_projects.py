@@ -468,6 +468,8 @@ HOSTILE = {
             }
         ],
     ),
+    "points without weights": lambda: packed([], runs=[{**STORED, "rows": {"point": [{"stage": "a"}]}}]),
+    "tags that are no texts": lambda: packed([], runs=[{**STORED, "rows": {"mark": [{"tags": "[1]"}]}}]),
     "a table with a path": lambda: packed([], runs=[{**STORED, "paths": {"a": "tables/../../x.csv"}}]),
     "a bomb": lambda: packed([("tables/a.csv", b"a\n" + b"1\n" * 6_000_000)]),
 }

@@ -28,9 +28,9 @@ from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
 from kernelweave.studio.places import Places, safe_name
 from kernelweave.studio.projects import Projects, check_name
+from kernelweave.studio.records import OF_RECORDS
 from kernelweave.studio.schema import Draft, RunRequest
 from kernelweave.studio.schema.projects import Project, StoredProject, StoredRun
-from kernelweave.studio.records import OF_RECORDS
 from kernelweave.studio.service import Studio
 from kernelweave.studio.worker import KERNELS
 

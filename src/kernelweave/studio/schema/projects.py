@@ -102,10 +102,10 @@ class StoredRun(Record):
                 kind.model_validate(row, extra="ignore")
         for row in rows.get("point", ()):
             PathPoint.model_validate(
-                {**row, "number": 0, "weights": json.loads(row["weights"])}, extra="ignore"
+                {**row, "number": 0, "weights": json.loads(str(row.get("weights")))}, extra="ignore"
             )
         for row in rows.get("mark", ()):
-            tags = json.loads(row["tags"])
+            tags = json.loads(str(row.get("tags")))
             if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
                 raise ValueError("tags are no list of texts")
         return rows
