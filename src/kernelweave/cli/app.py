@@ -33,7 +33,16 @@ def make_app(*, fitting: bool = True) -> App:
         from kernelweave.cli.options import with_options
 
         commands = [with_options(command) for command in commands]
-    simple = [predict, evaluate, evidence, export, statistics, margins, reproduce, studio]
+    simple: list[Callable[..., object]] = [
+        predict,
+        evaluate,
+        evidence,
+        export,
+        statistics,
+        margins,
+        reproduce,
+        studio,
+    ]
     for command in [demo, *commands, *simple]:
         app.command(command)
     app.command(list_datasets, name="datasets")
