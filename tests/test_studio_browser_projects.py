@@ -54,13 +54,13 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     expect(page.get_by_text("Classification")).to_be_visible()
     upload(page, second)
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("heading", name="What becomes of two.csv?")).to_be_visible()
+    expect(dialog.get_by_role("heading", name="How should two.csv be used?")).to_be_visible()
     dialog.get_by_role("button", name="Do that").click()
     expect(page.get_by_text("10 rows are in every table.")).to_be_visible()
     assert page.evaluate("async () => (await (await fetch('/api/draft')).json()).data.key") == "id"
     # a table of other rows cannot be joined by a key: only stored, or in place of another
     upload(page, third)
-    expect(dialog.get_by_role("heading", name="What becomes of three.csv?")).to_be_visible()
+    expect(dialog.get_by_role("heading", name="How should three.csv be used?")).to_be_visible()
     dialog.get_by_text("Only store it in the project").click()
     dialog.get_by_role("button", name="Do that").click()
     expect(dialog).to_have_count(0)

@@ -7,11 +7,9 @@ contents by their types. It gets ids and folders of its own, so that nothing is 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
 import stat
-import time
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -23,13 +21,13 @@ from pydantic import ValidationError
 from kernelweave._errors import InputError
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.contents import check_content
+from kernelweave.studio.copies import OF_RUN, dump_run, load_run
 from kernelweave.studio.database import DRAFT
 from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
-from kernelweave.studio.places import Places, safe_name
+from kernelweave.studio.places import safe_name
 from kernelweave.studio.projects import Projects, check_name
-from kernelweave.studio.records import OF_RECORDS
-from kernelweave.studio.schema import Draft, RunRequest
+from kernelweave.studio.schema import Draft
 from kernelweave.studio.schema.projects import Project, StoredProject, StoredRun
 from kernelweave.studio.service import Studio
 from kernelweave.studio.worker import KERNELS
@@ -39,111 +37,8 @@ CHUNK = 2**20
 #: Bytes of the index, and files in an archive.
 LARGEST_INDEX = 256 * 2**20
 MOST_FILES = 50_000
-#: Of a run's folder: at most two folders deep, plain names.
-_PART = r"[A-Za-z0-9][A-Za-z0-9 _.,=+()-]{0,150}"
-_OF_RUN = re.compile(
-    rf"runs/(?P<run>[0-9]{{8}}-[0-9]{{6}}-[0-9a-f]{{6}})/(?P<name>(?:{_PART}/){{0,2}}{_PART})"
-)
 #: Files that are compressed already.
 _PACKED = (".gz", ".parquet", ".pq", ".npz", ".skops", ".pdf", ".png")
-#: Texts of runs that name the folder of the tables.
-_NAMES_FOLDER = ("script.py", "spec.toml")
-
-
-# ---- runs -----------------------------------------------------------------------------------------------------------
-
-
-def dump_run(studio: Studio, run_id: str) -> tuple[StoredRun, dict[str, Path]]:
-    """A run that has ended, and its files by their names in its folder.
-
-    Parameters
-    ----------
-    studio : Studio
-        Inside the project.
-    run_id : str
-
-    Returns
-    -------
-    stored : StoredRun
-    files : dict of str to Path
-    """
-    row, rows = studio.store.dump_run(run_id)
-    request = json.loads(row.pop("request"))
-    paths = {name: _portable(studio.places, Path(path)) for name, path in request.pop("paths", {}).items()}
-    record = {name: request.pop(name) for name in OF_RECORDS if name in request}
-    stored = StoredRun(
-        record=record,
-        paths=paths,
-        request=RunRequest.model_validate(request),
-        rows=rows,
-        more={name: row.pop(name) for name in list(row) if name not in StoredRun.model_fields},
-        **row,
-    )
-    folder = studio.places.run(run_id)
-    found = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    return stored, {
-        name: path
-        for name, path in found.items()
-        if not path.is_symlink() and _OF_RUN.fullmatch(f"runs/{run_id}/{name}")
-    }
-
-
-def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_folder: str) -> str:
-    """Store a run with copies of its files; returns its new id.
-
-    Parameters
-    ----------
-    studio : Studio
-        Inside the project.
-    stored : StoredRun
-    files : dict of str to Path
-    old_folder : str
-        Where its tables were, if its scripts name it.
-
-    Returns
-    -------
-    str
-    """
-    places = studio.places
-    paths = {name: str(_own(places, path)) for name, path in stored.paths.items()}
-    # a file of a run is one that it has
-    rows = {
-        **stored.rows,
-        "artifact": [row for row in stored.rows.get("artifact", ()) if row["name"] in files],
-    }
-    request = {**stored.record, **stored.request.model_dump(), "paths": paths}
-    run_id, folder = studio.queue.place()
-    try:
-        for name, path in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            if name in _NAMES_FOLDER and len(old_folder) > 3:
-                text = path.read_text(encoding="utf8").replace(old_folder, str(places.files))
-                (folder / name).write_text(text, encoding="utf8")
-            else:
-                shutil.copyfile(path, folder / name)
-        plain = stored.model_dump(exclude={"id", "request", "paths", "record", "more", "rows"})
-        row = {**stored.more, **plain, "request": json.dumps(request)}
-        row["created"] = stored.created or time.time()
-        studio.store.load_run(run_id, row, rows)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return run_id
-
-
-def _portable(places: Places, path: Path) -> str:
-    """A table file without the folder that it is in."""
-    return f"sets/{path.name}" if path.parent == places.sets else f"tables/{path.name}"
-
-
-def _own(places: Places, path: str) -> Path:
-    """Where the table of a run is in this project, whether or not it is there."""
-    kind, _, name = path.partition("/")
-    if kind == "sets" and re.fullmatch(r"[a-z0-9_-]{1,60}\.csv", name):
-        return places.sets / name
-    return places.files / safe_name(name)
 
 
 # ---- out ------------------------------------------------------------------------------------------------------------
@@ -330,7 +225,7 @@ def _unpack_one(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path,
 
 
 def _sort_in(name: str, path: Path, tables: dict[str, Path], files: Files) -> None:
-    found = _OF_RUN.fullmatch(name)
+    found = OF_RUN.fullmatch(name)
     if found is not None:
         files.setdefault(found["run"], {})[found["name"]] = path
     elif name.startswith("tables/"):

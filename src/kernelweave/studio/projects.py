@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelweave._errors import InputError
+from kernelweave.studio.copies import dump_run, load_run
 from kernelweave.studio.database import DRAFT
 from kernelweave.studio.disk import room
 from kernelweave.studio.places import FIRST
@@ -128,8 +129,6 @@ class Projects:
         return self.one(new.id)
 
     def _copy(self, old: Project, new: Project, runs: bool) -> None:
-        from kernelweave.studio.parcels import dump_run, load_run
-
         places = self.studio.places
         for path in places.inside(old.id).tables():
             shutil.copy2(path, Path(new.folder) / path.name)

@@ -1,8 +1,9 @@
-"""What becomes of a table that arrives where one is chosen already: it replaces it, or joins it."""
+"""A table that is uploaded where one is chosen already: it replaces it, or joins it, as the user says."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ def look(studio: Studio, tables: list[str], new: str) -> Offer:
 
 
 async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Offer, key: str) -> Arrival:
-    """Ask what becomes of a table that has arrived.
+    """Ask how a table that was uploaded is to be used.
 
     Parameters
     ----------
@@ -105,9 +106,9 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
     ways[REPLACE] = "Replace a table that is chosen"
     ways[LATER] = "Only store it in the project"
     with ui.dialog().props("persistent") as dialog, ui.card().classes("kw-ask"):
-        text(f"What becomes of {refs[new].name}?", "h2").style("overflow-wrap: anywhere")
+        text(f"How should {refs[new].name} be used?", "h2").style("overflow-wrap: anywhere")
         way = ui.radio(ways, value=next(iter(ways))).props("dense").classes("kw-ways")
-        way.props["aria-label"] = "What becomes of the table"
+        way.props["aria-label"] = "Use of the table"
         keys = ui.select(
             offer.keys, value=key if key in offer.keys else next(iter(offer.keys), None), label="Key"
         )
@@ -134,8 +135,8 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
     return Arrival(chosen or LATER)
 
 
-class Arriving:
-    """The part of the data page that asks what becomes of uploaded files.
+class Arriving(ABC):
+    """The part of the data page that asks how uploaded files are to be used.
 
     Parameters
     ----------
@@ -149,22 +150,22 @@ class Arriving:
         self.studio, self.desk = studio, Desk(studio)
         self.asking = asyncio.Lock()
 
+    @abstractmethod
     async def add(self, table_id: str) -> None:
         """Choose one more file."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def choose(
         self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
     ) -> None:
         """Choose files."""
-        raise NotImplementedError
 
+    @abstractmethod
     def renew(self) -> None:
         """Show changes."""
-        raise NotImplementedError
 
     async def uploaded(self, table_id: str) -> None:
-        """Add a file that was uploaded, or ask what becomes of it."""
+        """Add a file that was uploaded, or ask how it is to be used."""
         async with self.asking:  # of several files, one after the other
             self.desk = Desk(self.studio)
             tables, _ = self.desk.found()
