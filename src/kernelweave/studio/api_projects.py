@@ -34,7 +34,7 @@ def add_projects(router: APIRouter) -> None:
         return Projects(studio).make(named.name)
 
     @router.post("/projects/import", tags=["projects"], status_code=201, openapi_extra={
-        "requestBody": {"required": True, "content": {"application/zip": {
+        "requestBody": {"required": True, "content": {"application/octet-stream": {
             "schema": {"type": "string", "format": "binary"}}}}
     })  # fmt: skip
     async def import_project(studio: Everywhere, request: Request) -> Project:
