@@ -67,7 +67,16 @@ html_theme_options = {
 html_sidebars = {
     name: []
     for name in (
-        *("install", "getting_started", "tour", "choosing", "methods", "coming_from", "troubleshooting"),
+        *(
+            "install",
+            "getting_started",
+            "tour",
+            "choosing",
+            "methods",
+            "coming_from",
+            "benchmarks",
+            "troubleshooting",
+        ),
         *("faq", "glossary", "architecture", "contributing", "changelog"),
     )
 }

@@ -136,3 +136,21 @@ def test_gene_sets_of_few_cells(monkeypatch):
     # the gap of zero coefficients is that of an alpha without end
     nothing = scripts.gaps(Z, np.arange(0, 41, 10), y, [1e12], np.zeros((1, 40)))
     np.testing.assert_allclose(nothing, 0.0, atol=1e-6)
+
+
+def test_other_programs_agree_as_the_page_says(monkeypatch):
+    """Every block of the page that runs another program has a result, below the bound that stands there."""
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    coming = importlib.import_module("benchmarks.coming_from")
+    text = coming.PAGE.read_text()
+    blocks = coming.blocks(text)
+    assert len(blocks) == text.count("<!-- program: ") == 7
+    results = json.loads(coming.OUT.read_text())
+    assert {block["program"] for block in blocks} == set(results)
+    for block in blocks:
+        compile(block["code"], "page", "exec")
+        assert results[block["program"]]["differences"][block["what"]] < float(block["bound"])
+    assert "FeatureStack" in blocks[0]["code"]
+    assert coming.value_of("2 * 0.5 + len(t) * 0", coming.data_of(text)) == 1.0

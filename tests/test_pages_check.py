@@ -122,7 +122,7 @@ def test_smaller_pictures_keep_their_scales():
     assert page.printed("–") == "–"
 
 
-EXAMPLES = sorted((DOCS.parent / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((DOCS.parent / "examples").rglob("plot_*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -140,4 +140,5 @@ def test_examples_ask_answer_and_certify(path):
 
 
 def test_there_are_enough_examples():
-    assert len(EXAMPLES) >= 18
+    assert len(EXAMPLES) >= 24
+    assert sum(path.parent.name == "case_studies" for path in EXAMPLES) == 6
