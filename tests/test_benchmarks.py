@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kernelweave as kw
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -154,3 +156,52 @@ def test_other_programs_agree_as_the_page_says(monkeypatch):
         assert results[block["program"]]["differences"][block["what"]] < float(block["bound"])
     assert "FeatureStack" in blocks[0]["code"]
     assert coming.value_of("2 * 0.5 + len(t) * 0", coming.data_of(text)) == 1.0
+
+
+def test_gaps_of_the_benchopt_benchmark_are_those_of_the_library(monkeypatch):
+    """Both forms of the problem, at a solution and away from it; and the page's seconds are in the results."""
+    folder = ROOT / "benchmarks" / "benchopt"
+    if not folder.exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(folder / "group_lasso"))
+    problem = importlib.import_module("benchmark_utils.problem")
+    rng = np.random.default_rng(0)
+    Z, groups = rng.normal(size=(40, 12)), np.arange(0, 13, 3)
+    y = Z[:, :3].sum(axis=1) + rng.normal(size=40)
+    found = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha=3.0, tol=1e-12)
+    multiplier = 3.0 * problem.norms(found.feature_coef, groups).sum()
+    assert abs(problem.squared_gap(Z, groups, y, 3.0, found.feature_coef)) < 1e-11
+    assert abs(problem.lasso_gap(Z, groups, y, multiplier, found.feature_coef)) < 1e-6
+    rough = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha=3.0, tol=1e-2)
+    away = 1.1 * found.feature_coef
+
+    def value(w, power):
+        level = problem.norms(w, groups).sum()
+        penalty = 1.5 * level**2 if power == 2 else multiplier * level
+        return 0.5 * np.sum((y - Z @ w) ** 2) + penalty
+
+    for w in (away, rough.feature_coef, np.zeros(12)):
+        for power, gap in (
+            (2, problem.squared_gap(Z, groups, y, 3.0, w)),
+            (1, problem.lasso_gap(Z, groups, y, multiplier, w)),
+        ):
+            above = 1 - value(found.feature_coef, power) / value(w, power)
+            assert above - 1e-9 <= gap <= 1
+    for path in folder.rglob("*.py"):
+        compile(path.read_text(), str(path), "exec")
+    sys.modules.pop("benchmark_utils.problem")
+    sys.modules.pop("benchmark_utils")
+
+
+def test_the_page_of_benchmarks_has_the_seconds_of_the_results():
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    points = json.loads((ROOT / "benchmarks" / "results" / "benchopt.json").read_text())["points"]
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs/benchmarks.md").read_text().splitlines()]
+    rows = [row for row in rows if row[0] in points]
+    assert len(rows) == 4
+    for title, *cells in rows:
+        for solver, cell in zip(("kernelweave", "adelie", "celer", "skglm", "himalaya"), cells, strict=True):
+            for gap, printed in zip((1e-4, 1e-6), cell.split(", "), strict=True):
+                reached = [p["cpu_seconds"] for p in points[title][solver] if p["gap"] <= gap]
+                assert printed == (f"{min(reached):.2g}" if reached else "–"), (title, solver, gap)

@@ -1,7 +1,7 @@
 """Points of the benchopt runs as one JSON file, and the figure of docs/benchmarks.md.
 
-    python benchmarks/benchopt/collect.py group_lasso/outputs/*.parquet easy_mkl/outputs/*.parquet   # needs pyarrow
-    python benchmarks/benchopt/collect.py                                                           # the figure alone
+python benchmarks/benchopt/collect.py group_lasso/outputs/*.parquet easy_mkl/outputs/*.parquet   # needs pyarrow
+python benchmarks/benchopt/collect.py                                                           # the figure alone
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+from experiment_page import shortened  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results" / "benchopt.json"
 FIGURES = {"light": ROOT / "docs/pictures/benchopt.svg", "dark": ROOT / "docs/pictures/benchopt-dark.svg"}
 #: Names of data sets in benchopt's files, and on the figure.
@@ -64,7 +68,10 @@ def collected(paths: list[Path]) -> dict[str, Any]:
             versions[program] = version(program)
         except PackageNotFoundError:
             continue
-    return {"versions": versions, "points": {title: found[title] for title in TITLES.values() if title in found}}
+    return {
+        "versions": versions,
+        "points": {title: found[title] for title in TITLES.values() if title in found},
+    }
 
 
 def draw(results: dict[str, Any], path: Path, dark: bool) -> None:
@@ -117,6 +124,7 @@ def draw(results: dict[str, Any], path: Path, dark: bool) -> None:
     )
     figure.savefig(path, transparent=True, metadata={"Date": None})
     plt.close(figure)
+    path.write_text(shortened(path.read_text()))
 
 
 def main(arguments: list[str]) -> None:
