@@ -82,17 +82,16 @@ shares = {
 print({name: f"median of explained variance {np.median(share):.3f}" for name, share in shares.items()})
 
 # %%
-# For each pixel the weight of each table, from the fit to this pixel alone, and what is explained of it.
+# For each pixel the weight of each table, from the fit to this pixel alone, and what is explained of it; last the mean
+# of the characters.
 weights = {title: own[2 * k : 2 * k + 2].sum(axis=0) for k, title in enumerate(tables)}
-figure, axes = plt.subplots(1, 5, figsize=(11, 3), layout="constrained")
-for ax, (title, found) in zip(
-    axes, [*weights.items(), ("explained variance", shares["a set for each"])], strict=True
-):
+figure, axes = plt.subplots(2, 3, figsize=(8, 5.6), layout="constrained")
+panels = {f"weight of {title}": found for title, found in weights.items()}
+panels |= {"explained variance": shares["a set for each"], "mean character": means / means.max()}
+for ax, (title, found) in zip(axes.T.flat, panels.items(), strict=True):
     values = np.full(240, np.nan)
     values[keep] = found
-    ax.imshow(
-        values.reshape(16, 15), cmap="viridis" if title == "explained variance" else "Blues", vmin=0, vmax=1
-    )
-    ax.set(xticks=[], yticks=[], title=title if title == "explained variance" else f"weight of {title}")
-figure.colorbar(axes[0].images[0], ax=axes[:4].tolist(), shrink=0.7)
-figure.colorbar(axes[4].images[0], ax=axes[4], shrink=0.7)
+    colours = {"explained variance": "viridis", "mean character": "Greys"}.get(title, "Blues")
+    image = ax.imshow(values.reshape(16, 15), cmap=colours, vmin=0, vmax=1)
+    ax.set(xticks=[], yticks=[], title=title)
+    figure.colorbar(image, ax=ax, shrink=0.8)
