@@ -17,6 +17,7 @@ class Objective(BaseObjective):
     requirements = ["numpy", "pip::kernelweave"]
     min_benchopt_version = "1.8"
     sampling_strategy = "tolerance"
+    test_dataset_name = "Tables"
     parameters = {"lam": [0.1]}
 
     def set_data(self, gram, y):

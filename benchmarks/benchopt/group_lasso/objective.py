@@ -18,6 +18,7 @@ class Objective(BaseObjective):
     requirements = ["numpy", "pip::kernelweave"]
     min_benchopt_version = "1.8"
     sampling_strategy = "tolerance"
+    test_dataset_name = "Made up"
     parameters = {"share": [0.05], "points": [30]}
 
     def set_data(self, Z, groups, y):
