@@ -21,18 +21,25 @@ views = {kind: X[[c for c in X if kind in c]] for kind in ("mean", "error", "wor
 data = kw.Views({**views, "random numbers": rng.normal(size=(len(X), 10))})
 kernels = [kw.kernels.Linear(), kw.kernels.RBF(gamma="median")]
 svm = kw.MKLClassifier(kernels, learner="simple", C=0.3, standardize=True)
-draws, gaps = [], []
-for _ in range(30):
-    rows = rng.choice(np.arange(0, len(X), 3), 190)
-    draws.append(kw.inspection.view_weights(svm.fit(data[rows], y.iloc[rows])))
-    gaps.append(svm.rel_gap_)
-shares = pd.DataFrame(draws)
-print(shares.quantile([0.05, 0.5, 0.95]).round(2))
-print(f"largest relative gap {max(gaps):.0e}: what varies is the sample, not the solver")
+rows = np.arange(0, len(X), 3)
+data, y = data[rows], y.iloc[rows]
+svm.fit(data, y)
+found = kw.inspection.weight_stability(svm, data, y, n_samples=30, sampling="bootstrap")
+shares = {
+    "share": found.view_weights,
+    "low": found.view_low,
+    "high": found.view_high,
+    "selected": found.view_frequency,
+}
+print(pd.DataFrame(shares, index=found.views).round(2))
+print(f"relative gap {svm.rel_gap_:.0e}: what varies is the sample, not the solver")
 
 # %%
-order = shares.median().sort_values().index
+# Bars are the model of all rows, lines hold 95 % of the samples.
+place = np.arange(len(found.views))
 plt.figure(figsize=(6, 3.8))
-plt.boxplot([shares[view] for view in order], tick_labels=order)
+plt.bar(place, found.view_weights, alpha=0.6)
+plt.vlines(place, found.view_low, found.view_high, color="black")
+plt.xticks(place, found.views)
 plt.ylabel("weight of the view")
 plt.tight_layout()

@@ -980,6 +980,7 @@ def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):
     arguments = ["--target", "y", "--out", str(out), "--cv", "2", "--alphas", "3"]
     assert main([command, str(tmp_path / "t.csv"), *arguments]) == 0
     names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
+    names |= {"lineage.json", "evidence.json"}
     assert {p.name for p in out.iterdir()} == (names if command == "fit" else {"path.csv", "path.svg"})
 
 
@@ -1202,7 +1203,15 @@ def test_a_new_run_replaces_all_of_an_earlier_one_and_nothing_else(tiny_run, tmp
     fit = [*TINY, str(table), "--test-size", "0", "--out", "."]
     assert main(fit) == 2
     assert main([*fit, "--overwrite"]) == 0
-    left = {"model.skops", "report.html", "spec.toml", "script.py", "notes.txt"}
+    left = {
+        "model.skops",
+        "report.html",
+        "spec.toml",
+        "script.py",
+        "lineage.json",
+        "evidence.json",
+        "notes.txt",
+    }
     assert {p.name for p in Path.cwd().iterdir()} == left
 
 

@@ -17,6 +17,7 @@ from kernelweave.views import (
     as_tables,
     freeze_columns,
 )
+from kernelweave.views.groups import read_views
 
 DATA = {
     "age": [30.0, 40.0, 50.0],
@@ -373,3 +374,17 @@ def test_other_frames_go_through_narwhals():
     arrow = pytest.importorskip("pyarrow")
     table = as_table(arrow.table(DATA))
     np.testing.assert_array_equal(table.values, as_table(pd.DataFrame(DATA)).values)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_files_of_views_have_any_encoding_with_a_mark(encoding, tmp_path):
+    for name, text in [("v.gmt", "Gène\thttp\ta\tb\r\n"), ("v.toml", '[views]\r\n"Gène" = ["a", "b"]\r\n')]:
+        (tmp_path / name).write_bytes(text.encode(encoding))
+        assert read_views(str(tmp_path / name)) == {"Gène": ["a", "b"]}
+
+
+@pytest.mark.parametrize("content", ["a\tb\tc".encode("utf-16-le"), b"\xff\xff\tb\tc"])
+def test_files_of_views_that_are_no_text(content, tmp_path):
+    (tmp_path / "v.gmt").write_bytes(content)
+    with pytest.raises(InputError, match="Save it as UTF-8"):
+        read_views(str(tmp_path / "v.gmt"))

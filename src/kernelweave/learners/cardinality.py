@@ -15,8 +15,8 @@ from kernelweave.results import Solution, WarmStart
 class CardinalityMKL(RuleLearner):
     """L1 margin MKL of at most k kernels: the best subset and its weights, with a proof or a stated gap.
 
-    Minimises over d on the simplex with at most k weights that are not zero, and over f = <w, phi_d(x)> + b with the
-    kernel ``K(d) = sum_m d_m s_m K_m``
+    Minimises over d on the simplex with at most k weights that are not zero, and over ``f = <w, phi_d(x)> + b`` with
+    the kernel ``K(d) = sum_m d_m s_m K_m``
 
         1/2 ||w||^2 + C sum_i loss(y_i, f_i) + ridge sum_m d_m^2 .
 

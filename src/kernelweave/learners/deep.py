@@ -323,7 +323,7 @@ class DMKL(DeepLearner):
 class TwoLayerMKL(DeepLearner):
     """Two-layer MKL (2LMKL): the exponential of a weighted sum of kernels, by the dual objective of the machine.
 
-    Minimises over weights w >= 0, with K(w) = sum_m w_m s_m K_m,
+    Minimises over weights ``w >= 0``, with ``K(w) = sum_m w_m s_m K_m``,
 
         max_b  dual_term(b) - 1/2 b' exp(K(w)) b  +  penalty sum_m w_m ,
 

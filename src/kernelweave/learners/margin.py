@@ -30,7 +30,7 @@ CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", 
 class SimpleMKL(MarginLearner):
     """L1 margin MKL: the kernel weights on the simplex that give a support vector machine the smallest objective.
 
-    Minimises over d on the simplex and f = <w, phi_d(x)> + b with the kernel ``K(d) = sum_m d_m s_m K_m``
+    Minimises over d on the simplex and ``f = <w, phi_d(x)> + b`` with the kernel ``K(d) = sum_m d_m s_m K_m``
 
         1/2 ||w||^2 + C sum_i loss(y_i, f_i) .
 
@@ -208,7 +208,7 @@ class LpMKL(MarginLearner):
 class ElasticNetMKL(MarginLearner):
     """Elastic-net MKL: few kernels, but correlated ones together.
 
-    With f = sum_m f_m + b, one part f_m for each kernel s_m K_m, minimises
+    With ``f = sum_m f_m + b``, one part ``f_m`` for each kernel ``s_m K_m``, minimises
 
         1/2 (mix (sum_m ||f_m||)^2 + (1 - mix) sum_m ||f_m||^2) + C sum_i loss(y_i, f_i) ,
 

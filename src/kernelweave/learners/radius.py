@@ -210,7 +210,7 @@ class ARDGaussian(_RadiusLearner):
 
     ARD stands for automatic relevance determination: irrelevant kernels have the relevance 0.
 
-    The kernel is, with t >= 0 and s_m from the estimator's normaliser,
+    The kernel is, with ``t >= 0`` and ``s_m`` from the estimator's normaliser,
 
         k(x, z) = exp(-sum_m t_m s_m D_m(x, z)) ,      D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z) .
 

@@ -33,11 +33,11 @@ Delta = Annotated[
 class RLS2(Learner):
     """Two-layer regularised least squares: squared loss, kernel weights on the simplex.
 
-    Minimises over weights d on the simplex and coefficients c
+    Minimises over weights ``d`` on the simplex and coefficients ``c``
 
         1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m ,
 
-    with s_m from the estimator's normaliser and b fixed beforehand.
+    with ``s_m`` from the estimator's normaliser and ``b`` fixed beforehand.
 
     Parameters
     ----------

@@ -77,6 +77,11 @@ def _method(name: str, learner: type[Learner]) -> Method:
     )
 
 
+def explanation(name: str) -> str:
+    """The text on a learner with its formulas, for `typesetting.parts`."""
+    return read_docstring(LEARNERS[name].__doc__).text
+
+
 def _field(name: str, one: Declared) -> Setting:
     choice = one.form.kind == "choice"
     default = said(one.default) if choice and one.default is not None else one.default

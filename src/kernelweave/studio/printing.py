@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Figures by the names of files.
 FIGURES = (
-    *("weights", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
+    *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
     *("stability", "learning-curve", "calibration", "permutation"),
 )
 FORMATS = ("pdf", "svg")
@@ -88,6 +88,19 @@ def _draw(results: Results, name: str) -> Picture | None:
             results.weights.names, values[:, 0] if one else values, ("",) if one else results.weights.outputs
         )
         return Picture(name, "Kernel weights", display.plot().figure_)
+    if name == "contributions" and results.contributions is not None:
+        parts = results.contributions
+        # of every output and kernel over the rows of the page, the largest first
+        sizes = np.array(parts.values).std(axis=1).T
+        order = np.argsort(-sizes.sum(axis=1), kind="stable")
+        order = order[sizes[order].sum(axis=1) > 0]
+        one = sizes.shape[1] == 1
+        shown = plots.KernelContributionsDisplay(
+            [parts.kernels[m] for m in order],
+            sizes[order, 0] if one else sizes[order],
+            ("",) if one else parts.outputs,
+        )
+        return Picture(name, "Contribution of each kernel", shown.plot().figure_)
     if name == "path" and results.paths:
         path = results.paths[0]
         df = np.array([np.nan if v is None else v for v in path.df])

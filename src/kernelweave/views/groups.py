@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,27 @@ def read_views(views: str | dict[str, list[str]]) -> dict[str, list[str]]:
         return check_views(views, "views")
     path = Path(views)
     try:
-        text = path.read_text(encoding="utf8")
+        content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"There is no views file {views}.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise InputError(f"{views} cannot be read as text: {error}.") from error
-    return parse_views(text, views, gmt=path.suffix.lower() == ".gmt")
+    return parse_views(decode(content, views), views, gmt=path.suffix.lower() == ".gmt")
+
+
+def decode(content: bytes, name: str) -> str:
+    """The text of a file: UTF-8, with or without a mark at its beginning, or UTF-16 with one."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} cannot be read as text: {error}. Save it as UTF-8.") from error
+    if "\0" in text:
+        raise InputError(
+            f"{name} holds zeros, as damaged files and UTF-16 without a mark at its beginning do. Save it as UTF-8."
+        )
+    # other ends of lines mean the same
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_views(text: str, name: str, *, gmt: bool) -> dict[str, list[str]]:

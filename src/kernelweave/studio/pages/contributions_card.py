@@ -8,6 +8,7 @@ from nicegui import ui
 
 from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
 from kernelweave.studio.pages import charts
+from kernelweave.studio.pages.prints import prints
 from kernelweave.studio.pages.shell import (
     card,
     stack,
@@ -27,12 +28,13 @@ class ContributionsCard:
 
     Parameters
     ----------
+    run_id : str
     results : Results
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, run_id: str, results: Results) -> None:
         assert results.contributions is not None
-        self.results, self.found = results, results.contributions
+        self.run_id, self.results, self.found = run_id, results, results.contributions
         self.row = self.output = 0
 
     def build(self) -> None:
@@ -58,6 +60,7 @@ class ContributionsCard:
                     ui.select(
                         outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
                     ).props("outlined dense options-dense").style("width: 9rem")
+                prints(self.run_id, "contributions", "Contribution of each kernel")
             with stack("kw-two"):
                 with stack():
                     self.one = charts.figure(

@@ -35,6 +35,7 @@ from kernelweave.studio.pages.shell import (
     text,
     waiting,
 )
+from kernelweave.studio.pages.tour import start
 from kernelweave.studio.pages.uploads import drop_zone
 from kernelweave.studio.schema import Columns, Data, Joining, Missing, Outliers, Rows, Table, Target, Use
 from kernelweave.studio.service import Studio
@@ -277,6 +278,7 @@ class _DataPage(Arriving):
             ):
                 for table_id, name in EXAMPLES.items():
                     ui.button(name, on_click=lambda t=table_id: self.choose([t], "")).props("outline")
+                ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
             return
         # reading large tables takes seconds, in which the page must not be blank
         sign = waiting(READING)

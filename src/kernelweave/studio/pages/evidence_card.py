@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
@@ -15,6 +18,9 @@ from kernelweave.studio.pages.shell import card, duration, note, said, simple_ta
 from kernelweave.studio.printing import FIGURES
 from kernelweave.studio.schema import Evidence
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from kernelweave._types import Tree
 
 #: Seconds between two looks at what is being computed.
 EVERY = 1.0
@@ -35,9 +41,12 @@ class EvidenceCard:
     studio : Studio
     run_id : str
     found : Evidence
+    renewed : callable
+        Is given the numbers when there are new ones.
     """
 
-    def __init__(self, studio: Studio, run_id: str, found: Evidence) -> None:
+    def __init__(self, studio: Studio, run_id: str, found: Evidence, renewed: Callable[[Tree], None]) -> None:
+        self.renewed = renewed
         self.studio, self.run_id, self.found = studio, run_id, found
         self.counts = dict(USUAL)
         self.refit = True
@@ -65,6 +74,7 @@ class EvidenceCard:
             self.buttons.refresh()
         if self.found.numbers != before.numbers:
             self.parts.refresh()
+            self.renewed(self.found.numbers)
         if not self.busy():
             self.timer.deactivate()
 
@@ -159,7 +169,6 @@ class EvidenceCard:
             with card("Answers with this evidence"):
                 AnswersCard(self.found).sentences()
         for key, name, title, make, caption in (
-            ("stability", "stability", "Stability of weights", evidence_charts.stability, STABILITY),
             ("learning curve", "learning-curve", "Learning curve", evidence_charts.learning, LEARNING),
             (
                 "calibration",
@@ -208,10 +217,6 @@ def _ends(one: dict[str, float | None]) -> str:
     return "–" if value is None or low is None or high is None else f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
-STABILITY = (
-    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: share of the halves "
-    "in which a kernel has a weight."
-)
 LEARNING = "Mean over folds with its 95 % interval, corrected for rows that folds have in common."
 CALIBRATION = (
     "Share of held-out rows in the class against their probability, with 95 % intervals; points grow "

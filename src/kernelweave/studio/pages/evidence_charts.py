@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from kernelweave._types import Tree
 
 MOST_KERNELS = 20
+#: What stands below weights with intervals.
+STABILITY = (
+    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: share of the halves "
+    "in which a kernel has a weight."
+)
 MOST_LINES = 8
 
 

@@ -16,7 +16,7 @@ from kernelweave.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_set
 from kernelweave.runs.questions import grouped
 from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.runs.spec import DEFAULT
-from kernelweave.studio.methods import called, has_probabilities, methods, scorers, settings
+from kernelweave.studio.methods import called, explanation, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.field_texts import (
     ABOUT_CHOICE,
@@ -27,6 +27,7 @@ from kernelweave.studio.pages.field_texts import (
     a_list,
     a_number,
 )
+from kernelweave.studio.pages.formulas import typeset
 from kernelweave.studio.pages.guidance import Guide
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
@@ -217,7 +218,7 @@ class _MethodPage:
             text(method.title, "h3").style("font-size: 1.1rem")
             text(f"{method.summary}.", "p")
             if method.objective:
-                text(method.objective, "pre").classes("kw-formula").props('tabindex=0 aria-label="Objective"')
+                typeset(explanation(method.name))
             if not method.regression:
                 note("For classification only.")
             if method.fields:

@@ -10,6 +10,7 @@ from nicegui import ui
 
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.finished import short
+from kernelweave.studio.pages.prints import prints
 from kernelweave.studio.pages.shell import (
     bar,
     card,
@@ -41,11 +42,12 @@ class PathCard:
 
     Parameters
     ----------
+    run_id : str
     results : Results
     """
 
-    def __init__(self, results: Results) -> None:
-        self.results = results
+    def __init__(self, run_id: str, results: Results) -> None:
+        self.run_id, self.results = run_id, results
         self.which = 0
         #: "df", or the learner's own parameter.
         self.by: str = results.paths[0].parameter
@@ -78,6 +80,8 @@ class PathCard:
                     )
                     toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
                     toggle.props["aria-label"] = "Horizontal axis"
+                if len(self.path.alphas) > 1:
+                    prints(self.run_id, "path", "Regularisation path")
             if len(self.path.alphas) < 2:
                 text("Only one regularisation parameter was requested: there is no path to draw.").classes(
                     "kw-hint"

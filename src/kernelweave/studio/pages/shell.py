@@ -12,6 +12,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.switch import project_name, project_switch
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
+from kernelweave.studio.pages.tour import show_step, start_button
 from kernelweave.studio.service import Studio
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                             text(name, "span")
             with ui.element("div").classes("kw-foot"):
                 text(f"version {studio.about().version}", "span")
+                start_button(studio)
 
                 def turn() -> None:
                     new = NEXT_LOOK[everywhere.draft(APPEARANCE) or "auto"]
@@ -90,6 +92,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                     if lead:
                         text(lead, "p").classes("kw-lead")
                 aside = ui.element("div").classes("kw-end")
+            show_step(studio, path)
             yield aside
     # on narrow screens the steps are a row that may be longer than the screen
     ui.run_javascript(

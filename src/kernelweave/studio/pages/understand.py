@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
@@ -10,6 +12,7 @@ from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.answers import AnswersCard
 from kernelweave.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
 from kernelweave.studio.pages.evidence_card import EvidenceCard
+from kernelweave.studio.pages.evidence_charts import STABILITY, stability
 from kernelweave.studio.pages.finished import choose_run, finished, round_off
 from kernelweave.studio.pages.path_card import PathCard
 from kernelweave.studio.pages.place import here
@@ -30,8 +33,11 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Evidence, Metric, Results, Run
+from kernelweave.studio.schema import Evidence, Metric, Results, Run, Weights
 from kernelweave.studio.service import Studio
+
+if TYPE_CHECKING:
+    from kernelweave._types import Tree
 
 MOST_BARS = 20
 #: Classes whose confusion matrix fits beside something else, and the whole width.
@@ -69,6 +75,13 @@ def _size(n_classes: int) -> str:
 class _UnderstandPage:
     def __init__(self, studio: Studio, run_id: str) -> None:
         self.studio, self.run_id = studio, run_id
+        #: what is known beyond the results
+        self.known: Tree = {}
+
+    def renew(self, known: Tree) -> None:
+        """Draw charts anew that show what was computed."""
+        self.known = known
+        self.weight_bars.refresh()
 
     async def build(self) -> None:
         runs = finished(self.studio)
@@ -97,20 +110,21 @@ class _UnderstandPage:
             for remark in [*([] if found else results.doubts), *results.remarks]:
                 note(remark, "warn")
             if found is not None:
-                EvidenceCard(self.studio, run.id, found).build()
+                self.known = found.numbers
+                EvidenceCard(self.studio, run.id, found, self.renew).build()
             if results.defaults:
                 with card("What was left to defaults"), stack():
                     for line in results.defaults:
                         text(line.strip(), "p")
             if results.paths:
-                PathCard(results).build()
+                PathCard(run.id, results).build()
             if results.curve is not None:
                 self.curve(results)
             self.weights(results)
             if results.weights.layers:
                 self.layers(results)
             if results.contributions is not None:
-                ContributionsCard(results).build()
+                ContributionsCard(run.id, results).build()
             if results.held is not None:
                 self.held(results)
             else:
@@ -191,19 +205,8 @@ class _UnderstandPage:
         """Weights as bars, and by view."""
         found = results.weights
         with stack("kw-wide"):
-            with card("Weights of kernels") as aside:
-                with aside:
-                    prints(self.run_id, "weights", "Weights of kernels")
-                names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]
-                if names:
-                    tall = max(9.0, 2.2 + 1.45 * len(names) * (1 + 0.35 * (len(found.outputs) - 1)))
-                    charts.figure(
-                        charts.bars_chart(names, values, found.outputs, "weight"),
-                        "Kernel weights as bars: " + ", ".join(names[:5]),
-                        height=f"{tall:.1f}rem",
-                    )
-                if len(found.names) > MOST_BARS:
-                    text(f"The {MOST_BARS} largest of {len(found.names)}.").classes("kw-hint")
+            with card("Weights of kernels"):
+                self.weight_bars(found)
                 with ui.expansion("As a table").props("dense"):
                     rows = [
                         [n, *(round(v, 5) for v in row)]
@@ -218,6 +221,28 @@ class _UnderstandPage:
                         if share > 0:
                             bar(name, share / most, f"{share:.3f}")
                 text("Sums over the kernels of a view or a column, averaged over classes.").classes("kw-hint")
+
+    @ui.refreshable_method
+    def weight_bars(self, found: Weights) -> None:
+        """Bars, with intervals where the stability of weights is known."""
+        label = "Kernel weights as bars: " + ", ".join(found.names[:5])
+        stable = self.known.get("stability")
+        with ui.element("div").classes("kw-end"):
+            if stable:
+                prints(self.run_id, "stability", "Weights of kernels with intervals")
+            prints(self.run_id, "weights", "Weights of kernels")
+        if stable:
+            options, height = stability(stable)
+            charts.figure(options, label + "; lines are intervals", STABILITY, height=height)
+            return
+        names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]
+        if names:
+            tall = max(9.0, 2.2 + 1.45 * len(names) * (1 + 0.35 * (len(found.outputs) - 1)))
+            charts.figure(
+                charts.bars_chart(names, values, found.outputs, "weight"), label, height=f"{tall:.1f}rem"
+            )
+        if len(found.names) > MOST_BARS:
+            text(f"The {MOST_BARS} largest of {len(found.names)}.").classes("kw-hint")
 
     def layers(self, results: Results) -> None:
         """Weights of deep models by layer."""

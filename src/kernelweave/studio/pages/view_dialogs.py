@@ -13,6 +13,7 @@ from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.shell import plural, said, size, text
 from kernelweave.studio.pages.uploads import pick_button
 from kernelweave.studio.service import Studio
+from kernelweave.views.groups import decode
 
 if TYPE_CHECKING:
     from nicegui.events import UploadEventArguments
@@ -71,10 +72,10 @@ def ask_for_file(
         ).classes("kw-hint")
 
         async def take(event: UploadEventArguments) -> None:
-            content = (await event.file.read()).decode("utf8", "replace")
             form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
             try:
                 assert desk.data is not None
+                content = decode(await event.file.read(), "The file")
                 found = await offload(studio.views, desk.data, content, form)
             except InputError as error:
                 said(error)

@@ -1,0 +1,113 @@
+"""The command `evidence`: what it computes, its figures and its tables."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from kernelweave.cli import main
+
+N = {"permutations": 3, "halves": 4, "sizes": 2}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A run with all its evidence, and what the command said."""
+    folder = tmp_path_factory.mktemp("evidence")
+    frame = load_diabetes(as_frame=True).frame.iloc[:80][["bmi", "bp", "s5", "target"]]
+    table, run = folder / "rows.csv", folder / "run"
+    frame.to_csv(table, index=False)
+    fit = ["fit", str(table), "--target", "target", "--out", str(run), "--kernels", "linear_features"]
+    assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
+    before = json.loads((run / "evidence.json").read_text("utf8"))
+    counts = [part for name, n in N.items() for part in (f"--{name}", str(n))]
+    kinds = ["permutation", "sources", "stability", "learning-curve", "baselines"]
+    assert main(["evidence", str(run), str(table), "--what", *kinds, *counts, "--width", "120"]) == 0
+    return table, run, before
+
+
+def test_all_kinds_are_in_the_file_beside_what_was_there(done):
+    _, run, before = done
+    tree = json.loads((run / "evidence.json").read_text("utf8"))
+    assert {"permutation", "sources", "stability", "learning curve", "baselines"} <= tree.keys()
+    assert tree["held out"] == before["held out"]
+    test = tree["permutation"]
+    assert test["n"] == len(test["permuted"]) == N["permutations"]
+    assert test["p_value"] == (np.sum(np.array(test["permuted"]) >= test["score"]) + 1) / (test["n"] + 1)
+    assert tree["baselines"].keys() > before["baselines"].keys()
+
+
+def test_figures_have_the_width_that_was_asked_for(done):
+    _, run, _ = done
+    files = {path.name for path in (run / "figures").iterdir()}
+    names = {name.rpartition(".")[0] for name in files}
+    assert files == {f"{name}.{kind}" for name in names for kind in ("pdf", "svg")}
+    assert {"weights", "stability", "permutation", "learning-curve"} <= names
+    for name in names:
+        assert (run / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
+        drawn = (run / "figures" / f"{name}.svg").read_text("utf8")
+        assert float(re.search(r'width="([\d.]+)pt"', drawn)[1]) == pytest.approx(120 / 25.4 * 72, abs=0.01)
+
+
+def test_tables_hold_the_numbers_of_the_file(done):
+    _, run, _ = done
+    tree = json.loads((run / "evidence.json").read_text("utf8"))
+    files = {path.name for path in (run / "tables").iterdir()}
+    names = {name.rpartition(".")[0] for name in files}
+    assert files == {f"{name}.{kind}" for name in names for kind in ("csv", "tex")}
+    shown = {name: pd.read_csv(run / "tables" / f"{name}.csv") for name in names}
+    own, scores = tree["held out"]["R^2"], shown["scores"].set_index("score")
+    assert scores.loc["R^2, held out", ["value", "low", "high"]].tolist() == [
+        own["value"],
+        own["low"],
+        own["high"],
+    ]
+    halves, named = tree["stability"], shown["stability"].set_index("kernel")
+    assert named["weight"].tolist() == sorted(named["weight"], reverse=True)
+    assert set(shown["sources"]["source"]) == {"bmi", "bp", "s5"}
+    assert halves["n"] == N["halves"]
+    assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["sizes"]
+    for name in names:
+        text = (run / "tables" / f"{name}.tex").read_text("utf8")
+        assert r"\begin{tabular}" in text
+        assert text.count(r" \\") == len(shown[name]) + 1
+
+
+def test_the_report_says_what_was_found(done):
+    _, run, _ = done
+    text = (run / "report.html").read_text("utf8")
+    tree = json.loads((run / "evidence.json").read_text("utf8"))
+    assert "How good are the predictions?" in text
+    assert f"R^2 is {tree['held out']['R^2']['value']:.3f}" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--what", "magic"], "--what must be of permutation, sources"),
+        (["--width", "3"], "The width must be single, double, or 40 to 400"),
+        (["--what", "permutation", "--permutations", "-1"], "from 1 to 10000"),
+    ],
+)
+def test_bad_requests_get_one_clear_line(more, said, done, capsys):
+    table, run, _ = done
+    assert main(["evidence", str(run), str(table), *more]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]
+
+
+def test_another_table_is_refused(done, tmp_path, capsys):
+    table, run, _ = done
+    pd.read_csv(table).iloc[:70].to_csv(tmp_path / "other.csv", index=False)
+    assert main(["evidence", str(run), str(tmp_path / "other.csv")]) == 2
+    assert "Name the table of the run" in capsys.readouterr().err
+    assert main(["evidence", str(tmp_path), str(table)]) == 2
+    assert "lacks spec.toml" in capsys.readouterr().err
