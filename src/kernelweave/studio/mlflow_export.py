@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -46,10 +47,13 @@ def export_run(folder: Path, run: Run, where: Path, files: Sequence[Path], linea
     InputError
         If MLflow is not installed, or the folder cannot be written.
     """
+    # later versions refuse a folder of files unless this is set; databases need more than mlflow-skinny
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from mlflow.entities import Metric, Param, RunTag
+            from mlflow.exceptions import MlflowException
             from mlflow.tracking import MlflowClient
     except ImportError as error:
         raise InputError(
@@ -85,6 +89,8 @@ def export_run(folder: Path, run: Run, where: Path, files: Sequence[Path], linea
             client.set_terminated(made.info.run_id, STATUS[run.state], end_time=now)
     except OSError as error:
         raise InputError(f"MLflow's folder {folder} cannot be written: {error.strerror or error}.") from error
+    except MlflowException as error:
+        raise InputError(f"MLflow refuses the run: {' '.join(str(error).split()):.300}") from error
     return str(made.info.run_id)
 
 
