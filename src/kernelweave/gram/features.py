@@ -21,6 +21,8 @@ from kernelweave.gram.factors import FactorGram
 
 #: Numbers that are converted or gathered at a time.
 PIECE = 2**20
+#: Rows whose products are taken together, where memory allows.
+ROWS_AT_A_TIME = 1024
 
 
 class FeatureStack:
@@ -205,7 +207,9 @@ class FeatureStack:
         kind = np.float32 if single else np.float64
         same = left is right
         out = np.zeros((len(left), len(right)), order="F" if same else "C")
-        step = max(1, 4 * PIECE // max(len(left), len(right)))
+        widest = max(len(left), len(right))
+        # adding the products of a few rows costs as much as taking them
+        step = max(1, 4 * PIECE // widest, min(ROWS_AT_A_TIME, 16 * PIECE // widest))
         for first in range(0, self.n_samples, step):
             part = slice(first, min(first + step, self.n_samples))
             A = self.piece(left, part, kind)

@@ -183,7 +183,8 @@ class FeatureDescent:
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
                 yield self._finish(alphas[start], point, theta, quadratic_forms[k], bounds)
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
-            elif not grown and work.single:
+            elif not grown and work.single and aim < self.tol:
+                # descending further did not help: products in single precision are too coarse
                 work.sharpen()
             elif not grown:
                 aim *= 0.3
