@@ -55,12 +55,16 @@ class Visit:
         self.foreign, self.errors, self.sockets = [], [], []
         self.context.on("request", lambda request: self.note(request.url))
         self.page.on("websocket", lambda socket: (self.note(socket.url), self.sockets.append(socket.url)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("console", self.hear)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def note(self, url):
         if not re.match(r"(https?|wss?)://127\.0\.0\.1[:/]|data:|blob:", url):
             self.foreign.append(url)
+
+    def hear(self, message):
+        if message.type == "error":
+            self.errors.append(f"{message.text} at {message.location.get('url', '')}")
 
     def log_in(self, login=None):
         self.page.goto(login or self.studio.login)
@@ -119,8 +123,8 @@ def visit(chromium, studio, session):
     yield make
     for visit in visits:
         visit.close()
-        assert visit.foreign == []
-        assert visit.errors == []
+        assert visit.foreign == [], visit.foreign
+        assert visit.errors == [], visit.errors
 
 
 def clear_tables(visit):

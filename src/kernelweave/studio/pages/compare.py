@@ -7,9 +7,9 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.studio.methods import called
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.finished import dated, finished, titles
-from kernelweave.studio.pages.method import called
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import card, empty, note, number, page, score, simple_table, stack, text
 from kernelweave.studio.schema import Comparison, Run

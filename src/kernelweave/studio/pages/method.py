@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from kernelweave.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_set
 from kernelweave.runs.questions import grouped
 from kernelweave.runs.settings import kept, learner_settings
 from kernelweave.runs.spec import DEFAULT
-from kernelweave.studio.methods import called, explanation, has_probabilities, methods, scorers, settings
+from kernelweave.studio.methods import explanation, has_probabilities, methods, scorers, settings
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.field_texts import (
     ABOUT_CHOICE,
@@ -31,22 +30,19 @@ from kernelweave.studio.pages.formulas import typeset
 from kernelweave.studio.pages.guidance import Guide
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
-    Turn,
     card,
     empty,
     explained,
     note,
-    once,
     page,
-    plural,
     said,
     simple_table,
     stack,
-    stat,
     text,
     waiting,
 )
-from kernelweave.studio.schema import Checked, Method, RunRequest, Setting
+from kernelweave.studio.pages.start_card import StartCard
+from kernelweave.studio.schema import Method, Setting
 from kernelweave.studio.service import Studio
 
 if TYPE_CHECKING:
@@ -70,12 +66,10 @@ class _MethodPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
-        self.turn = Turn()
-        #: What this page asks for is one run, however often.
-        self.asked = uuid.uuid4().hex
         self.guide = Guide(studio, self.desk, self.renew)
         #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
+        self.start = StartCard(studio, self.desk, self.guide, self.wrong)
 
     async def build(self) -> None:
         lead = (
@@ -113,14 +107,14 @@ class _MethodPage:
             self.path()
             self.validation()
         self.computing()
-        await self.start()
+        await self.start.build()
 
     def renew(self) -> None:
         """Draw everything again after the guide has changed settings."""
         self.learners.refresh()
         self.path.refresh()
         self.validation.refresh()
-        self.start.refresh()
+        self.start.ready.refresh()
 
     def set(self, **values: Any) -> bool:
         """Store settings; wrong ones are reported."""
@@ -129,7 +123,7 @@ class _MethodPage:
         except InputError as error:
             said(error)
             return False
-        self.start.refresh()
+        self.start.ready.refresh()
         return True
 
     def take(
@@ -144,10 +138,10 @@ class _MethodPage:
             keep(value)
         except InputError as error:
             self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
-            self.start.refresh()
+            self.start.ready.refresh()
             return self.wrong[name]
         self.wrong.pop(name, None)
-        self.start.refresh()
+        self.start.ready.refresh()
         return None
 
     # ---- learner ----------------------------------------------------------------------------------
@@ -437,62 +431,3 @@ class _MethodPage:
         ):
             for setting in rest:
                 self.field(setting)
-
-    # ---- start ------------------------------------------------------------------------------------
-
-    @ui.refreshable_method
-    async def start(self) -> None:
-        assert self.desk.data is not None
-        data, spec = self.desk.data, self.desk.spec
-        newest = self.turn.take()
-        found: Checked | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.check, data, spec)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
-            return
-        with card("Ready?"):
-            if self.wrong:
-                fields = ", ".join(called(name) for name in self.wrong)
-                note(f"First correct the fields marked above: {fields}.", "bad")
-            elif found is None:
-                note(problem, "bad")
-            else:
-                with stack("kw-stats"):
-                    stat(str(found.n_training), "training rows")
-                    stat(str(found.n_held), "rows held out")
-                    stat(str(found.n_columns), "columns")
-                    if found.n_steps:
-                        stat(f"{found.n_steps:,}".replace(",", "\u202f"), "fits at most")
-                text(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").classes("kw-hint").style(
-                    "overflow-wrap: anywhere"
-                )
-                if found.n_dropped:
-                    note(f"{plural(found.n_dropped, 'row')} with missing values are left out.", "warn")
-            with ui.element("div").classes("kw-row"):
-                name = ui.input(
-                    "Name of the run", value=self.desk.draft.name, placeholder="made from table and method"
-                )
-                name.props("outlined dense maxlength=200").classes("grow")
-
-                def keep() -> None:
-                    self.desk.draft.name = name.value or ""
-                    self.desk.keep()
-
-                name.on("blur", keep)
-
-                async def go() -> None:
-                    keep()
-                    request = RunRequest(
-                        name=self.desk.draft.name,
-                        data=data,
-                        spec=self.desk.spec,
-                        expected=self.guide.expected(),
-                    )
-                    started = await offload(self.studio.add_run, request, self.asked)
-                    ui.navigate.to(f"/runs?run={started.id}")
-
-                button = once("Start the run", "play_arrow", go)
-                button.set_enabled(not problem and not self.wrong)

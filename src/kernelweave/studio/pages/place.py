@@ -25,3 +25,11 @@ def here(studio: Studio) -> Studio:
 def address(project: str, path: str = "/") -> str:
     """The address of a page of any project, from the server's root."""
     return address_of(ui.context.client.request.scope, project, path)
+
+
+def within(path: str) -> str:
+    """The address of something in the project of the page that is open, from the server's root.
+
+    Links of NiceGUI find the project themselves; attributes of plain elements do not.
+    """
+    return f"{ui.context.client.request.scope.get('root_path', '')}{path}"

@@ -56,4 +56,5 @@ def _address(run_id: str, name: str, kind: str, width: float) -> str:
 
 
 def _item(said: str, address: str) -> None:
-    ui.menu_item(said, on_click=lambda: ui.navigate.to(address))
+    # Quasar calls it a list item, which is not what menus hold
+    ui.menu_item(said, on_click=lambda: ui.navigate.to(address)).props("role=menuitem")

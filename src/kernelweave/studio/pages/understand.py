@@ -113,7 +113,12 @@ class _UnderstandPage:
                 self.known = found.numbers
                 EvidenceCard(self.studio, run.id, found, self.renew).build()
             if results.defaults:
-                with card("What was left to defaults"), stack():
+                # a line for each kernel: below it the path would be far away
+                with (
+                    card(),
+                    ui.expansion("What was left to defaults").props("dense"),
+                    stack("kw-stack tight"),
+                ):
                     for line in results.defaults:
                         text(line.strip(), "p")
             if results.paths:

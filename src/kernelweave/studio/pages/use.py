@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.runs.scripts import AGAIN, STOPPED
 from kernelweave.studio.pages.finished import choose_run, finished, round_off
-from kernelweave.studio.pages.place import here
+from kernelweave.studio.pages.place import here, within
 from kernelweave.studio.pages.shell import (
     big_table,
     card,
@@ -146,7 +146,9 @@ class _UsePage:
                 files = {use: list(pick.value or []) for use, pick in beside.items()}
                 needs_key = len(chosen) > 1 or uses["kernels"]
                 key = run.request.data.key if needs_key else ""
-                data = Data(tables=chosen, key=key, kernels=files["kernels"], sparse=files["sparse"])
+                data = Data(
+                    tables=chosen, key=key, kernels=files.get("kernels", []), sparse=files.get("sparse", [])
+                )
                 self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
 
@@ -222,7 +224,7 @@ class _UsePage:
                 stem = name.removesuffix(".svg")
                 with ui.element("figure").classes("kw-thumb"):
                     picture = ui.element("img")
-                    picture.props["src"] = address(run.id, name, show=True)
+                    picture.props["src"] = within(address(run.id, name, show=True))
                     picture.props["alt"] = stem.removeprefix("figures/").replace("-", " ")
                     picture.props["loading"] = "lazy"
                     with ui.element("figcaption").classes("kw-row"):
