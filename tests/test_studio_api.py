@@ -635,6 +635,31 @@ def test_a_large_table_is_previewed_quickly(served, rng):
     assert seconds < 4.0  # 2 s on a machine of its own
 
 
+def test_runs_with_missing_cells_and_views_are_checked(served):
+    rng = np.random.default_rng(0)
+    names = [f"p{k}" for k in range(40)]
+    left = pd.DataFrame({"key": names, "a": rng.normal(size=40), "b": rng.normal(size=40)})
+    left["ill"] = np.where(left["a"] > 0, "yes", "no")
+    left.loc[::4, "b"] = np.nan
+    right = pd.DataFrame({"key": names[10:], "c": rng.normal(size=30)})
+    sent = [("cells.csv", left), ("lacking.csv", right)]
+    tables = [served.upload(name, frame.to_csv(index=False).encode()).json()["id"] for name, frame in sent]
+    spec = {**SPEC, "target": "ill", "method": "simple", "Cs": "1,10", "kernels": "linear; rbf(gamma=0.1)"}
+    alone = post(
+        served, "/api/check", {"data": {"tables": tables[:1]}, "spec": {**spec, "missing": "impute"}}
+    )
+    assert (alone["n_training"] + alone["n_held"], alone["n_dropped"]) == (40, 0)
+    both = {"data": {"tables": tables, "key": "key"}, "spec": {**spec, "rows": "all", "missing": "impute"}}
+    found = post(served, "/api/check", both)
+    assert (found["n_training"] + found["n_held"], found["n_dropped"]) == (40, 0)
+    plain = {**both["spec"], "method": "default", "kernels": "default"}
+    shown = post(served, "/api/kernels", {"data": both["data"], "spec": plain, "most": 2})
+    assert shown["kernels"]
+    run = served.wait(served.run(data=both["data"], spec=plain))
+    assert run["state"] == "done", run["reason"]
+    assert run["summary"]["n_training"] + run["summary"]["n_held"] == 40
+
+
 def test_several_targets_are_for_the_command_line(served):
     binary = pd.DataFrame({"x": np.arange(8.0), "a": [0, 1] * 4, "b": ["no", "no", "yes", "yes"] * 2})
     table = served.upload("labels.csv", binary.to_csv(index=False).encode()).json()

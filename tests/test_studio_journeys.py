@@ -125,6 +125,30 @@ def test_two_tables_to_a_published_figure(start, patients, tmp_path, how):
         look(here, "two-tables", f"{here.base}/understand?run={run}", f"{here.base}/use?run={run}")
 
 
+def test_an_expression_table_with_a_missing_view(start, patients, tmp_path):
+    genes, proteins = columns(patients, "mrna")[:80], columns(patients, "protein")[:60]
+    patients[["patient", *genes, "target"]].to_csv(tmp_path / "expression.csv", index=False)
+    patients[["patient", *proteins]].iloc[30:].to_csv(tmp_path / "proteins.csv", index=False)
+    here = start("A missing view")
+    hand, page = Pointer(here), here.page
+    hand.upload(tmp_path / "expression.csv")
+    expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
+    hand.upload(tmp_path / "proteins.csv")
+    hand.press(page.get_by_role("dialog").get_by_role("button", name="Do that"))
+    expect(page.get_by_text("120 rows are in every table.")).to_be_visible()
+    hand.choose("Rows of several tables", "all, also without some views")
+    missing = page.get_by_role("region", name="Missing values")
+    expect(missing).to_contain_text("30 rows lack all of view proteins")
+    begin(hand)
+    run = understand(hand)
+    expect(page.get_by_role("region", name="Weights by view")).to_contain_text("proteins")
+    rows = page.evaluate(f"async () => (await (await fetch('/api/runs/{run}')).json()).summary")
+    assert rows["n_training"] + rows["n_held"] == 150
+    print(f"{hand.count} clicks")
+    assert hand.count <= 11
+    look(here, "missing-view", f"{here.base}/", f"{here.base}/understand?run={run}")
+
+
 def test_three_grams(start, data_dir, tmp_path):
     digits = pd.read_csv(data_dir / "mfeat.csv.gz").iloc[::10].reset_index(drop=True)
     names = np.array([f"d{k:03d}" for k in range(len(digits))])

@@ -137,7 +137,7 @@ def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     from kernelweave.estimators.missing import looked_at
     from kernelweave.estimators.view_kernels import kernels_of_views, places_of
 
-    table = looked_at(as_table(X))
+    table = looked_at(as_table(X, missing=True))
     table = table.declared(long_texts(table, None))
     if isinstance(bank, dict):
         return kernels_of_views(bank, places_of(table, None) or {})

@@ -52,7 +52,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     KernelPreviews
     """
     train, _ = split(prepared, spec)
-    rows = _sample(train, prepared, spec.seed)
+    rows = _sample(_complete(train, prepared), prepared, spec.seed)
     frame = prepared.X.iloc[rows]
     tables = isinstance(frame, Tables)
     table = as_table(frame) if tables else _encoded(frame)
@@ -123,6 +123,19 @@ def _sample(train: Rows, prepared: Prepared, seed: int) -> Rows:
         number = min(len(members), max(2, round(SAMPLE * len(members) / len(train))))
         parts.append(rng.choice(members, number, replace=False))
     return np.sort(np.concatenate(parts))[: 2 * SAMPLE]
+
+
+def _complete(train: Rows, prepared: Prepared) -> Rows:
+    """Training rows without missing cells: what a fit does with the others, it learns from all rows."""
+    if isinstance(prepared.X, Tables):
+        return train
+    found = train[prepared.X.iloc[train].notna().all(axis=1).to_numpy()]
+    if len(found) < 2:
+        raise InputError(
+            f"Kernels are shown on training rows without missing cells, and {len(found)} of {len(train)} have none. "
+            "The run itself takes them all."
+        )
+    return found
 
 
 def _encoded(frame: DataFrame) -> Table:

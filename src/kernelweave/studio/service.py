@@ -232,9 +232,10 @@ class Studio(Looking):
         learner.check_task(prepared.task == "classification")
         check_scoring(model, prepared, train)
         resolve(model.normalize)
-        few = as_table(prepared.X.iloc[train[:TRIED]])
-        # kernels by view are tried when they are fitted
-        for kernel in model.kernels if isinstance(model.kernels, list) else ():
+        # kernels by view are tried when they are fitted, and so is what is done with missing cells
+        some = prepared.X.iloc[train[:TRIED]].dropna()
+        few = as_table(some) if len(some) else None
+        for kernel in model.kernels if isinstance(model.kernels, list) and few is not None else ():
             with np.errstate(all="ignore"):
                 fine = np.isfinite(kernel(few)).all()
             if not fine:
