@@ -324,7 +324,7 @@ def test_a_draft_is_kept(served):
     draft = {"data": WINE, "spec": {**FitSpec(**SPEC).model_dump()}, "name": "mine"}
     assert served.client.put("/api/draft", json=draft).json() == {
         **draft,
-        "data": {**WINE, "key": "", "kernels": [], "sparse": []},
+        "data": {**WINE, "key": "", "by_order": False, "kernels": [], "sparse": []},
     }
     assert get(served, "/api/draft")["spec"]["alphas"] == "8"
 

@@ -99,6 +99,8 @@ def test_the_journey_on_wine(visit, tmp_path):
     expect(page.get_by_role("group", name="View the rest")).to_contain_text("9 columns")
     here.choose("Kernels of the rest", "Linear and Gaussian")
     expect(page.get_by_text(re.compile(r"chemistry: .*RBF")).first).to_be_visible()
+    # pictures of kernels come above the button, and move it
+    here.settle()
     page.get_by_role("button", name="Method").click()
     page.wait_for_url("**/method")
     here.choose_learner("RLS2")

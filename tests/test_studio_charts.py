@@ -86,7 +86,7 @@ def test_one_colour_raises_and_one_lowers():
     from kernelweave.studio.pages.contributions_card import ContributionsCard
     from kernelweave.studio.pages.theme import CSS
 
-    card = ContributionsCard(SimpleNamespace(contributions=contributions()))
+    card = ContributionsCard("run", SimpleNamespace(contributions=contributions()))
     bars = card.options()
     drawn = {name: part for name, part in zip(bars["yAxis"]["data"], bars["series"][0]["data"], strict=True)}
     colours = {name: part["itemStyle"][":color"] for name, part in drawn.items()}

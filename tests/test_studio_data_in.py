@@ -171,6 +171,8 @@ def pickled():
 
 @pytest.mark.parametrize("name", BAD)
 def test_uploads_are_checked_by_content(served, name):
+    if name == "half h5ad":
+        pytest.importorskip("anndata")
     file, content, says = BAD[name]
     answer = served.upload(file, content())
     assert answer.status_code == 422
