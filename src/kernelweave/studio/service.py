@@ -233,9 +233,10 @@ class Studio(Looking):
         check_scoring(model, prepared, train)
         resolve(model.normalize)
         # kernels by view are tried when they are fitted, and so is what is done with missing cells
-        some = prepared.X.iloc[train[:TRIED]].dropna()
+        tried = model.kernels if isinstance(model.kernels, list) else []
+        some = prepared.X.iloc[train[:TRIED]].dropna() if tried else []
         few = as_table(some) if len(some) else None
-        for kernel in model.kernels if isinstance(model.kernels, list) and few is not None else ():
+        for kernel in tried if few is not None else ():
             with np.errstate(all="ignore"):
                 fine = np.isfinite(kernel(few)).all()
             if not fine:

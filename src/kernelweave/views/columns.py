@@ -123,8 +123,8 @@ def _frame_columns(X: Any) -> tuple[list[Any], Iterator[tuple[NDArray[Any], bool
     """Return column labels, and per column its values and whether its type is declared categorical."""
     if hasattr(X, "iloc"):  # pandas and similar frames
         X = X.to_frame() if not hasattr(X, "columns") else X
-        series = [X.iloc[:, j] for j in range(X.shape[1])]
-        return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for s in series)
+        # not by position, which takes a tenth of a millisecond for each column
+        return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for _, s in X.items())
     if hasattr(X, "get_columns"):  # polars
         series = X.get_columns()
         return list(X.columns), (
