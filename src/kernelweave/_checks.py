@@ -291,7 +291,8 @@ def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[n
     targets = targets.reshape(len(targets), -1)
     if n_samples is not None and len(targets) != n_samples:
         raise InputError(
-            f"`y` must have one row per training sample (n_samples={n_samples}), got {len(targets)} rows."
+            f"`y` must have one row per training sample (n_samples={n_samples}, the rows of `gram`), got "
+            f"{len(targets)} rows."
         )
     check_finite(targets, "y")
     check_size(targets, "y")

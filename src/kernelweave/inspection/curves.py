@@ -134,7 +134,7 @@ def learning_curve(
     try:
         parts = list(splitter.split(np.zeros((len(targets), 1)), targets, groups))
     except ValueError as error:
-        raise InputError(f"The rows cannot be divided into folds: {error}") from error
+        raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
     folds = [(rng.permutation(train), np.asarray(test)) for train, test in parts]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
     tasks = [
@@ -276,6 +276,8 @@ def calibration(
     counts = np.bincount(place, minlength=n_bins)
     hits = np.bincount(place, weights=truth, minlength=n_bins)
     sums = np.bincount(place, weights=share, minlength=n_bins)
+    if not np.isfinite(truth).all():
+        raise InputError("`is_class` must say of every row whether it is of the class, got missing values.")
     full = counts > 0
     ends = [
         share_interval(round(h), int(n), level=level) for h, n in zip(hits[full], counts[full], strict=True)

@@ -183,7 +183,7 @@ def _folds(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> li
     try:
         parts = list(splitter.split(np.zeros((len(y), 1)), y, groups))
     except ValueError as error:
-        raise InputError(f"The rows cannot be divided into folds: {error}") from error
+        raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
     return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
 
 

@@ -73,7 +73,12 @@ def take(X: Features, rows: Rows) -> Any:
 def count_rows(X: Any, y: Labels) -> int:
     """The number of rows of a table and its targets, which must agree."""
     n = len(y)
-    found = X.shape[0] if hasattr(X, "shape") else len(X)
+    try:
+        found = X.shape[0] if hasattr(X, "shape") else len(X)
+    except (TypeError, IndexError):
+        raise InputError(
+            f"`X` must have one row for each of the {n} targets, got {type(X).__name__}."
+        ) from None
     if found != n:
         raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
     return n

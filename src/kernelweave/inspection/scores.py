@@ -332,7 +332,7 @@ def class_scores(
 
     found: dict[str, Score] = {
         "accuracy": lambda w: w @ right / n,
-        "balanced accuracy": lambda w: np.nanmean(recalls(w), axis=1),
+        "balanced accuracy": lambda w: _known_mean(recalls(w)),
         "F1 (macro)": f1,
     }
     if decision is not None and decision.ndim == 1 and len(classes) == 2:
@@ -358,3 +358,11 @@ def _areas(w: Array, positive: NDArray[np.bool_], values: Array) -> Array:
     pairs = above.sum(axis=1) * below.sum(axis=1)
     won = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
     return won / np.where(pairs > 0, pairs, np.nan)
+
+
+def _known_mean(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of each row without NaN; NaN for a row that has nothing else."""
+    known = ~np.isnan(shares)
+    number = known.sum(axis=1)
+    total = np.where(known, shares, 0.0).sum(axis=1)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
