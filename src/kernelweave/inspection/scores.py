@@ -328,7 +328,7 @@ def class_scores(
     def f1(w: Array) -> Array:
         # as scikit-learn, over classes that are true or predicted
         both, either = w @ (is_true * is_guess), w @ is_true + w @ is_guess
-        return np.nanmean(2.0 * both / np.where(either > 0, either, np.nan), axis=1)
+        return _known_mean(2.0 * both / np.where(either > 0, either, np.nan))
 
     found: dict[str, Score] = {
         "accuracy": lambda w: w @ right / n,
