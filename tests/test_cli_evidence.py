@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 from kernelweave.cli import main
 
-N = {"permutations": 3, "halves": 4, "sizes": 2}
+N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def done(tmp_path_factory):
     assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
     before = json.loads((run / "evidence.json").read_text("utf8"))
     counts = [part for name, n in N.items() for part in (f"--{name}", str(n))]
-    kinds = ["permutation", "sources", "stability", "learning-curve", "baselines"]
+    kinds = ["permutation", "sources", "omission", "stability", "learning-curve", "baselines"]
     assert main(["evidence", str(run), str(table), "--what", *kinds, *counts, "--width", "120"]) == 0
     return table, run, before
 
@@ -36,7 +36,7 @@ def done(tmp_path_factory):
 def test_all_kinds_are_in_the_file_beside_what_was_there(done):
     _, run, before = done
     tree = json.loads((run / "evidence.json").read_text("utf8"))
-    assert {"permutation", "sources", "stability", "learning curve", "baselines"} <= tree.keys()
+    assert {"permutation", "sources", "omission", "stability", "learning curve", "baselines"} <= tree.keys()
     assert tree["held out"] == before["held out"]
     test = tree["permutation"]
     assert test["n"] == len(test["permuted"]) == N["permutations"]
@@ -72,6 +72,9 @@ def test_tables_hold_the_numbers_of_the_file(done):
     halves, named = tree["stability"], shown["stability"].set_index("kernel")
     assert named["weight"].tolist() == sorted(named["weight"], reverse=True)
     assert set(shown["sources"]["source"]) == {"bmi", "bp", "s5"}
+    left = shown["omission"].set_index("left out")
+    assert set(left.index) == {"bmi", "bp", "s5"}
+    np.testing.assert_allclose(left["loss"], tree["omission"]["score"] - left["score"], atol=1e-12)
     assert halves["n"] == N["halves"]
     assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["sizes"]
     for name in names:
@@ -86,6 +89,29 @@ def test_the_report_says_what_was_found(done):
     tree = json.loads((run / "evidence.json").read_text("utf8"))
     assert "How good are the predictions?" in text
     assert f"R^2 is {tree['held out']['R^2']['value']:.3f}" in text
+    name, worst = next(iter(tree["omission"]["views"].items()))
+    assert f"Fitted without {name}, the model has a mean R^2 of {worst['without']:.3f}" in text
+
+
+def test_the_first_division_is_that_of_the_run(done):
+    """Fitted with all sources, it has the score of the run; the second one is another."""
+    from kernelweave.cli.evidencing import read_spec
+    from kernelweave.runs.evidence import _divisions
+    from kernelweave.runs.further import read_all
+    from kernelweave.runs.preparing import prepare, split
+
+    table, run, _ = done
+    spec = read_spec(run)
+    prepared = prepare(read_all({"rows": str(table)}, spec), spec)
+    train, test = split(prepared, spec)
+    first, second = _divisions(spec, prepared, train, 2)
+    np.testing.assert_array_equal(first[0], train)
+    np.testing.assert_array_equal(first[1], test)
+    assert set(second[1]) != set(test)
+    held = spec.model_copy(update={"holdout": "told", "test_size": 0.0, "cv": 4})
+    for inside, outside in _divisions(held, prepared, train, 2):
+        assert sorted([*inside, *outside]) == train.tolist()
+        assert len(outside) == len(train) // 4
 
 
 @pytest.mark.parametrize(
@@ -94,6 +120,7 @@ def test_the_report_says_what_was_found(done):
         (["--what", "magic"], "--what must be of permutation, sources"),
         (["--width", "3"], "The width must be single, double, or 40 to 400"),
         (["--what", "permutation", "--permutations", "-1"], "from 1 to 10000"),
+        (["--what", "omission", "--divisions", "1"], "At least 2 divisions of the rows"),
     ],
 )
 def test_bad_requests_get_one_clear_line(more, said, done, capsys):

@@ -234,6 +234,98 @@ def test_a_source_is_tested_by_exchanging_its_contributions(patients):
     assert 0.5 < area.score <= 1.0
 
 
+# ---- fits without a source -------------------------------------------------------------------------
+
+
+def test_a_source_is_left_out_of_fits_by_hand(patients):
+    """Both models of every fold are those of estimators with the columns of one view alone."""
+    X, y = patients
+    views = {"a": list(X.columns[:2]), "b": list(X.columns[2:])}
+    model = kw.MKLClassifierCV(
+        [kw.kernels.Linear(), kw.kernels.RBF(gamma="median")],
+        "simple",
+        n_alphas=3,
+        cv=2,
+        views=views,
+        standardize=True,
+    ).fit(X, y)
+    splitter = model_selection.StratifiedShuffleSplit(4, test_size=0.25, random_state=1)
+    found = inspection.source_refit_test(model, X, y, cv=splitter, n_jobs=1)
+    scores = []
+    for train, test in splitter.split(X, y):
+        fits = []
+        for left in (views, {"b": views["b"]}, {"a": views["a"]}):
+            one = kw.MKLClassifierCV(
+                [kw.kernels.Linear(), kw.kernels.RBF(gamma="median")], "simple", n_alphas=3, cv=2, views=left,
+                standardize=True,
+            ).fit(X.iloc[train], y[train])  # fmt: skip
+            fits.append(one.score(X.iloc[test], y[test]))
+        scores.append(fits)
+    scores = np.array(scores)
+    order = [0, *(1 + ["a", "b"].index(name) for name in found.names)]
+    np.testing.assert_allclose(found.scores, scores[:, order])
+    first = inspection.compare_folds(found.scores[:, 0], found.scores[:, 1], 1 / 3)
+    assert (found.loss[0], found.low[0], found.high[0]) == (first.difference, first.low, first.high)
+    assert found.loss[0] >= found.loss[1]
+    np.testing.assert_allclose(found.adjusted, inspection.adjust_p_values(found.p_values))
+    np.testing.assert_allclose(found.score - found.without, found.loss, atol=1e-15)
+
+
+def test_plain_fits_and_matrices_are_fitted_without_a_source_too(rng):
+    """One source has all the information; a plain fit keeps its learner and scale, and the choice of C."""
+    X = {"told": rng.normal(size=(60, 2)), "noise": rng.normal(size=(60, 2))}
+    y = np.where(X["told"].sum(axis=1) > 0, "yes", "no")
+    model = kw.MKLClassifier().fit(kw.Views(X), y)
+    splitter = model_selection.StratifiedShuffleSplit(6, test_size=0.3, random_state=0)
+    found = inspection.source_refit_test(model, kw.Views(X), y, cv=splitter)
+    assert found.names == ("told",)  # the other one has no weight
+    assert found.score > 0.85
+    assert found.without[0] < 0.7
+    assert found.low[0] > 0.0
+    assert found.adjusted[0] < 0.05
+    bank = kw.KernelBank(np.stack([x @ x.T for x in X.values()], axis=2), names=["told", "noise"])
+    rows = np.arange(60)[:, None]
+    with_bank = kw.MKLClassifier(bank, "rls2", alpha=0.01).fit(rows, y)
+    again = inspection.source_refit_test(with_bank, rows, y, cv=3, choose_again=False, sources=["noise"])
+    assert again.names == ("noise",)
+    alone = kw.MKLClassifier(kw.KernelBank(bank.stack[..., :1]), "rls2", alpha=0.01)
+    np.testing.assert_allclose(again.without, model_selection.cross_val_score(alone, rows, y, cv=3).mean())
+
+
+def test_fits_without_a_source_refuse_what_they_cannot_do(patients):
+    X, y = patients
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0)).fit(X, y)
+    with pytest.raises(InputError, match="all kernels are of one source, 'all'"):
+        inspection.source_refit_test(model, X, y)
+    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.SimpleMKL(C=1.0)).fit(X.to_numpy(), y)
+    with pytest.raises(InputError, match="source"):
+        inspection.source_refit_test(model, X.to_numpy(), y, sources=["x9"])
+    with pytest.raises(InputError, match="two divisions of the rows or more, `cv` gives 1"):
+        inspection.source_refit_test(model, X.to_numpy(), y, cv=[(np.arange(60), np.arange(60, 120))])
+    K = X.to_numpy() @ X.to_numpy().T
+    stacked = kw.MKLClassifier("precomputed", kw.learners.SimpleMKL(C=1.0)).fit(
+        np.stack([K, K * K], axis=2), y
+    )
+    with pytest.raises(InputError, match="no kernel of it can be left out"):
+        inspection.source_refit_test(stacked, np.stack([K, K * K], axis=2), y)
+
+
+def test_divisions_that_are_done_are_kept(patients):
+    """Three fits belong to a division: a stop after eight keeps two divisions, one after five has no interval."""
+    X, y = patients
+    views = {"a": list(X.columns[:2]), "b": list(X.columns[2:])}
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0), views=views).fit(X, y)
+    found = inspection.source_refit_test(
+        model, X, y, sources=["a", "b"], report=lambda text: text == "fit 8 of 15"
+    )
+    assert found.interrupted
+    assert found.scores.shape == (2, 3)
+    with pytest.raises(KeyboardInterrupt, match="two divisions"):
+        inspection.source_refit_test(
+            model, X, y, sources=["a", "b"], report=lambda text: text == "fit 5 of 15"
+        )
+
+
 # ---- stability -------------------------------------------------------------------------------------
 
 

@@ -379,6 +379,19 @@ def _evidence(model: Any) -> list[Call]:
             inspection.source_test,
             {"estimator": model, "X": X, "y": LABELS, "n_permutations": 2, "seed": 0},
         ),
+        Call(
+            "source_refit_test",
+            inspection.source_refit_test,
+            {
+                "estimator": kw.MKLClassifier(banks.linear_features(3), learners.RLS2(1.0)).fit(X, LABELS),
+                "X": X,
+                "y": LABELS,
+                "sources": ["x0"],
+                "cv": 2,
+                "choose_again": True,
+                "level": 0.9,
+            },
+        ),
         Call("weight_stability", inspection.weight_stability, {**fitting, "n_samples": 2, "level": 0.9}),
         Call("learning_curve", inspection.learning_curve, {**fitting, "sizes": [0.9], "cv": 2}),
         Call(

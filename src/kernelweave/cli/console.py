@@ -72,7 +72,7 @@ class Steps:
         """Show one finished step; returns False, as nothing requests a stop."""
         self.done += 1
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done)
+            self._bar.update(self._task, completed=self.done, total=self.total)
         elif time.monotonic() - self._last > self.EVERY:
             self._last = time.monotonic()
             print(f"{self.label}: {self.done} of {self.total or 'some'} steps{self._left()}", flush=True)

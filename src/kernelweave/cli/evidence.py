@@ -17,13 +17,14 @@ def evidence(
     what: Names = None,
     permutations: int = 99,
     fixed: bool = False,
+    divisions: int = 10,
     halves: int = 50,
     sizes: int = 5,
     width: str = "single",
     jobs: int = 1,
     seed: int = 0,
 ) -> int:
-    """How sure the answers of a run are: permutation tests, stability of weights, learning curve, baselines.
+    """How sure the answers of a run are: permutations, fits without a source, stability, learning curve, baselines.
 
     Computed on the table of the run with its settings, and added to its report, which begins with the answers in
     sentences. Figures in the width of a column (PDF, SVG) and tables (CSV, LaTeX) are written beside it. Ctrl-C keeps
@@ -38,11 +39,13 @@ def evidence(
     table
         The table from which it was learnt.
     what
-        permutation, sources, stability, learning-curve, baselines; default all that the run can have.
+        permutation, sources, omission, stability, learning-curve, baselines; default all that the run can have.
     permutations
         Permutations of the targets, each a whole fit.
     fixed
         Do not fit again for permutations: permute only the targets of held-out rows.
+    divisions
+        Random divisions into training and held-out rows, on each of which the model is fitted without every source.
     halves
         Random halves of the training rows for the stability of weights.
     sizes
@@ -56,5 +59,10 @@ def evidence(
     """
     from kernelweave.cli.evidencing import run_evidence
 
-    counts = {"permutation": permutations, "stability": halves, "learning curve": sizes}
+    counts = {
+        "permutation": permutations,
+        "omission": divisions,
+        "stability": halves,
+        "learning curve": sizes,
+    }
     return run_evidence(run, table, what=what, counts=counts, fixed=fixed, jobs=jobs, width=width)

@@ -16,7 +16,15 @@ from kernelweave.reports.evidence import gather
 from kernelweave.reports.evidence_figures import draw_evidence
 from kernelweave.reports.printing import read_width, write_figures, write_tables
 from kernelweave.reports.statements import TOPICS, statements
-from kernelweave.runs.evidence import KINDS, add_evidence, compute, kinds_for, read_evidence, write_evidence
+from kernelweave.runs.evidence import (
+    KINDS,
+    add_evidence,
+    compute,
+    kinds_for,
+    read_evidence,
+    total_of,
+    write_evidence,
+)
 from kernelweave.runs.folders import csv_text, writing
 from kernelweave.runs.preparing import prepare, split
 from kernelweave.runs.spec import FitSpec
@@ -53,6 +61,12 @@ def run_evidence(
     interrupted = False
     for kind in kinds or kinds_for(tree):
         steps = Steps(KINDS[kind][0].lower(), counts.get(kind) or None)
+
+        def report(text: str, steps: Steps = steps) -> bool:
+            # a division or a size takes several fits
+            steps.total = total_of(text) or steps.total
+            return steps.advance(text)
+
         try:
             found = compute(
                 kind,
@@ -64,7 +78,7 @@ def run_evidence(
                 count=counts.get(kind, 0),
                 refit=not fixed,
                 jobs=jobs,
-                report=steps.advance,
+                report=report,
             )
         except KeyboardInterrupt:
             interrupted = True

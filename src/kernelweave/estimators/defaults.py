@@ -209,6 +209,16 @@ class DefaultsMixin(BaseEstimator):
         return "\n".join([*lines, OTHERWISE]) if lines else NO_DEFAULTS
 
 
+def stated(defaults: DefaultsMixin) -> dict[str, Any]:
+    """Parameters that an estimator takes where they were left out, for one whose kernels are stated."""
+    found = {"normalize": defaults._default_normalizer()}
+    if defaults.learner is None:
+        found["learner"] = defaults._named_learner()
+        if defaults.C is None and defaults._chooses_cost(found["learner"]):
+            found["C"] = "auto"
+    return found
+
+
 def _kernel_lines(told: Mapping[str, Any], model: Model) -> list[str]:
     n = model.source.n_samples
     lines = [f"Kernels, chosen by what the {n} training rows hold:"]

@@ -23,6 +23,7 @@ from kernelweave.inspection.paired import (
 )
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.permutation import PermutationTest, SourceTest, permutation_test, source_test
+from kernelweave.inspection.refits import SourceRefitTest, source_refit_test
 from kernelweave.inspection.scores import Interval, fold_interval, score_intervals, share_interval
 from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
@@ -47,6 +48,7 @@ __all__ = [
     "PairedTest",
     "Path",
     "PermutationTest",
+    "SourceRefitTest",
     "SourceTest",
     "TwoLayers",
     "WeightStability",
@@ -68,6 +70,7 @@ __all__ = [
     "regularization_path",
     "score_intervals",
     "share_interval",
+    "source_refit_test",
     "source_test",
     "two_layers",
     "uninformative",

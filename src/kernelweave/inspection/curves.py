@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import OneOf, Whole, checked
@@ -28,7 +27,9 @@ from kernelweave.inspection.resampling import (
     as_targets,
     count_rows,
     each_done,
+    folds_of,
     of_rows,
+    splitter_of,
     take,
 )
 from kernelweave.inspection.scores import fold_interval, share_interval
@@ -129,13 +130,9 @@ def learning_curve(
     """
     targets = as_targets(y)
     count_rows(X, targets)
-    splitter = check_cv(cv, targets if np.ndim(targets) == 1 else None, classifier=is_classifier(estimator))
     rng = np.random.RandomState(seed)
-    try:
-        parts = list(splitter.split(np.zeros((len(targets), 1)), targets, groups))
-    except ValueError as error:
-        raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
-    folds = [(rng.permutation(train), np.asarray(test)) for train, test in parts]
+    parts = folds_of(splitter_of(estimator, targets, cv), targets, groups)
+    folds = [(rng.permutation(train), test) for train, test in parts]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
     tasks = [
         (estimator, X, targets, train[:size], test, scoring, params)

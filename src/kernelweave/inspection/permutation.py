@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
@@ -29,7 +28,9 @@ from kernelweave.inspection.resampling import (
     as_targets,
     count_rows,
     each_done,
+    folds_of,
     of_rows,
+    splitter_of,
     take,
 )
 from kernelweave.inspection.weights import views_of
@@ -156,12 +157,12 @@ def permutation_test(
     """
     targets = as_targets(y)
     n = count_rows(X, targets)
-    folds = _folds(_splitter(estimator, targets, cv), targets, groups)
+    folds = folds_of(splitter_of(estimator, targets, cv), targets, groups)
     labels = None if groups is None else np.asarray(groups)
     score, known = _score_folds(estimator, X, targets, folds, scoring, params)
     draws = _permutations(n, n_permutations, targets, labels, seed)
     if refit:
-        splitter = _splitter(estimator, targets, cv)
+        splitter = splitter_of(estimator, targets, cv)
         tasks = ((estimator, X, take(targets, draw), splitter, labels, scoring, params) for draw in draws)
         found, stopped = each_done(_score_again, tasks, n_jobs, report, "permutation", n_permutations)
     else:
@@ -173,18 +174,6 @@ def permutation_test(
 
 
 Fold = tuple[Rows, Rows]
-
-
-def _splitter(estimator: Any, y: Any, cv: Splits) -> BaseCrossValidator:
-    return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
-
-
-def _folds(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> list[Fold]:
-    try:
-        parts = list(splitter.split(np.zeros((len(y), 1)), y, groups))
-    except ValueError as error:
-        raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
-    return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
 
 
 def _permutations(n: int, number: int, y: Any, groups: NDArray[Any] | None, seed: int) -> Iterator[Rows]:
@@ -244,7 +233,7 @@ def _score_again(
 ) -> float:
     scores = []
     # folds keep the shares of the permuted classes
-    for train, test in _folds(splitter, y, groups):
+    for train, test in folds_of(splitter, y, groups):
         model = clone(estimator)
         model.fit(take(X, train), take(y, train), **of_rows(params, train))
         scores.append(float(check_scoring(model, scoring=scoring)(model, take(X, test), take(y, test))))

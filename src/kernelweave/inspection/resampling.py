@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._parameters import Function, Number, Rule, Unfit, Whole
-from kernelweave._types import Features, Labels
+from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 
 Rows = NDArray[np.intp]
 
@@ -86,12 +88,34 @@ def count_rows(X: Any, y: Labels) -> int:
 
 def as_targets(y: ArrayLike) -> Any:
     """Targets of rows as an array; frames of several stay frames."""
-    return y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
+    if hasattr(y, "iloc") and np.ndim(y) == 2:
+        return y
+    targets = np.asarray(y)
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
+        raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
+    return targets
 
 
 def of_rows(params: Mapping[str, Any] | None, rows: Rows) -> dict[str, Any]:
     """Arguments of `fit` with one entry for each row, for some rows."""
     return {name: np.asarray(value)[rows] for name, value in (params or {}).items() if value is not None}
+
+
+def splitter_of(estimator: Any, y: Any, cv: Splits) -> BaseCrossValidator:
+    """The splitter that `cv` stands for; whole numbers keep the shares of classes."""
+    try:
+        return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`cv` must be a number of folds, a splitter or pairs of rows: {error}") from error
+
+
+def folds_of(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
+    """Training and test rows of every fold."""
+    try:
+        parts = [(train, test) for train, test in splitter.split(np.zeros((len(y), 1)), y, groups)]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
+    return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
 
 
 def each_done(

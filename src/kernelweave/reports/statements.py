@@ -104,7 +104,8 @@ def statements(tree: Tree) -> list[Statement]:
     Parameters
     ----------
     tree : dict
-        Of `gather`, with what was computed later: "permutation", "sources", "stability", further "baselines".
+        Of `gather`, with what was computed later: "permutation", "sources", "omission", "stability", further
+        "baselines".
 
     Returns
     -------
@@ -265,6 +266,25 @@ def _sources(out: _Writer) -> None:
             {"name": _shown(name), "score": score},
             v=("sources", "views", name, "loss"),
             p=("sources", "views", name, "adjusted"),
+        )
+
+    omitted = tree.get("omission", {}).get("views", {})
+    for name in list(omitted)[:MOST_SOURCES]:
+        clear = omitted[name]["adjusted"] < SMALL
+        own: Source = ("omission", "views", name)
+        out.say(
+            "which",
+            "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {n:d} divisions "
+            "of the rows: a loss of {v:.3f} (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common; "
+            + ("p = {p:.2g})." if clear else "p = {p:.2g}): the other sources may do without it."),
+            {"name": _shown(name), "score": score},
+            w=(*own, "without"),
+            s=("omission", "score"),
+            n=("omission", "n"),
+            v=(*own, "loss"),
+            low=(*own, "low"),
+            high=(*own, "high"),
+            p=(*own, "adjusted"),
         )
 
 

@@ -107,8 +107,8 @@ def evidence_tables(tree: Tree) -> list[Table]:
     -------
     list of Table
     """
-    made = [_scores(tree), _classes(tree), _baselines(tree), _sources(tree), *_stability(tree)]
-    made += [_curve(tree), *_calibration(tree)]
+    made = [_scores(tree), _classes(tree), _baselines(tree), _sources(tree)]
+    made += [_omission(tree), *_stability(tree), _curve(tree), *_calibration(tree)]
     return [table for table in made if table is not None]
 
 
@@ -168,6 +168,23 @@ def _sources(tree: Tree) -> Table | None:
         f"{found.get('n', 0)} permutations; corrected for the number of sources (Holm)."
     )
     return Table("sources", "Sources exchanged between held-out rows", heads, rows, note) if rows else None
+
+
+def _omission(tree: Tree) -> Table | None:
+    found = tree.get("omission", {})
+    keys = ("without", "loss", "low", "high", "p", "adjusted")
+    rows: list[list[Cell]] = [
+        [name, *(one[key] for key in keys)] for name, one in found.get("views", {}).items()
+    ]
+    if not rows:
+        return None
+    heads = ["left out", "score", "loss", "low", "high", "p", "p, corrected"]
+    note = (
+        f"Mean score over {found['n']} divisions of the rows when the model is fitted without the source; with all it "
+        f"is {found['score']:.4g}. {OF_95} of the loss, of the t-test corrected for rows in common; p-values corrected "
+        "for the number of sources (Holm)."
+    )
+    return Table("omission", "Fits without each source", heads, rows, note)
 
 
 def _stability(tree: Tree) -> list[Table]:

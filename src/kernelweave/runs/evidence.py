@@ -1,9 +1,10 @@
-"""Evidence about a run that takes time: permutations, samples of the rows, learning curves, baselines."""
+"""Evidence about a run that takes time: permutations, fits without a source, on samples of the rows, baselines."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kernelweave._types import Tree
 from kernelweave.reports.evidence import against, number
 from kernelweave.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave.runs.folders import write_text, writing
+from kernelweave.runs.preparing import split
 from kernelweave.runs.scoring import predictions
 from kernelweave.runs.spec import FitSpec
 
@@ -28,13 +30,24 @@ EVIDENCE = "evidence.json"
 KINDS = {
     "permutation": ("Permutation test", "permutations"),
     "sources": ("Test of every source", "permutations"),
+    "omission": ("Fit without each source", "divisions of the rows"),
     "stability": ("Stability of weights", "halves of the rows"),
     "learning curve": ("Learning curve", "sizes"),
     "baselines": ("Baselines", ""),
 }
 #: Usual numbers.
-USUAL = {"permutation": 99, "sources": 999, "stability": 50, "learning curve": 5, "baselines": 0}
+USUAL = {
+    "permutation": 99,
+    "sources": 999,
+    "omission": 10,
+    "stability": 50,
+    "learning curve": 5,
+    "baselines": 0,
+}
 MOST = 10_000
+#: Sources without which a model is fitted, those with the largest weights: each takes as many fits as there are
+#: divisions.
+MOST_SOURCES = 10
 #: Baselines that are fits: settings in place of those of a run.
 OTHERS: dict[str, dict[str, Any]] = {
     "the average of all kernels": {"method": "uniform"},
@@ -70,6 +83,18 @@ def add_evidence(tree: Tree, kind: str, found: Tree) -> Tree:
     return {**tree, kind: found}
 
 
+def total_of(text: str) -> int | None:
+    """The number of steps in what `compute` reports, such as "fit 3 of 40"; None where it is not said.
+
+    Examples
+    --------
+    >>> total_of("fit 3 of 40")
+    40
+    """
+    _, _, total = text.rpartition(" of ")
+    return int(total) if total.isdigit() else None
+
+
 def compute(
     kind: str,
     model: BaseMKL,
@@ -96,7 +121,7 @@ def compute(
         Training and held-out rows.
     held : Held or None
     count : int, default=0
-        Permutations, samples or sizes; 0 for the usual number.
+        Permutations, divisions, samples or sizes; 0 for the usual number.
     refit : bool, default=True
         Of a permutation test: repeat the whole fit, the choice of the regularisation parameter too. Otherwise
         only the targets of test rows are permuted.
@@ -118,6 +143,8 @@ def compute(
         return _permutation(spec, prepared, rows, count, refit, jobs, report)
     if kind == "sources":
         return _sources(model, prepared, rows, count, spec.seed, report)
+    if kind == "omission":
+        return _omission(model, spec, prepared, rows, count, jobs, report)
     if kind == "stability":
         return _stability(model, spec, prepared, rows[0], count, jobs, report)
     if kind == "learning curve":
@@ -206,6 +233,68 @@ def _sources(
             for k, name in enumerate(found.names)
         },
     }
+
+
+def _omission(
+    model: BaseMKL,
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Rows, Rows],
+    count: int,
+    jobs: int,
+    report: Report,
+) -> Tree:
+    from kernelweave.inspection import source_refit_test, view_weights
+
+    if count < 2:
+        raise InputError(f"At least 2 divisions of the rows are needed, got {count}.")
+    named = [name for name, share in view_weights(model).items() if share > 0]
+    found = source_refit_test(
+        model,
+        prepared.X,
+        prepared.target(),
+        sources=named[:MOST_SOURCES],
+        cv=_divisions(spec, prepared, rows[0], count),
+        groups=prepared.groups,
+        params=_params(prepared, fit=False),
+        n_jobs=jobs,
+        report=report,
+    )
+    columns = {name: getattr(found, name) for name in ("without", "loss", "low", "high", "adjusted")}
+    return {
+        "score": found.score,
+        "n": len(found.scores),
+        "interrupted": found.interrupted,
+        "sources": len(named),
+        "views": {
+            name: {
+                **{key: float(values[k]) for key, values in columns.items()},
+                "p": float(found.p_values[k]),
+            }
+            for k, name in enumerate(found.names)
+        },
+    }
+
+
+def _divisions(spec: FitSpec, prepared: Prepared, train: Rows, count: int) -> list[tuple[Rows, Rows]]:
+    """Random divisions of the rows like that of the run, which is the first.
+
+    Of training rows alone where a column names those that are held out: they may be of another kind.
+    """
+    among = train if spec.holdout else np.arange(len(prepared.y))
+    part = replace(
+        prepared,
+        y=prepared.y[among],
+        weights=None if prepared.weights is None else prepared.weights[among],
+        groups=None if prepared.groups is None else prepared.groups[among],
+        held=None,
+    )
+    share = spec.test_size or 1.0 / spec.cv
+    parts = [
+        split(part, spec.model_copy(update={"holdout": "", "test_size": share, "seed": spec.seed + k}))
+        for k in range(count)
+    ]
+    return [(among[inside], among[outside]) for inside, outside in parts]
 
 
 def _stability(
@@ -315,5 +404,7 @@ def _other(spec: FitSpec, prepared: Prepared, test: Rows, changes: dict[str, Any
 
 def kinds_for(tree: Tree) -> Sequence[str]:
     """Kinds of evidence that a run can have."""
-    held = bool(tree.get("rows", {}).get("held out"))
-    return [kind for kind in KINDS if held or kind not in ("sources", "baselines")]
+    lacking = set() if tree.get("rows", {}).get("held out") else {"sources", "baselines"}
+    if len(tree.get("views", {})) < 2:
+        lacking.add("omission")
+    return [kind for kind in KINDS if kind not in lacking]

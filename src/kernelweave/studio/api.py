@@ -296,7 +296,7 @@ def _add_runs(router: APIRouter) -> None:
 
     @router.post("/runs/{run_id}/evidence", tags=["evidence"], status_code=202)
     def compute_evidence(studio: Here, run_id: RunId, request: EvidenceRequest) -> Evidence:
-        """Begin to compute evidence: permutations, halves of the rows, a learning curve, baselines."""
+        """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines."""
         return studio.evidence.start(run_id, request.kind, request.count, refit=request.refit)
 
     @router.post("/runs/{run_id}/evidence/stop", tags=["evidence"])

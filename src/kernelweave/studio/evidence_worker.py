@@ -13,7 +13,14 @@ from pathlib import Path
 from types import FrameType
 
 from kernelweave._errors import InputError
-from kernelweave.runs.evidence import EVIDENCE, add_evidence, compute, read_evidence, write_evidence
+from kernelweave.runs.evidence import (
+    EVIDENCE,
+    add_evidence,
+    compute,
+    read_evidence,
+    total_of,
+    write_evidence,
+)
 from kernelweave.studio.disk import describe_full, is_full
 from kernelweave.studio.evidence_jobs import other_pids, own_start, read_status, stop_file, write_status
 from kernelweave.studio.places import MODEL, Places
@@ -80,8 +87,8 @@ class _Job:
         self.done += 1
         if time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
-            own, _, total = text.rpartition(" of ")
-            more = {"total": int(total)} if own and total.isdigit() else {}
+            total = total_of(text)
+            more = {} if total is None else {"total": total}
             write_status(self.folder, self.kind, done=self.done, text=text, **more)
         return self.stopped()
 

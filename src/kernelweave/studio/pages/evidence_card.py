@@ -27,6 +27,7 @@ EVERY = 1.0
 ABOUT = {
     "permutation": "Could the score be chance? The targets are permuted, and everything is fitted again each time.",
     "sources": "Does the model use each source for new rows? Sources are exchanged between held-out rows.",
+    "omission": "Does the model need each source? It is fitted without it, on random divisions of the rows.",
     "stability": "Would other rows give the same weights? The model is fitted on random halves of the rows.",
     "learning curve": "Would more rows help? The model is fitted on growing parts of the rows.",
     "baselines": "Do several kernels pay? The average, the best single kernel and a linear model, on the same rows.",
@@ -165,7 +166,7 @@ class EvidenceCard:
     def parts(self) -> None:
         """Charts of what was computed, and downloads."""
         tree = self.found.numbers
-        if any(tree.get(kind) for kind in ("permutation", "sources", "stability", "learning curve")):
+        if any(tree.get(kind) for kind in KINDS if kind != "baselines"):
             with card("Answers with this evidence"):
                 AnswersCard(self.found).sentences()
         for key, name, title, make, caption in (

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kernelweave.studio.schema.base import Real, Record, RunId
 
-Kind = Literal["permutation", "sources", "stability", "learning curve", "baselines"]
+Kind = Literal["permutation", "sources", "omission", "stability", "learning curve", "baselines"]
 
 
 class EvidenceRequest(Record):
@@ -19,7 +19,7 @@ class EvidenceRequest(Record):
         default=0,
         ge=0,
         le=10_000,
-        description="Permutations, halves of the rows or sizes; 0 for the usual number.",
+        description="Permutations, divisions or halves of the rows, or sizes; 0 for the usual number.",
     )
     refit: bool = Field(
         default=True,
