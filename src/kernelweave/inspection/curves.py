@@ -1,4 +1,4 @@
-"""Learning curves, and how true probabilities are."""
+"""Learning curves, and calibration of probabilities."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Features, Splits
-from kernelweave.inspection.permutation import Estimator, Params, Scoring
 from kernelweave.inspection.resampling import (
     Entries,
+    Estimator,
     Jobs,
     Level,
     Maybe,
+    Params,
     Report,
     Rows,
+    Scoring,
     Seed,
     Targets,
     as_targets,
     count_rows,
     each_done,
+    fit_on,
     folds_of,
-    of_rows,
+    score_on,
     splitter_of,
-    take,
 )
 from kernelweave.inspection.scores import fold_interval, share_interval
 
@@ -112,6 +113,8 @@ def learning_curve(
     ------
     InputError
         `X` and `y` have different numbers of rows, or a size is larger than the training rows.
+    ValueError
+        No fit was possible: what the last of them says.
     KeyboardInterrupt
         Nothing was done before.
 
@@ -140,10 +143,13 @@ def learning_curve(
         for train, test in folds
     ]
     found, stopped = each_done(_score_part, tasks, n_jobs, report, "fit", len(tasks))
+    if not np.isfinite(found).any():
+        # nothing but failures: raise what one of them says
+        fit_on(estimator, X, targets, tasks[len(found) - 1][3], params)
     done = max(1, len(found) // len(folds))
     scores = np.full((done, len(folds)), np.nan)
     scores.flat[: min(len(found), scores.size)] = found[: scores.size]
-    # the variance of the mean is that of folds of this division
+    # as for whole training sets: smaller parts of them have fewer rows in common
     share = float(np.mean([len(test) / len(train) for train, test in folds]))
     ends = [
         fold_interval(row[np.isfinite(row)], share, level=level) if np.isfinite(row).any() else None
@@ -176,13 +182,12 @@ def _score_part(
 ) -> float:
     if is_classifier(estimator) and np.ndim(y) == 1 and len(np.unique(y[train])) < 2:
         return float("nan")
-    model = clone(estimator)
     try:
-        model.fit(take(X, train), take(y, train), **of_rows(params, train))
+        model = fit_on(estimator, X, y, train, params)
     except ValueError:
         # too few rows of a class for the folds of this estimator
         return float("nan")
-    return float(check_scoring(model, scoring=scoring)(model, take(X, test), take(y, test)))
+    return score_on(model, X, y, test, scoring)
 
 
 @dataclass(frozen=True)
@@ -223,7 +228,7 @@ def calibration(
     bins: Annotated[str, OneOf("quantile", "uniform")] = "quantile",
     level: Level = 0.95,
 ) -> Calibration:
-    """Are the probabilities of a class true? The share of rows in the class by their probability.
+    """Are the probabilities of a class calibrated? The share of rows in the class by their probability.
 
     Means are those of scikit-learn's `calibration_curve`, with the number of rows of every bin and the interval of its
     share.
@@ -245,7 +250,7 @@ def calibration(
     Raises
     ------
     InputError
-        Arrays of different lengths, or numbers above 1.
+        Arrays of different lengths, probabilities above 1, or classes in place of truth values.
 
     References
     ----------
@@ -257,11 +262,14 @@ def calibration(
     >>> found.counts.tolist(), found.observed.tolist(), round(found.brier, 3)
     ([2, 2], [0.0, 1.0], 0.045)
     """
-    truth, share = np.asarray(is_class).astype(float), np.asarray(probability)
-    if truth.shape != share.shape or share.max() > 1.0 + 1e-9:
+    truth, share = _truth(np.asarray(is_class)), np.asarray(probability)
+    if truth.shape != share.shape:
         raise InputError(
-            f"`is_class` and `probability` must have the same length and probabilities be at most 1, got shapes "
-            f"{truth.shape} and {share.shape}, largest {share.max():.3g}."
+            f"`is_class` and `probability` must have the same length, got {len(truth)} and {len(share)}."
+        )
+    if share.max() > 1.0 + 1e-9:
+        raise InputError(
+            f"`probability` must be at most 1, got {share.max():.3g}. Pass one column of predict_proba."
         )
     share = np.minimum(share, 1.0)
     edges = (
@@ -273,8 +281,6 @@ def calibration(
     counts = np.bincount(place, minlength=n_bins)
     hits = np.bincount(place, weights=truth, minlength=n_bins)
     sums = np.bincount(place, weights=share, minlength=n_bins)
-    if not np.isfinite(truth).all():
-        raise InputError("`is_class` must say of every row whether it is of the class, got missing values.")
     full = counts > 0
     ends = [
         share_interval(round(h), int(n), level=level) for h, n in zip(hits[full], counts[full], strict=True)
@@ -288,3 +294,14 @@ def calibration(
         float(np.square(share - truth).mean()),
         float(truth.mean() * (1 - truth.mean())),
     )
+
+
+def _truth(is_class: NDArray[Any]) -> Array:
+    """1 for rows in the class, 0 for others."""
+    found = is_class.astype(object)
+    if not all(isinstance(one, bool | int | float) and one in (0, 1) for one in found):
+        few = ", ".join(map(repr, list(dict.fromkeys(found.tolist()))[:3]))
+        raise InputError(
+            f"`is_class` must be True or False for every row, got {few}. Compare with the class: y_true == 'ill'."
+        )
+    return found.astype(float)

@@ -63,7 +63,7 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     y_true, first, second : array-like of shape (n_rows,)
         True classes, and those that the two models predict.
     level : float, default=0.95
-        Of the interval of the difference in accuracy, of Wald's form with a row added to each kind of disagreement.
+        Of the interval of the difference in accuracy: Wald's, with half a row added to each of the four kinds of rows.
 
     Returns
     -------
@@ -111,10 +111,10 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
 def compare_numbers(
     y_true: Entries, first: Entries, second: Entries, *, level: Level = 0.95, seed: Seed = 0
 ) -> PairedTest:
-    """A permutation test of signs: whether two regressions have the same mean squared error on the same rows.
+    """A paired permutation test: whether two regressions have the same mean squared error on the same rows.
 
-    If the models are equally good, the difference of their squared errors in a row is as likely to have the other
-    sign. The statistic is its mean; no distribution of errors is assumed.
+    Under the hypothesis that the predictions of a row could be exchanged, the difference of their squared errors is as
+    likely to have the other sign. The statistic is its mean; no distribution of errors is assumed.
 
     Parameters
     ----------
@@ -135,7 +135,8 @@ def compare_numbers(
 
     Notes
     -----
-    All changes of signs up to 13 rows, else 9,999 random ones, of which the p-value is (b + 1) / (m + 1).
+    All changes of signs up to 13 rows, else m = 9,999 random ones, with the p-value (b + 1) / (m + 1) of each side; the
+    p-value of both sides is twice the smaller one.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def compare_numbers(
         drawn = [float(apart[rng.integers(n, size=n)].mean()) for _ in range(2000)]
         low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
     return PairedTest(
-        "permutation test of signs",
+        "paired permutation test",
         "both models predict numbers of the same held-out rows, and no distribution of errors is assumed",
         float(apart.mean()),
         float(low),
@@ -262,10 +263,16 @@ def adjust_p_values(p_values: Annotated[ArrayLike, Floats(least=0)]) -> Array:
     Parameters
     ----------
     p_values : array-like of shape (n_tests,)
+        From 0 to 1.
 
     Returns
     -------
     array of shape (n_tests,)
+
+    Raises
+    ------
+    InputError
+        Numbers above 1.
 
     References
     ----------
@@ -277,6 +284,8 @@ def adjust_p_values(p_values: Annotated[ArrayLike, Floats(least=0)]) -> Array:
     [0.03, 0.06, 0.06]
     """
     values = np.asarray(p_values)
+    if values.max() > 1.0:
+        raise InputError(f"`p_values` must be from 0 to 1, got {values.max():.3g}.")
     order = np.argsort(values, kind="stable")
     steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     found = np.empty(len(values))

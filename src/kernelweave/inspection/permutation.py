@@ -8,28 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Function, InstanceOf, Text, Whole, checked
+from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.inspection.arguments import Model
 from kernelweave.inspection.paired import adjust_p_values
 from kernelweave.inspection.resampling import (
+    Estimator,
+    Fold,
     Jobs,
     Maybe,
+    Params,
     Report,
     Rows,
+    Scoring,
     Seed,
     Targets,
     as_targets,
     count_rows,
     each_done,
+    fit_on,
     folds_of,
-    of_rows,
+    score_on,
     splitter_of,
     take,
 )
@@ -40,9 +45,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-Estimator = Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of scikit-learn's kind")]
-Scoring = Annotated[Any, Text() | Function() | None]
-Params = Annotated[Mapping[str, Any] | None, InstanceOf((Mapping,), "a dict of arrays") | None]
 Permutations = Annotated[int, Whole(1)]
 
 
@@ -157,12 +159,12 @@ def permutation_test(
     """
     targets = as_targets(y)
     n = count_rows(X, targets)
-    folds = folds_of(splitter_of(estimator, targets, cv), targets, groups)
+    splitter = splitter_of(estimator, targets, cv)
+    folds = folds_of(splitter, targets, groups)
     labels = None if groups is None else np.asarray(groups)
     score, known = _score_folds(estimator, X, targets, folds, scoring, params)
     draws = _permutations(n, n_permutations, targets, labels, seed)
     if refit:
-        splitter = splitter_of(estimator, targets, cv)
         tasks = ((estimator, X, take(targets, draw), splitter, labels, scoring, params) for draw in draws)
         found, stopped = each_done(_score_again, tasks, n_jobs, report, "permutation", n_permutations)
     else:
@@ -171,9 +173,6 @@ def permutation_test(
         found, stopped = each_done(_score_known, tasks_known, None, report, "permutation", n_permutations)
     permuted = np.array(found)
     return PermutationTest(score, permuted, permutation_p_value(score, permuted), refit, stopped)
-
-
-Fold = tuple[Rows, Rows]
 
 
 def _permutations(n: int, number: int, y: Any, groups: NDArray[Any] | None, seed: int) -> Iterator[Rows]:
@@ -210,15 +209,13 @@ def _within(
 
 def _score_folds(
     estimator: Any, X: Features, y: Any, folds: list[Fold], scoring: Any, params: Mapping[str, Any] | None
-) -> tuple[float, list[Any]]:
+) -> tuple[float, list[Remembered]]:
     """The mean score over folds, and the predictions of every fold."""
     scores, known = [], []
     for train, test in folds:
-        model = clone(estimator)
-        model.fit(take(X, train), take(y, train), **of_rows(params, train))
-        rows = take(X, test)
-        scores.append(float(check_scoring(model, scoring=scoring)(model, rows, take(y, test))))
-        known.append(remember(model, rows))
+        model = fit_on(estimator, X, y, train, params)
+        scores.append(score_on(model, X, y, test, scoring))
+        known.append(Remembered(model, take(X, test)))
     return float(np.mean(scores)), known
 
 
@@ -231,13 +228,13 @@ def _score_again(
     scoring: Any,
     params: Mapping[str, Any] | None,
 ) -> float:
-    scores = []
     # folds keep the shares of the permuted classes
-    for train, test in folds_of(splitter, y, groups):
-        model = clone(estimator)
-        model.fit(take(X, train), take(y, train), **of_rows(params, train))
-        scores.append(float(check_scoring(model, scoring=scoring)(model, take(X, test), take(y, test))))
-    return float(np.mean(scores))
+    folds = folds_of(splitter, y, groups)
+    return float(
+        np.mean(
+            [score_on(fit_on(estimator, X, y, train, params), X, y, test, scoring) for train, test in folds]
+        )
+    )
 
 
 class Remembered:
@@ -269,11 +266,6 @@ class Remembered:
 
         guess = self.predict(X)  # type: ignore[attr-defined]
         return float(accuracy_score(y, guess) if is_classifier(self._model) else r2_score(y, guess))
-
-
-def remember(model: Any, X: Features) -> Remembered:
-    """Predictions of a model for some rows, which scorers take for the model."""
-    return Remembered(model, X)
 
 
 def _score_known(known: list[Remembered], y: Any, folds: list[Fold], draw: list[Rows], scoring: Any) -> float:

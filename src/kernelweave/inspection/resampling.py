@@ -10,16 +10,22 @@ from typing import Annotated, Any
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
-from kernelweave._parameters import Function, Number, Rule, Unfit, Whole
+from kernelweave._parameters import Function, InstanceOf, Number, Rule, Text, Unfit, Whole
 from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 
 Rows = NDArray[np.intp]
+Fold = tuple[Rows, Rows]
 
+Estimator = Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of scikit-learn's kind")]
+Scoring = Annotated[Any, Text() | Function() | None]
+#: Arguments of `fit` with an entry for each row.
+Params = Annotated[Mapping[str, Any] | None, InstanceOf((Mapping,), "a dict of arrays") | None]
 #: Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
 Report = Annotated[Callable[[str], bool] | None, Function() | None]
 #: Fits at the same time.
@@ -102,20 +108,30 @@ def of_rows(params: Mapping[str, Any] | None, rows: Rows) -> dict[str, Any]:
 
 
 def splitter_of(estimator: Any, y: Any, cv: Splits) -> BaseCrossValidator:
-    """The splitter that `cv` stands for; whole numbers keep the shares of classes."""
+    """The splitter for a number of folds, a list of folds or a splitter; folds of classes are stratified."""
     try:
         return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
     except (TypeError, ValueError) as error:
         raise InputError(f"`cv` must be a number of folds, a splitter or pairs of rows: {error}") from error
 
 
-def folds_of(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
+def folds_of(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> list[Fold]:
     """Training and test rows of every fold."""
     try:
         parts = [(train, test) for train, test in splitter.split(np.zeros((len(y), 1)), y, groups)]
     except (TypeError, ValueError) as error:
         raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
     return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
+
+
+def fit_on(estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any] | None) -> Any:
+    """A clone of an estimator, fitted on some rows."""
+    return clone(estimator).fit(take(X, rows), take(y, rows), **of_rows(params, rows))
+
+
+def score_on(model: Any, X: Features, y: Any, rows: Rows, scoring: Any) -> float:
+    """The score of a fitted model on some rows."""
+    return float(check_scoring(model, scoring=scoring)(model, take(X, rows), take(y, rows)))
 
 
 def each_done(

@@ -39,7 +39,7 @@ class Interval:
     low, high : float
         Ends of the interval; NaN where there is none.
     method : str
-        "Wilson" for shares of rows, "Jeffreys" for means of shares, "bootstrap" for other scores of held-out rows,
+        "Wilson" for shares of rows, "Jeffreys" for means of recalls, "bootstrap" for other scores of held-out rows,
         "corrected t" for scores over folds.
     n : int
         Rows, or folds.
@@ -155,8 +155,8 @@ def score_intervals(
     """Scores of held-out rows with intervals: how far they would vary with other rows of the same kind.
 
     Shares of rows, which are accuracy and the recall and precision of every class, have Wilson's interval; balanced
-    accuracy, a mean of shares, quantiles of their Jeffreys distributions, Beta(hits + 1/2, misses + 1/2); other scores
-    the percentiles over samples of rows with replacement.
+    accuracy, the mean of the recalls, quantiles over draws of all recalls from Beta(hits + 1/2, misses + 1/2), their
+    posterior distributions with Jeffreys' prior; other scores the percentiles over samples of rows with replacement.
 
     Parameters
     ----------

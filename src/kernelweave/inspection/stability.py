@@ -16,11 +16,11 @@ from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.inspection.arguments import Model, outputs_of
-from kernelweave.inspection.permutation import Params
 from kernelweave.inspection.resampling import (
     Jobs,
     Level,
     Maybe,
+    Params,
     Report,
     Rows,
     Seed,
@@ -28,14 +28,13 @@ from kernelweave.inspection.resampling import (
     as_targets,
     count_rows,
     each_done,
-    of_rows,
-    take,
+    fit_on,
 )
 from kernelweave.inspection.weights import views_of
 
 Array = NDArray[np.float64]
 
-#: A kernel is stable if it has a weight in at least this share of the samples, or in at most the rest.
+#: A kernel with a weight is stable if it has one in at least this share of the samples.
 STABLE = 0.8
 
 
@@ -259,5 +258,5 @@ def _columns(weights: Array) -> Array:
 def _weights_of(
     estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any]
 ) -> tuple[Array, Array]:
-    model = clone(estimator).fit(take(X, rows), take(y, rows), **of_rows(params, rows))
-    return _columns(model.model_.weights), model.model_.weight_shares
+    model = fit_on(estimator, X, y, rows, params).model_
+    return _columns(model.weights), model.weight_shares

@@ -28,7 +28,7 @@ OF_FOLDS = (
 def paired_tests(runs: Sequence[Run], results: Sequence[Results | None]) -> list[PairedComparison]:
     """A test of every two runs with the same held-out rows, or else the same folds; p-values corrected by kind.
 
-    Held-out rows of classes are compared by McNemar's exact test, of numbers by a permutation test of signs; scores
+    Held-out rows of classes are compared by McNemar's exact test, of numbers by a paired permutation test; scores
     over the same folds by the corrected resampled t-test.
     """
     found: list[PairedComparison] = []
