@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from kernelweave.cli import main
+from kernelweave.runs.evidence import KINDS, kinds_for
 
 N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
 
@@ -112,6 +114,40 @@ def test_the_first_division_is_that_of_the_run(done):
     for inside, outside in _divisions(held, prepared, train, 2):
         assert sorted([*inside, *outside]) == train.tolist()
         assert len(outside) == len(train) // 4
+
+
+def test_what_was_there_stays(done, tmp_path):
+    """Of another kind computed later: baselines that took fits, and when the tables were read."""
+    table, run, _ = done
+    again = tmp_path / "run"
+    shutil.copytree(run, again)
+    lineage = json.loads((again / "lineage.json").read_text("utf8"))
+    lineage["when"] = "2001-02-03 04:05:06"
+    (again / "lineage.json").write_text(json.dumps(lineage), "utf8")
+    assert main(["evidence", str(again), str(table), "--what", "sources"]) == 0
+    before, after = (json.loads((at / "evidence.json").read_text("utf8")) for at in (run, again))
+    assert after["baselines"].keys() == before["baselines"].keys() > {"the best single kernel"}
+    assert after["stability"] == before["stability"]
+    assert "2001-02-03 04:05:06" in (again / "report.html").read_text("utf8")
+
+
+def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
+    frame = load_diabetes(as_frame=True).frame.iloc[:60][["bmi", "bp", "s5", "target"]]
+    frame.assign(twice=2.0 * frame["target"] + frame["bp"]).to_csv(tmp_path / "rows.csv", index=False)
+    table, run = str(tmp_path / "rows.csv"), str(tmp_path / "run")
+    fit = ["fit", table, "--target", "target,twice", "--out", run, "--kernels", "linear_features"]
+    assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
+    assert main(["evidence", run, table, "--permutations", "2", "--halves", "2", "--sizes", "2"]) == 0
+    tree = json.loads((tmp_path / "run" / "evidence.json").read_text("utf8"))
+    assert {"permutation", "stability", "learning curve"} <= tree.keys()
+    assert not {"sources", "baselines"} & tree.keys()
+
+
+def test_sources_of_layers_are_not_offered():
+    held = {"baselines": {"the mean of the training rows": {}}, "kernels": {"in layers": False}}
+    assert kinds_for(held) == list(KINDS)
+    assert "sources" not in kinds_for({**held, "kernels": {"in layers": True}})
+    assert not {"sources", "baselines"} & set(kinds_for({"kernels": {"in layers": False}}))
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,10 @@ def test_mcnemar_counts_rows_on_which_models_differ(rng):
     assert found.p_value == pytest.approx(by_hand)
     assert found.low < found.difference == pytest.approx((b - c) / 60)
     assert inspection.compare_classes(y, one, one).p_value == 1.0
+    # Agresti and Min: half a row more in each of the four cells
+    z, centre = stats.norm.ppf(0.975), (b - c) / 62
+    half = z * np.sqrt((b + c + 1) / 62 - centre**2) / np.sqrt(62)
+    assert (found.low, found.high) == pytest.approx((centre - half, centre + half))
     back = inspection.compare_classes(y, two, one)
     assert (back.difference, back.p_value) == (-found.difference, found.p_value)
 
@@ -153,6 +157,8 @@ def test_the_corrected_test_finds_differences_as_rarely_as_it_says():
 def test_holm_is_that_of_its_definition():
     p = np.array([0.01, 0.02, 0.03, 0.5])
     np.testing.assert_allclose(inspection.adjust_p_values(p), [0.04, 0.06, 0.06, 0.5])
+    with pytest.raises(InputError, match=r"from 0 to 1, got 1\.2"):
+        inspection.adjust_p_values([0.1, 1.2])
 
 
 # ---- permutations ----------------------------------------------------------------------------------
@@ -422,6 +428,17 @@ def test_learning_curves_are_those_of_scikit_learn(patients):
         inspection.learning_curve(Ridge(), X, (y == "ill") * 1.0, sizes=[91], cv=4)
 
 
+def test_sizes_that_cannot_be_fitted_are_nan_and_settings_that_cannot_are_an_error(patients):
+    X, y = patients
+    model = kw.MKLClassifierCV([kw.kernels.Linear()], "simple", Cs=[1.0], cv=3, standardize=True)
+    found = inspection.learning_curve(model, X, y, sizes=[3, 80], cv=2, scoring="accuracy")
+    assert np.isnan(found.scores[0]).all()
+    assert np.isfinite(found.scores[1]).all()
+    assert np.isnan(found.low[0])
+    with pytest.raises(InputError, match="simpel"):
+        inspection.learning_curve(kw.MKLClassifier(learner="simpel"), X, y, cv=2)
+
+
 @pytest.mark.parametrize("bins", ["quantile", "uniform"])
 def test_calibration_is_that_of_scikit_learn(rng, bins):
     share = rng.random(200)
@@ -433,6 +450,21 @@ def test_calibration_is_that_of_scikit_learn(rng, bins):
     assert found.counts.sum() == 200
     assert found.brier == pytest.approx(brier_score_loss(truth, share))
     assert ((found.low <= observed) & (observed <= found.high)).all()
+
+
+@pytest.mark.parametrize(
+    ("is_class", "probability", "said"),
+    [
+        (["ill", "well"], [0.2, 0.7], "True or False for every row, got 'ill', 'well'"),
+        ([1, 2], [0.2, 0.7], "True or False for every row, got 1, 2"),
+        ([0.0, np.nan], [0.2, 0.7], "got 0.0, nan"),
+        ([0, 1], [0.2, 1.7], "at most 1, got 1.7"),
+        ([0, 1, 1], [0.2, 0.7], "same length, got 3 and 2"),
+    ],
+)
+def test_calibration_needs_truth_values_and_probabilities(is_class, probability, said):
+    with pytest.raises(InputError, match=said):
+        inspection.calibration(is_class, probability)
 
 
 # ---- sentences -------------------------------------------------------------------------------------
@@ -506,3 +538,19 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     assert r"odd \{name\} 50\%" in latex
     assert latex.count(r"\\") == len(tables["stability"].rows) + 1
     assert tables["stability"].frame().shape == (len(tables["stability"].rows), 5)
+
+
+def test_without_an_interval_no_verdict_on_more_rows():
+    from kernelweave.reports.statements import statements
+
+    tree = {"task": "regression", "rows": {"training": 90, "held out": 30}}
+
+    def said(mean, low, high):
+        curve = {"sizes": [20, 40], "mean": mean, "low": low, "high": high}
+        return [one.sentence for one in statements({**tree, "learning curve": curve}) if one.topic == "sure"]
+
+    (rising,) = said([0.5, 0.7], [0.4, 0.6], [0.6, 0.8])
+    assert rising.endswith("0.700: more rows would probably help.")
+    (flat,) = said([0.69, 0.7], [0.6, 0.6], [0.8, 0.8])
+    assert flat.endswith("more rows would help little.")
+    assert said([0.5, 0.7], [None, None], [None, None]) == []

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
-Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+from kernelweave.cli.arguments import Names
 
 
 def evidence(
@@ -57,7 +53,7 @@ def evidence(
     seed
         Every command takes it; here that of the run is used.
     """
-    from kernelweave.cli.evidencing import run_evidence
+    from kernelweave.cli.evidence_steps import run_evidence
 
     counts = {
         "permutation": permutations,

@@ -29,7 +29,7 @@ FEWEST_TRAINING = 50
 #: Samples of rows, with replacement, and the share of them inside an interval.
 SAMPLES = 2000
 LEVEL = 0.95
-#: Classes with scores of their own in a file.
+#: Classes whose calibration is in a file.
 MOST_CLASSES = 40
 
 
@@ -241,6 +241,7 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
         "kernels": {
             "all": int(model.n_kernels_),
             "with a weight": int((np.atleast_2d(model.model_.weights).sum(axis=0) > 0).sum()),
+            "in layers": bool(model.model_.layers),
         },
         "views": view_weights(model),
         "doubts": [asdict(one) for one in reasons(model, held)],
@@ -260,14 +261,14 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
     kept = [name for name in found if name in held.scores]
     tree["held out"] = {name: _plain(found[name]) for name in kept}
     if tree["task"] == "classification":
-        classes = [str(name) for name in model.classes_][:MOST_CLASSES]
+        classes = [str(name) for name in model.classes_]
         tree["classes"] = {
             name: {what: _plain(found[f"{what} of {name}"]) for what in ("recall", "precision")}
             for name in classes
             if f"recall of {name}" in found
         }
         shares = {name: f"probability {name}" for name in classes}
-        shown = classes[1:] if len(classes) == 2 else classes
+        shown = classes[1:] if len(classes) == 2 else classes[:MOST_CLASSES]
         tree["calibration"] = {
             name: describe_calibration(
                 np.asarray(held.truth).astype(str) == name,
@@ -276,9 +277,8 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
             for name in shown
             if shares[name] in held.predictions
         }
-    tree["baselines"] = {}
     name, guess = simplest(targets_of(model, 0), len(held.truth), classes="classes" in tree)
-    tree["baselines"][name] = against(model, held, guess)
+    tree["baselines"] = {name: against(model, held, guess)}
     return tree
 
 

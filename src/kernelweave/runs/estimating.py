@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.memory import memory_budget
-from kernelweave.runs.fitting import chosen, count_alphas, fit_model, make_model
+from kernelweave.runs.fitting import count_alphas, fit_model, make_model
 from kernelweave.runs.preparing import Prepared, split
 from kernelweave.runs.spec import FitSpec
 
@@ -229,7 +229,8 @@ def _fit(spec: FitSpec, prepared: Prepared, rows: Rows, watch: _Watch) -> int:
 def fits_of(spec: FitSpec, task: str, power: float) -> float:
     """Time of a whole run in units of one fit with its folds: that fit, its path, nested folds, probabilities."""
     n_alphas, n_folds = count_alphas(spec, task)
-    found = 1.0 + n_alphas / (n_alphas * (n_folds + 1))
+    # a path is one fold more
+    found = 1.0 + 1.0 / (n_folds + 1)
     if spec.nested:
         found += spec.nested * (1.0 - 1.0 / spec.nested) ** power
     if task == "classification" and spec.probabilities != "none":
@@ -286,8 +287,3 @@ def span(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def describe_learner(spec: FitSpec, task: str) -> str:
-    """The learner that a fit would use."""
-    return chosen(spec, task).method

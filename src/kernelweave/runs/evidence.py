@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,9 @@ from kernelweave.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave.runs.folders import write_text, writing
 from kernelweave.runs.preparing import split
 from kernelweave.runs.scoring import predictions
+from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
+from kernelweave.views import PrecomputedView
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -383,6 +385,8 @@ def _baselines(
         raise InputError("Baselines need held-out rows of one target. Hold out a share of the rows.")
     found: Tree = {}
     for name, changes in OTHERS.items():
+        if "kernels" in changes and _has_kernels(prepared.X):
+            continue  # a model with precomputed kernels is not linear
         other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
         guess = predictions(other, prepared.X.iloc[test], prepared.task)["prediction"].to_numpy()
         found[name] = against(model, held, guess)
@@ -391,20 +395,23 @@ def _baselines(
     return found
 
 
+def _has_kernels(X: Any) -> bool:
+    return isinstance(X, Tables) and any(isinstance(view, PrecomputedView) for view in X.views.values())
+
+
 def _other(spec: FitSpec, prepared: Prepared, test: Rows, changes: dict[str, Any]) -> BaseMKL:
-    now = chosen(spec, prepared.task)
-    changes = {**changes, "learner_params": {}, "approximation": spec.approximation}
-    if prepared.views and "kernels" in changes:
-        # one linear kernel on all columns
-        changes |= {"views": ""}
-    if now.method in (changes["method"],) and "kernels" not in changes:
-        changes |= {"learner_params": spec.learner_params}
+    same = chosen(spec, prepared.task).method == changes["method"] and "kernels" not in changes
+    changes = {**changes, "learner_params": spec.learner_params if same else {}}
     return make_model(spec.model_copy(update=changes), prepared, test)
 
 
-def kinds_for(tree: Tree) -> Sequence[str]:
-    """Kinds of evidence that a run can have."""
-    lacking = set() if tree.get("rows", {}).get("held out") else {"sources", "baselines"}
-    if len(tree.get("views", {})) < 2:
-        lacking.add("omission")
-    return [kind for kind in KINDS if kind not in lacking]
+def kinds_for(tree: Tree) -> list[str]:
+    """Kinds of evidence that a run can have, by what `gather` found."""
+    # held-out rows of one target are compared with a baseline
+    held = "baselines" in tree
+    out_of_reach = {
+        "baselines": not held,
+        "sources": not held or tree["kernels"].get("in layers", False),
+        "omission": len(tree.get("views", {})) < 2,
+    }
+    return [kind for kind in KINDS if not out_of_reach.get(kind)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ from kernelweave.runs.evidence import (
     write_evidence,
 )
 from kernelweave.runs.folders import csv_text, writing
+from kernelweave.runs.lineage import read_lineage
 from kernelweave.runs.preparing import prepare, split
-from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.spec import FitSpec, check_spec, read_spec
 from kernelweave.runs.writing import score_held, write_report
 
 
@@ -44,15 +44,16 @@ def run_evidence(
     """The `evidence` command."""
     console = make_console()
     folder, size = Path(run), read_width(width)
-    spec = read_spec(folder)
+    spec = spec_of(folder)
     kinds = read_kinds(what)
     model = load_model(run)
     data, paths = read_data(table, spec)
     prepared = prepare(data, spec)
     rows = split(prepared, spec)
     held = score_held(model, prepared, rows[1])
-    tree = read_evidence(folder)
-    tree = {**tree, **gather(model, held), "nested": tree.get("nested", {})}
+    known, tree = read_evidence(folder), gather(model, held)
+    # the first part is computed again; what took time is kept
+    tree = {**known, **tree, "baselines": {**known.get("baselines", {}), **tree.get("baselines", {})}}
     if tree["rows"]["training"] != _training(prepared, rows[0]):
         raise InputError(
             f"The model in {run} was learnt from {tree['rows']['training']} rows, and {table} gives "
@@ -93,7 +94,8 @@ def run_evidence(
     if interrupted:
         console.print("Interrupted; what is done is kept.")
     with writing():
-        write_report(folder, model, spec, data, prepared, paths, rows, held, evidence=tree)
+        origin = read_lineage(folder)
+        write_report(folder, model, spec, data, prepared, paths, rows, held, evidence=tree, origin=origin)
         for name in ("figures", "tables"):
             (folder / name).mkdir(exist_ok=True)
         X = prepared.X.iloc[rows[0]]
@@ -118,18 +120,12 @@ def _training(prepared: Any, train: Any) -> int:
     return len(train) if prepared.weights is None else int(np.count_nonzero(prepared.weights[train] > 0))
 
 
-def read_spec(folder: Path) -> FitSpec:
+def spec_of(folder: Path) -> FitSpec:
     """The settings of a run."""
-    try:
-        settings = tomllib.loads((folder / "spec.toml").read_text("utf8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"There is no run at {folder}: it lacks spec.toml. Pass the folder of a run."
-        ) from None
-    except ValueError as error:
-        raise InputError(f"{folder / 'spec.toml'} is not TOML: {error}.") from None
-    settings.pop("table", None)
-    return FitSpec(**settings)
+    path = folder / "spec.toml"
+    if not path.is_file():
+        raise InputError(f"There is no run at {folder}: it lacks spec.toml. Pass the folder of a run.")
+    return check_spec(read_spec(path))
 
 
 def read_kinds(what: list[str] | None) -> list[str]:
