@@ -47,6 +47,21 @@ def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]
     assert (out / "path.svg").exists()
 
 
+@pytest.mark.parametrize("command", ["margins", "statistics"])
+def test_arguments_that_commands_share_have_their_help(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for words in (
+        "a TOML file with a table [views]",
+        "Column of sample weights.",
+        "0 for none",
+        "row or file",
+    ):
+        assert words in said
+
+
 def test_what_is_refused(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, out = str(tables / "rows"), str(tables / "out")
     for args, said in (

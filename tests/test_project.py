@@ -229,7 +229,21 @@ def test_version_is_stated_once():
     assert not (ROOT / "src" / "kernelweave" / "_version.py").exists()
 
 
-@pytest.mark.parametrize("name", ["demo", "fit", "predict", "path", "evaluate", "statistics"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo",
+        "fit",
+        "recommend",
+        "predict",
+        "path",
+        "evaluate",
+        "evidence",
+        "export",
+        "statistics",
+        "margins",
+    ],
+)
 def test_commands_have_help(name):
     pytest.importorskip("cyclopts")
     if importlib.util.find_spec("kernelweave.cli") is None:

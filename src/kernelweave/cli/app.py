@@ -10,9 +10,11 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
+from kernelweave.cli.arguments import Names
 from kernelweave.cli.evidence import evidence
-from kernelweave.cli.margins import margins
-from kernelweave.cli.using import Names, evaluate, export, predict
+from kernelweave.cli.guidance import recommend
+from kernelweave.cli.rows import margins, statistics
+from kernelweave.cli.using import evaluate, export, predict
 
 
 def make_app(*, fitting: bool = True) -> App:
@@ -26,8 +28,6 @@ def make_app(*, fitting: bool = True) -> App:
         # `run` reports what is left after Ctrl-C
         suppress_keyboard_interrupt=False,
     )
-    from kernelweave.cli.guidance import recommend
-
     commands: list[Callable[..., object]] = [fit, path, recommend]
     if fitting:
         from kernelweave.cli.options import with_options
@@ -182,83 +182,6 @@ def path(
         run_statistics_path(table, final_spec(spec, settings), out, overwrite=overwrite)
         return
     run_path(table, final_spec(spec, settings), out, overwrite=overwrite)
-
-
-def statistics(
-    *rows: str,
-    out: str,
-    target: Names = None,
-    groups: str = "",
-    columns: Names = None,
-    weight: str = "",
-    folds: int = 0,
-    fold_by: str = "row",
-    merge: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    max_memory: str = "auto",
-    jobs: int = 1,
-    seed: int = 0,
-) -> int:
-    """Sums over the rows of tables of any number and size, from which the command path follows without the rows.
-
-    Jobs of an array write a file each, from their own tables, and --merge adds the files. Ctrl-C writes what is in, and
-    --resume continues.
-
-    Example: kernelweave statistics rows --target y --groups views.toml --folds 5 --out all.npz
-
-    Parameters
-    ----------
-    rows
-        Folder of tables (CSV, TSV, also packed, or Parquet), or tables; with --merge folder of files of this command,
-        or such files.
-    out
-        File to write, .npz.
-    target
-        Columns to predict; numbers.
-    groups
-        Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of the
-        blocks and the end, such as 0,10,25. Default: every column is a block.
-    columns
-        Columns that are features. Default: all others.
-    weight
-        Column of sample weights.
-    folds
-        Folds for cross-validation; 0 for none.
-    fold_by
-        row or file: what goes to a fold together.
-    merge
-        Add files of this command.
-    resume
-        Continue with the file --out.
-    overwrite
-        Replace the file --out.
-    max_memory
-        For sums and rows at a time, such as 2GB.
-    jobs
-        Tables at the same time; -1 for one per core.
-    seed
-        Other numbers make other folds.
-    """
-    from kernelweave.cli.statistics import run_merge, run_statistics
-
-    if merge:
-        return run_merge(list(rows), out, overwrite=overwrite)
-    return run_statistics(
-        list(rows),
-        out,
-        target=target,
-        groups=groups,
-        columns=columns,
-        weight=weight,
-        folds=folds,
-        fold_by=fold_by,
-        seed=seed,
-        resume=resume,
-        overwrite=overwrite,
-        max_memory=max_memory,
-        jobs=jobs,
-    )
 
 
 def reproduce(

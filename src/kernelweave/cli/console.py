@@ -120,3 +120,22 @@ class FitProgress:
     def __deepcopy__(self, memo: dict[int, object]) -> FitProgress:
         # scikit-learn copies callbacks with the estimator; a bar belongs to one terminal
         return self
+
+
+class RowProgress:
+    """Progress in rows."""
+
+    def __init__(self) -> None:
+        self.steps: Steps | None = None
+
+    def __call__(self, n_rows: int, total: int | None) -> None:
+        """Show the number of rows so far."""
+        if self.steps is None:
+            self.steps = Steps("rows", total)
+        self.steps.done = n_rows - 1
+        self.steps.advance()
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self.steps is not None:
+            self.steps.close()

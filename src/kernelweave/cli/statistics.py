@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError, KernelWarning
-from kernelweave.cli.console import Steps, make_console, print_table
+from kernelweave.cli.block_paths import FILES, say_solution, write_path
+from kernelweave.cli.console import RowProgress, Steps, make_console
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.statistics_files import files_in, kind_of
 from kernelweave.results import Path as SolutionPath
@@ -17,9 +18,9 @@ from kernelweave.rows.collecting import block_statistics
 from kernelweave.rows.files import find_files
 from kernelweave.rows.folds import KIND as FOLDS
 from kernelweave.rows.folds import FoldStatistics
-from kernelweave.rows.validation import CrossValidatedPath, rls2_path_cv
+from kernelweave.rows.validation import rls2_path_cv
 from kernelweave.runs.fitting import parse_path
-from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
+from kernelweave.runs.folders import whole_folder, writing
 from kernelweave.runs.spec import DEFAULT, FitSpec
 
 Statistics = BlockStatistics | FoldStatistics
@@ -104,7 +105,7 @@ def run_statistics(
     into = read_statistics(out) if resume and Path(out).exists() else None
     if into is not None:
         console.print(f"Found {out}: {describe(into)}.")
-    steps = Rows()
+    steps = RowProgress()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", KernelWarning)
         try:
@@ -133,25 +134,6 @@ def run_statistics(
     return 130 if interrupted else 0
 
 
-class Rows:
-    """Progress in rows."""
-
-    def __init__(self) -> None:
-        self.steps: Steps | None = None
-
-    def __call__(self, n_rows: int, total: int | None) -> None:
-        """Show the number of rows so far."""
-        if self.steps is None:
-            self.steps = Steps("rows", total)
-        self.steps.done = n_rows - 1
-        self.steps.advance()
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self.steps is not None:
-            self.steps.close()
-
-
 def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
     """The `statistics` command with --merge."""
     console = make_console()
@@ -169,18 +151,13 @@ def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
         part = read_statistics(path)
         if type(part) is not type(found):
             raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
-        _merge(found, part)
+        found.merge(part)
         steps.advance()
     steps.close()
     with writing():
         found.save(out)
     console.print(f"Wrote {out}: {describe(found)}")
     return 0
-
-
-def _merge(found: Any, part: Any) -> None:
-    """Add statistics of one kind."""
-    found.merge(part)
 
 
 # ---- paths ----------------------------------------------------------------------------------------
@@ -203,8 +180,7 @@ def run_statistics_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) 
     if spec.normalize != "none":
         diagonals = total.mean_diagonals(centered=spec.intercept)
         options["scale"] = 1.0 / np.where(diagonals > 0, diagonals, 1.0)
-    names = ("path.csv", "path.svg", "coefficients.csv")
-    with whole_folder(out, overwrite=overwrite, files=names) as folder:
+    with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         steps = Steps("path", n_alphas)
         options["callback"] = lambda index, result: steps.advance()
         validated = None
@@ -218,10 +194,16 @@ def run_statistics_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) 
                 solved = rls2_path(found, None, values["alphas"], **options)
         finally:
             steps.close()
-        _write(folder, total, solved, validated)
-        chosen = len(solved) - 1 if validated is None else validated.best_index
-        _say(console, total, solved, validated, chosen)
-    console.print(f"Wrote {out}: {', '.join(names)}")
+        head: dict[str, Any] = {"df": solved.df, "n_kernels": solved.n_active, "rel_gap": solved.rel_gap}
+        chosen, said = None, ""
+        if validated is not None:
+            chosen = validated.best_index
+            head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.mean_r2}
+            said = f"mean squared error {validated.mean_mse[chosen]:.4g}, R2 {validated.mean_r2[chosen]:.4f}"
+        write_path(folder, total, solved, "alpha", head, chosen)
+        one = solved.at(len(solved) - 1 if chosen is None else chosen)
+        say_solution(console, total, one, "alpha", said)
+    console.print(f"Wrote {out}: {', '.join(FILES)}")
 
 
 def _check_spec(spec: FitSpec) -> None:
@@ -238,82 +220,3 @@ def _check_spec(spec: FitSpec) -> None:
         raise InputError(f"Setting `{strange[0]}` does not apply to statistics. Leave it out.")
     if spec.normalize not in ("auto", "mean-diagonal", "none"):
         raise InputError(f"--normalize must be mean-diagonal or none for statistics, got {spec.normalize}.")
-
-
-def _names(total: BlockStatistics) -> list[str]:
-    """Names of the blocks: their own, those of their columns, or numbers."""
-    if total.names:
-        return list(total.names)
-    if total.columns and total.n_kernels == total.n_features:
-        return list(total.columns)
-    return [f"block {m}" for m in range(total.n_kernels)]
-
-
-def _write(
-    folder: Path, total: BlockStatistics, solved: SolutionPath[Any], validated: CrossValidatedPath | None
-) -> None:
-    import pandas as pd
-
-    from kernelweave.plots import RegularizationPathDisplay
-    from kernelweave.reports import close, svg
-
-    names = _names(total)
-    head: dict[str, Any] = {"alpha": solved.alphas, "df": solved.df, "n_kernels": solved.n_active}
-    head |= {"rel_gap": solved.rel_gap}
-    if validated is not None:
-        head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.mean_r2}
-    weights = pd.DataFrame(solved.weights, columns=names)
-    table = pd.concat([pd.DataFrame(head), weights.loc[:, (weights > 0).any()]], axis=1)
-    columns = list(total.columns or (f"x{j}" for j in range(total.n_features)))
-    if len(set(columns)) < len(columns):
-        # columns of several blocks
-        blocks = np.repeat(names, np.diff(np.asarray(total.groups)))
-        columns = [f"{block}: {column}" for block, column in zip(blocks, columns, strict=True)]
-    chosen = None if validated is None else validated.best_index
-    display = RegularizationPathDisplay(
-        solved.alphas, solved.df, solved.weights, names, chosen, "kernel weight", "alpha"
-    ).plot()
-    with writing():
-        write_text(folder / "path.csv", csv_text(table))
-        write_text(folder / "coefficients.csv", csv_text(_coefficients(total, columns, solved)))
-        write_text(folder / "path.svg", svg(display.figure_))
-    close(display.figure_)
-
-
-def _coefficients(total: BlockStatistics, columns: list[str], solved: SolutionPath[Any]) -> Any:
-    """A row for each alpha and output: the intercept and the coefficients of the features."""
-    import pandas as pd
-
-    frames = []
-    for one in solved.solutions:
-        coef = one.feature_coef.reshape(len(columns), -1).T
-        frame = pd.DataFrame(coef, columns=columns)
-        frame.insert(0, "intercept", np.broadcast_to(np.reshape(one.intercept, -1), len(coef)))
-        if not total.single:
-            frame.insert(0, "output", range(len(coef)))
-        frame.insert(0, "alpha", one.alpha)
-        frames.append(frame)
-    return pd.concat(frames)
-
-
-def _say(
-    console: Any,
-    total: BlockStatistics,
-    solved: SolutionPath[Any],
-    validated: CrossValidatedPath | None,
-    chosen: int,
-) -> None:
-    one = solved.at(chosen)
-    names = _names(total)
-    order = np.argsort(-one.weights)
-    print_table(
-        ("weight", "kernel"), [(float(one.weights[m]), names[m]) for m in order[:12] if one.weights[m] > 0]
-    )
-    if validated is not None:
-        console.print(
-            f"Cross-validated: mean squared error {validated.mean_mse[chosen]:.4g}, R2 {validated.mean_r2[chosen]:.4f}."
-        )
-    console.print(
-        f"alpha {one.alpha:.4g}; objective {one.primal:.6g}, at most {one.rel_gap:.1e} of it above the optimum "
-        f"({one.status.name.lower()})."
-    )

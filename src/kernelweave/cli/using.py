@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
+from kernelweave.cli.arguments import Names
 
 __all__ = ["evaluate", "export", "predict"]
-
-Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
 
 
 def predict(
