@@ -167,6 +167,18 @@ def test_only_rows_with_coefficients_are_stored(tmp_path):
     assert size < 8 * far.size * share + 8 * len(far) + 4000
 
 
+def test_a_graph_holds_what_its_results_need_and_nothing_else(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    kernels = [RBF(gamma=0.2), Polynomial(degree=2) * Linear().on([0])]
+    graph = onnx.load(
+        kw.to_onnx(kw.MKLRegressor(kernels, "uniform").fit(X, Y), tmp_path / "model.onnx")
+    ).graph
+    read = {name for node in graph.node for name in node.input}
+    made = {name for node in graph.node for name in node.output}
+    assert made - read == {one.name for one in graph.output}
+    assert {constant.name for constant in graph.initializer} <= read
+
+
 def test_what_has_no_form(tmp_path):
     path = tmp_path / "model.onnx"
     stack = np.stack([x[:, None] * x for x in X.T], axis=-1)

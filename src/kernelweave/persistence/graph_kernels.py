@@ -1,10 +1,12 @@
-"""Kernels between new and training rows, their diagonals and their features, as nodes of an ONNX graph."""
+"""Kernel values of new rows, and features of kernels, as nodes of an ONNX graph."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from functools import reduce, singledispatch
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,61 +61,81 @@ def _functions(kernel: Kernel) -> Sequence[KernelFunction]:
 # ---- values ---------------------------------------------------------------------------------------
 
 
+class Values(NamedTuple):
+    """Kernel values of new rows.
+
+    Attributes
+    ----------
+    training : node of shape (n_rows, n_samples)
+        With training rows.
+    own : node of shape (n_rows,)
+        With themselves.
+    """
+
+    training: Node
+    own: Node
+
+
 @singledispatch
-def values(kernel: Kernel, columns: Columns) -> Node:
-    """Kernel values between new and training rows, shape (n_rows, n_samples)."""
+def values(kernel: Kernel, columns: Columns) -> Values:
+    """Kernel values between new and training rows, and of new rows with themselves."""
     raise _refused(kernel)
 
 
 @values.register
-def _(kernel: On, columns: Columns) -> Node:
+def _(kernel: On, columns: Columns) -> Values:
     return values(kernel.kernel, columns.select(kernel.columns))
 
 
 @values.register
-def _(kernel: Prepared, columns: Columns) -> Node:
+def _(kernel: Prepared, columns: Columns) -> Values:
     return values(kernel.kernel, columns.after(kernel.steps))
 
 
 @values.register
-def _(kernel: Scaled, columns: Columns) -> Node:
-    return kernel.factor * values(kernel.kernel, columns)
+def _(kernel: Scaled, columns: Columns) -> Values:
+    K, own = values(kernel.kernel, columns)
+    return Values(kernel.factor * K, kernel.factor * own)
 
 
 @values.register
-def _(kernel: Sum, columns: Columns) -> Node:
-    return nodes.total([values(one, columns) for one in kernel.terms])
+def _(kernel: Sum, columns: Columns) -> Values:
+    K, own = zip(*(values(one, columns) for one in kernel.terms), strict=True)
+    return Values(nodes.total(K), nodes.total(own))
 
 
 @values.register
-def _(kernel: Product, columns: Columns) -> Node:
-    return reduce(lambda a, b: a * b, [values(one, columns) for one in kernel.terms])
+def _(kernel: Product, columns: Columns) -> Values:
+    K, own = zip(*(values(one, columns) for one in kernel.terms), strict=True)
+    return Values(reduce(operator.mul, K), reduce(operator.mul, own))
 
 
 @values.register(Linear)
 @values.register(Polynomial)
 @values.register(ArcCosine)
-def _(kernel: Kernel, columns: Columns) -> Node:
+def _(kernel: Kernel, columns: Columns) -> Values:
     K, left, right = columns.statistic("dot"), columns.norms, columns.training_norms
     for function in _functions(kernel):
         K = function.value(nodes, K, left[:, None], right[None, :])
         left, right = function.diagonal(nodes, left), function.diagonal(nodes, right)
-    return K
+    return Values(K, left)
 
 
 @values.register(RBF)
 @values.register(Laplacian)
-def _(kernel: RBF | Laplacian, columns: Columns) -> Node:
-    return nodes.exp(-kernel.gamma * columns.statistic(kernel.statistic))
+def _(kernel: RBF | Laplacian, columns: Columns) -> Values:
+    K = nodes.exp(-kernel.gamma * columns.statistic(kernel.statistic))
+    return Values(K, nodes.ones_like(columns.norms))
 
 
 @values.register
-def _(kernel: Constant, columns: Columns) -> Node:
-    return kernel.value * nodes.ones_like(columns.statistic("dot"))
+def _(kernel: Constant, columns: Columns) -> Values:
+    K, own = nodes.ones_like(columns.statistic("dot")), nodes.ones_like(columns.norms)
+    return Values(kernel.value * K, kernel.value * own)
 
 
 @values.register
-def _(kernel: Categorical, columns: Columns) -> Node:
+def _(kernel: Categorical, columns: Columns) -> Values:
     training = columns.training.joined()
     parts = []
     for j, level in enumerate(training.levels):
@@ -121,76 +143,15 @@ def _(kernel: Categorical, columns: Columns) -> Node:
         same = nodes.astype(nodes.equal(new, training.values[None, :, j]), np.float64)
         # an unknown category is equal to nothing
         parts.append(same * nodes.astype(new >= 0.0, np.float64) if level else same)
-    return nodes.total(parts) / float(training.n_columns)
+    return Values(nodes.total(parts) / float(training.n_columns), nodes.ones_like(columns.norms))
 
 
 @values.register(Approximate)
 @values.register(Bins)
 @values.register(Cosines)
-def _(kernel: Kernel, columns: Columns) -> Node:
-    known = kernel.features(columns.training)
-    return features(kernel, columns) @ np.ascontiguousarray(to_dense(known).T)
-
-
-# ---- values of rows with themselves -----------------------------------------------------------------
-
-
-@singledispatch
-def diagonal(kernel: Kernel, columns: Columns) -> Node:
-    """Kernel values of new rows with themselves, shape (n_rows,)."""
-    raise _refused(kernel)
-
-
-@diagonal.register
-def _(kernel: On, columns: Columns) -> Node:
-    return diagonal(kernel.kernel, columns.select(kernel.columns))
-
-
-@diagonal.register
-def _(kernel: Prepared, columns: Columns) -> Node:
-    return diagonal(kernel.kernel, columns.after(kernel.steps))
-
-
-@diagonal.register
-def _(kernel: Scaled, columns: Columns) -> Node:
-    return kernel.factor * diagonal(kernel.kernel, columns)
-
-
-@diagonal.register
-def _(kernel: Sum, columns: Columns) -> Node:
-    return nodes.total([diagonal(one, columns) for one in kernel.terms])
-
-
-@diagonal.register
-def _(kernel: Product, columns: Columns) -> Node:
-    return reduce(lambda a, b: a * b, [diagonal(one, columns) for one in kernel.terms])
-
-
-@diagonal.register(Linear)
-@diagonal.register(Polynomial)
-@diagonal.register(ArcCosine)
-def _(kernel: Kernel, columns: Columns) -> Node:
-    return reduce(lambda sq, function: function.diagonal(nodes, sq), _functions(kernel), columns.norms)
-
-
-@diagonal.register(RBF)
-@diagonal.register(Laplacian)
-@diagonal.register(Categorical)
-def _(kernel: Kernel, columns: Columns) -> Node:
-    return nodes.ones_like(columns.norms)
-
-
-@diagonal.register
-def _(kernel: Constant, columns: Columns) -> Node:
-    return kernel.value * nodes.ones_like(columns.norms)
-
-
-@diagonal.register(Approximate)
-@diagonal.register(Bins)
-@diagonal.register(Cosines)
-def _(kernel: Kernel, columns: Columns) -> Node:
-    phi = features(kernel, columns)
-    return nodes.sum(phi * phi, axis=1)
+def _(kernel: Kernel, columns: Columns) -> Values:
+    phi, known = features(kernel, columns), kernel.features(columns.training)
+    return Values(phi @ np.ascontiguousarray(to_dense(known).T), nodes.sum(phi * phi, axis=1))
 
 
 # ---- explicit features ------------------------------------------------------------------------------
@@ -306,7 +267,7 @@ def _(rule: Nystroem, kernel: Kernel, columns: Columns) -> Node:
     # rows of the inverse factor instead of a triangular solve, which graphs do not have
     pivots = Columns(columns.values, as_table(rule.landmarks))
     inverse = np.linalg.solve(rule.factor, np.eye(len(rule.factor)))
-    return values(kernel, pivots) @ np.ascontiguousarray(inverse.T)
+    return values(kernel, pivots).training @ np.ascontiguousarray(inverse.T)
 
 
 @_features_of_map.register

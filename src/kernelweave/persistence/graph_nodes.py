@@ -80,14 +80,25 @@ class Graph:
             declared.append(
                 helper.make_tensor_value_info(name, kind, ["n_rows", None] if node.ndim == 2 else ["n_rows"])
             )
-        constants = [tensor for _, tensor in self._constants.values()]
-        graph = helper.make_graph(self._nodes, "kernelweave", self._inputs, declared, constants)
+        made = self._needed(set(outputs))
+        read = {name for node in made for name in node.input}
+        constants = [tensor for name, tensor in self._constants.values() if name in read]
+        graph = helper.make_graph(made, "kernelweave", self._inputs, declared, constants)
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPERATORS)], producer_name="kernelweave"
         )
         model.ir_version = FILE_FORMAT
         self._onnx.checker.check_model(model, full_check=True)
         return model
+
+    def _needed(self, names: set[str]) -> list[Any]:
+        """The nodes from which some results follow, in their order."""
+        found = []
+        for node in reversed(self._nodes):
+            if node.output[0] in names:
+                names.update(node.input)
+                found.append(node)
+        return found[::-1]
 
 
 class Node:

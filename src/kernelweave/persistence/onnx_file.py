@@ -20,7 +20,7 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.persistence import graph_nodes as nodes
 from kernelweave.persistence.graph_columns import Columns
-from kernelweave.persistence.graph_kernels import diagonal, features, values
+from kernelweave.persistence.graph_kernels import features, values
 from kernelweave.persistence.graph_nodes import Graph, Node
 from kernelweave.views import TableEncoder, ViewsEncoder
 
@@ -227,10 +227,9 @@ def _normalized(
     source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns, kept: NDArray[np.intp]
 ) -> Node:
     """Kernel m between new and training rows after cosine normalisation and centring, without its factor."""
-    kernel = source.kernels[m]
-    K = values(kernel, columns)
+    K, own = values(source.kernels[m], columns)
     if fitted.cosine_scale is not None:
-        K = K * fitted.cosine_scale[m, kept] * _inverse_root(diagonal(kernel, columns))[:, None]
+        K = K * fitted.cosine_scale[m, kept] * _inverse_root(own)[:, None]
     if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
         means = K @ fitted.probability[:, None]
         K = K - means - fitted.center_means[m] - fitted.center_total[m]
@@ -284,8 +283,7 @@ def _of_layers(model: Model, source: TableSource, columns: Columns) -> Node:
 
 
 def _normalized_diagonal(source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns) -> Node:
-    kernel = source.kernels[m]
-    own = diagonal(kernel, columns)
+    own = values(source.kernels[m], columns).own
     if fitted.cosine_scale is not None:
         own = own * _inverse_root(own) * _inverse_root(own)
     if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
