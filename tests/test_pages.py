@@ -18,6 +18,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 #: Pages whose Python blocks are run in order, in one scope.
 RUN = [
     "user_guide/certificates.md",
+    "user_guide/evidence.md",
     "user_guide/two_layers.md",
     "user_guide/fitted_kernels.md",
     "user_guide/missing_values.md",

@@ -59,12 +59,18 @@ def test_the_table_decides():
         advised(frame, test_size=0)
 
 
-def test_many_rows_are_features():
-    frame = table(n=8000)
-    found, advice = advised(frame, max_memory="100MB")
-    assert advice["method"] == "rls2"
-    assert found.spec.method == "rls2"
-    assert advised(frame)[1]["method"] == DEFAULT  # where kernels fit
+def test_that_features_take_the_place_of_kernels_is_said():
+    def said(n, **settings):
+        found, advice = advised(table(n=n), **settings)
+        assert advice["method"] == DEFAULT
+        return found.advice[0].why
+
+    assert "7 kernels of 6400 rows need 1.1 GB, and 0.1 GB may be used: features" in said(
+        8000, max_memory="100MB"
+    )
+    assert "features" not in said(8000, max_memory="8GB")
+    assert "features" not in said(8000, max_memory="100MB", approximation="none")
+    assert "kernels of 24000 rows take long: features" in said(30000, max_memory="100GB")
 
 
 def test_recommended_settings_can_be_fitted():

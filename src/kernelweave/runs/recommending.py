@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.runs.fitting import OF_PATHS, chosen, unused_settings
 from kernelweave.runs.joining import Joined
@@ -18,8 +19,6 @@ from kernelweave.runs.spec import DEFAULT, FitSpec, plain_kernels
 
 #: Kernels of a plain fit on one view: linear, and Gaussian and Laplacian with three widths each, see `recipe`.
 USUAL_KERNELS = 7
-#: Rows above which kernels that do not fit the memory are replaced by features, see `estimators.routes`.
-MANY_ROWS = 5000
 #: Held-out rows below which outer folds are worth their time, see `_validation`.
 FEW_HELD = 100
 OUTER = 5
@@ -82,9 +81,8 @@ def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommenda
 
     Notes
     -----
-    The rules are those of the guide: a plain fit unless the question asks for another learner; least squares on
-    features where kernels of many rows do not fit the memory; weights where one class has a third of the rows of
-    another; outer folds where few rows are held out. Nothing is fitted.
+    The rules are those of the guide: a plain fit unless the question asks for another learner; weights where one class
+    has a third of the rows of another; outer folds where few rows are held out. Nothing is fitted.
     """
     asked = question(about)
     base = _without_choices(spec)
@@ -154,26 +152,29 @@ def _learner(asked: Question, spec: FitSpec, prepared: Prepared, n: int) -> list
     plain = plain_kernels(spec.kernels)
     usual = asked.learners[0]
     if asked.name == "predict":
-        kernels = max(1, len(prepared.views)) * USUAL_KERNELS
-        needed = kernels * 4.0 * n * n
-        budget = memory_budget(spec.max_memory)
-        if plain and n > MANY_ROWS and needed > budget and prepared.task == "classification":
-            return [
-                Advice(
-                    "method",
-                    "rls2",
-                    f"about {kernels} kernels of {n} rows need {needed / 1e9:.0f} GB and {budget / 1e9:.0f} GB may be "
-                    "used: least squares needs features only, so that time grows with the rows and not their square",
-                )
-            ]
         now = chosen(spec, prepared.task).method
         what = f"{asked.why}; here it is {now}" if plain else "the usual learner for kernels of your own"
-        return [Advice("method", DEFAULT, what)]
+        return [Advice("method", DEFAULT, what + (_features(spec, prepared, n) if plain else ""))]
     found = [Advice("method", usual, asked.why)]
     if plain and not prepared.views:
         why = "the kernels that this learner is made for"
         found += [Advice(name, value, why) for name, value in asked.settings.items()]
     return found
+
+
+def _features(spec: FitSpec, prepared: Prepared, n: int) -> str:
+    """That features take the place of kernels, and why; empty where kernels stay."""
+    if spec.approximation != "auto" or isinstance(prepared.X, Tables) or n <= TOO_MANY_TILES:
+        return ""
+    kernels = max(1, len(prepared.views)) * USUAL_KERNELS
+    needed, budget = kernels * 4.0 * n * n, memory_budget(spec.max_memory)
+    if needed > budget:
+        why = f"about {kernels} kernels of {n} rows need {needed / 1e9:.1f} GB, and {budget / 1e9:.1f} GB may be used"
+    elif n > TOO_MANY_ROWS:
+        why = f"kernels of {n} rows take long"
+    else:
+        return ""
+    return f"; {why}: features take their place, and time grows with the rows and not their square"
 
 
 def _missing(prepared: Prepared, spec: FitSpec) -> list[Advice]:

@@ -339,7 +339,8 @@ class FitSpec(BaseModel):
         "Features in place of kernels",
         "Computing",
         "Put features in place of kernels that have none: nystroem or random-features; none keeps kernels exact; auto "
-        "keeps them where they fit `max_memory`, and for rls2 on more than 5,000 rows takes nystroem otherwise.",
+        "keeps them for up to 5,000 rows, and for up to 20,000 where they fit `max_memory`; for more rows it takes "
+        "nystroem with learners that solve on features.",
     )
     n_features: int = setting(
         0,

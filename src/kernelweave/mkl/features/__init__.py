@@ -1,1 +1,1 @@
-"""RLS2 on explicit features: block coordinate descent in place of matrices of n_samples x n_samples."""
+"""RLS2 and margin MKL for the coefficients of explicit features, without matrices of n_samples x n_samples."""
