@@ -74,9 +74,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     approximation : str, map of features or None, default="auto"
         None: kernels are exact. "nystroem", "random-features", or a map with its number of features, such as
         ``kernels.Nystroem(200, random_state=1)``, see `kernelweave.kernels.approximate`: kernels without few features
-        of their own get those of the map. "auto": exact kernels where they fit `max_memory`; with "rls2" and more than
-        5,000 rows, others become Nystroem features. From 1,000 rows on "rls2" solves on features wherever all kernels
-        have fewer of them than there are rows, with the same solution. `gram_` says what was done.
+        of their own get those of the map. "auto": exact kernels for up to 5,000 rows, and for up to 20,000 where they
+        fit `max_memory`; with more, and a learner that solves on features ("rls2" and most margin methods), Nystroem
+        features. From 1,000 rows on these learners solve on the features that kernels have by themselves, where these
+        are cheaper, with the same solution. `gram_` says what was done.
     views : dict of str to columns, or str, optional
         Views of one table: names, patterns such as ``"g_*"``, positions or slices for each, or the path of a GMT or
         TOML file of such groups. They may overlap; other columns are left out.
