@@ -13,17 +13,17 @@ from sklearn.base import is_classifier
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Features, Splits
+from kernelweave.inspection.arguments import Seed
 from kernelweave.inspection.resampling import (
     Entries,
     Estimator,
     Jobs,
     Level,
-    Maybe,
+    OptionalEntries,
     Params,
     Report,
     Rows,
     Scoring,
-    Seed,
     Targets,
     as_targets,
     count_rows,
@@ -71,7 +71,7 @@ def learning_curve(
     sizes: Annotated[ArrayLike, Floats(above=0)] = (0.2, 0.4, 0.6, 0.8, 1.0),
     cv: Splits = 5,
     scoring: Scoring = None,
-    groups: Maybe = None,
+    groups: OptionalEntries = None,
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,

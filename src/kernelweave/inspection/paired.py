@@ -11,7 +11,8 @@ from scipy import stats
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import Number, checked
-from kernelweave.inspection.resampling import Entries, Level, Seed
+from kernelweave.inspection.arguments import Seed
+from kernelweave.inspection.resampling import Entries, Level
 from kernelweave.inspection.scores import corrected_error
 
 Array = NDArray[np.float64]

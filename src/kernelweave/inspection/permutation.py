@@ -16,18 +16,17 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
-from kernelweave.inspection.arguments import Model
+from kernelweave.inspection.arguments import Model, Seed
 from kernelweave.inspection.paired import adjust_p_values
 from kernelweave.inspection.resampling import (
     Estimator,
     Fold,
     Jobs,
-    Maybe,
+    OptionalEntries,
     Params,
     Report,
     Rows,
     Scoring,
-    Seed,
     Targets,
     as_targets,
     count_rows,
@@ -90,7 +89,7 @@ def permutation_test(
     cv: Splits = 5,
     refit: Annotated[bool, Flag()] = True,
     scoring: Scoring = None,
-    groups: Maybe = None,
+    groups: OptionalEntries = None,
     params: Params = None,
     n_jobs: Jobs = None,
     seed: Seed = 0,

@@ -32,7 +32,6 @@ Report = Annotated[Callable[[str], bool] | None, Function() | None]
 Jobs = Annotated[int | None, Whole(1) | Whole(None, -1) | None]
 #: The share of intervals.
 Level = Annotated[float, Number(above=0, below=1)]
-Seed = Annotated[int, Whole(0)]
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class OfRows(Rule):
 
 #: Classes or numbers of rows, and of rows and targets.
 Entries = Annotated[ArrayLike, OfRows()]
-Maybe = Annotated[ArrayLike | None, OfRows() | None]
+OptionalEntries = Annotated[ArrayLike | None, OfRows() | None]
 Targets = Annotated[ArrayLike, OfRows((1, 2))]
 
 

@@ -13,7 +13,8 @@ from scipy import stats
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import Number, Whole, checked
 from kernelweave._types import Labels
-from kernelweave.inspection.resampling import Entries, Level, Maybe, OfRows, Seed
+from kernelweave.inspection.arguments import Seed
+from kernelweave.inspection.resampling import Entries, Level, OfRows, OptionalEntries
 
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
@@ -145,9 +146,9 @@ def score_intervals(
     y_true: Entries,
     y_pred: Entries,
     *,
-    decision: Maybe = None,
+    decision: OptionalEntries = None,
     probability: Annotated[ArrayLike | None, OfRows((2,)) | None] = None,
-    classes: Maybe = None,
+    classes: OptionalEntries = None,
     level: Level = 0.95,
     n_samples: Annotated[int, Whole(2)] = 2000,
     seed: Seed = 0,

@@ -15,15 +15,14 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.inspection.arguments import Model, outputs_of
+from kernelweave.inspection.arguments import Model, Seed, outputs_of
 from kernelweave.inspection.resampling import (
     Jobs,
     Level,
-    Maybe,
+    OptionalEntries,
     Params,
     Report,
     Rows,
-    Seed,
     Targets,
     as_targets,
     count_rows,
@@ -94,7 +93,7 @@ def weight_stability(
     n_samples: Annotated[int, Whole(2)] = 50,
     sampling: Annotated[str, OneOf("halves", "bootstrap")] = "halves",
     choose_again: Annotated[bool, Flag()] = False,
-    groups: Maybe = None,
+    groups: OptionalEntries = None,
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,

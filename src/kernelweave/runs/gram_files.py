@@ -110,7 +110,7 @@ def read_grams(path: str | Path, shown: str = "") -> GramFile:
         raise InputError(f"{shown} cannot be read as kernel matrices: {_one_line(error)}.") from error
     except zipfile.BadZipFile as error:
         raise InputError(f"{shown} is damaged: {_one_line(error)}.") from error
-    return _sorted_out(arrays, shown)
+    return _matrices_and_names(arrays, shown)
 
 
 def _one_line(error: Exception) -> str:
@@ -137,7 +137,7 @@ def _read_arrays(source: Path, shown: str) -> dict[str, Any]:
         return {name: arrays[name] for name in arrays.files}
 
 
-def _sorted_out(arrays: dict[str, Any], shown: str) -> GramFile:
+def _matrices_and_names(arrays: dict[str, Any], shown: str) -> GramFile:
     """Matrices and names; what is neither is an error."""
     named, rows = _take_names(arrays, ROW_NAMES, shown)
     _, columns = _take_names(arrays, COLUMN_NAMES, shown)
