@@ -428,12 +428,13 @@ def _score_exchanged(
 
 def _score_values(estimator: Any, values: Array, truth: Labels, scoring: Any) -> float:
     """The score of known decision values, (n_rows, n_outputs)."""
+    # scores by default are computed here: scikit-learn's checks would take most of the time of a permutation
     if not is_classifier(estimator):
-        known: Any = KnownTargets(values, True)
         if scoring is None:
             numbers = truth.astype(float)
             error, spread = numbers - values[:, 0], numbers - numbers.mean()
             return 1.0 - float((error @ error) / (spread @ spread))
+        known: Any = KnownTargets(values, True)
         return score_known(check_scoring(known, scoring=scoring), known, truth, None, np.arange(0))
     if scoring is None:
         guess = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FEWEST_ROWS = 10
 #: Training rows below which all of a model is uncertain.
 FEWEST_TRAINING = 50
+#: Predictions without any input, as baselines; the name of the class follows.
+MOST_FREQUENT, MEAN = "the most frequent class", "the mean of the training rows"
 #: Samples of rows, with replacement, and the share of them inside an interval.
 SAMPLES = 2000
 LEVEL = 0.95
@@ -297,8 +299,8 @@ def simplest(training: Labels, n_rows: int, *, classes: bool) -> tuple[str, Labe
     if classes:
         names, counts = np.unique(np.asarray(training).astype(str), return_counts=True)
         most = str(names[np.argmax(counts)])
-        return f"the most frequent class, {most}", np.full(n_rows, most, dtype=object)
-    return "the mean of the training rows", np.full(n_rows, float(np.mean(training.astype(float))))
+        return f"{MOST_FREQUENT}, {most}", np.full(n_rows, most, dtype=object)
+    return MEAN, np.full(n_rows, float(np.mean(training.astype(float))))
 
 
 def against(model: BaseMKL, held: Held, guess: Labels) -> Tree:

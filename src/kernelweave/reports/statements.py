@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelweave.inspection.stability import STABLE
-from kernelweave.reports.evidence import FEWEST_ROWS, FEWEST_TRAINING
+from kernelweave.reports.evidence import FEWEST_ROWS, FEWEST_TRAINING, MEAN, MOST_FREQUENT
 
 if TYPE_CHECKING:
     from kernelweave._types import Tree
@@ -202,13 +202,11 @@ def _baselines(out: _Writer) -> None:
         words = {"name": name, "verdict": verdict, "test": str(one["test"]["test"])}
         numbers: dict[str, Source] = {"p": (*source, "test", "p_value")}
         if classes:
+            always = name.startswith(MOST_FREQUENT)
             out.say(
                 "baseline",
-                "Always predicting {name}, is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, "
-                "{test})."
-                if name.startswith("the most")
-                else "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test}).",
-                {**words, "name": name if name.startswith("the most") else name.capitalize()},
+                "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test}).",
+                {**words, "name": f"The rule of always predicting {name}," if always else name.capitalize()},
                 v=(*source, "scores", "accuracy", "value"),
                 **numbers,
             )
@@ -217,7 +215,7 @@ def _baselines(out: _Writer) -> None:
                 "baseline",
                 "{name} has a root mean squared error of {v:.4g}, the model {own:.4g}; the model {verdict} "
                 "(p = {p:.2g}, {test}).",
-                {**words, "name": f"Predicting {name}" if name.startswith("the mean") else name.capitalize()},
+                {**words, "name": f"Predicting {name}" if name == MEAN else name.capitalize()},
                 v=(*source, "scores", "RMSE", "value"),
                 own=("held out", "RMSE", "value"),
                 **numbers,
@@ -376,10 +374,10 @@ def _distrust(out: _Writer) -> None:
         )
     for name, one in tree.get("baselines", {}).items():
         value = look_up(one, ("test", "p_value"))
-        if value is not None and value >= SMALL and name.startswith("the m"):
+        if value is not None and value >= SMALL and name.startswith((MOST_FREQUENT, MEAN)):
             out.say(
                 "distrust",
-                "That the model predicts better than {name}, is not shown: p = {p:.2g}.",
+                "It is not shown that the model predicts better than {name}: p = {p:.2g}.",
                 {"name": name},
                 p=("baselines", name, "test", "p_value"),
             )

@@ -196,22 +196,17 @@ def _stability(tree: Tree) -> list[Table]:
         [name, one["share"], one["low"], one["high"], one["frequency"]]
         for name, one in found["views"].items()
     ]
-    kernels: list[list[Cell]] = []
-    for m, name in enumerate(found["names"]):
-        for k, output in enumerate(found["outputs"]):
-            values = [found[key][m][k] for key in ("weights", "low", "high", "frequency")]
-            kernels.append([name, *([output] if len(found["outputs"]) > 1 else []), *values])
-    kernels.sort(key=lambda row: -_number(row[-4]))
     of = ["class"] if len(found["outputs"]) > 1 else []
+    kernels: list[list[Cell]] = []
+    places = [(m, k) for m in range(len(found["names"])) for k in range(len(found["outputs"]))]
+    for m, k in sorted(places, key=lambda at: -found["weights"][at[0]][at[1]]):
+        values = [found[key][m][k] for key in ("weights", "low", "high", "frequency")]
+        kernels.append([found["names"][m], *([found["outputs"][k]] if of else []), *values])
     ends = ["low", "high", "selected in"]
     return [
         Table("stability-sources", "Stability of sources", ["source", "share", *ends], views, note),
         Table("stability", "Stability of kernel weights", ["kernel", *of, "weight", *ends], kernels, note),
     ]
-
-
-def _number(cell: Any) -> float:
-    return float(cell) if isinstance(cell, float | int) else 0.0
 
 
 def _curve(tree: Tree) -> Table | None:
