@@ -25,7 +25,7 @@ WANTED = {
     "Nested cross-validation",
     "Groups",
     "A permutation test",
-    "Stability of weights by bootstrap",
+    "Stability of weights",
     "A model outside of Python",
 }
 
@@ -88,11 +88,21 @@ def test_groups_are_not_split(scope):
         assert set(groups[train]).isdisjoint(groups[test])
 
 
-def test_shares_of_every_draw_sum_to_one(scope):
+def test_the_permutation_test_of_the_library_gives_the_same(scope):
+    found = run(scope, "A permutation test")
+    own = kw.inspection.permutation_test(found["svm"], found["data"], found["y"], cv=3, n_permutations=20)
+    assert own.p_value == found["p_value"]
+
+
+def test_shares_of_views_are_those_of_the_model(scope):
     run(scope, "A permutation test")
-    exec(dict(BLOCKS)["Stability of weights by bootstrap"], scope)
-    np.testing.assert_allclose(scope["shares"].sum(axis=1), 1.0)
-    assert set(scope["shares"].columns) == {"rna", "clinical", "words"}
+    exec(dict(BLOCKS)["Stability of weights"], scope)
+    found = scope["found"]
+    assert dict(zip(found.views, found.view_weights, strict=True)) == pytest.approx(
+        kw.inspection.view_weights(scope["svm"])
+    )
+    assert set(found.views) == {"rna", "clinical", "words"}
+    assert len(found.samples) == 20
 
 
 def test_annotated_matrices_equal_their_frames(scope, anndata):
