@@ -48,23 +48,23 @@ def test_all_kinds_are_in_the_file_beside_what_was_there(done):
 
 def test_figures_have_the_width_that_was_asked_for(done):
     _, run, _ = done
-    files = {path.name for path in (run / "figures").iterdir()}
+    files = {path.name for path in (run / "evidence-figures").iterdir()}
     names = {name.rpartition(".")[0] for name in files}
     assert files == {f"{name}.{kind}" for name in names for kind in ("pdf", "svg")}
     assert {"weights", "stability", "permutation", "learning-curve"} <= names
     for name in names:
-        assert (run / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
-        drawn = (run / "figures" / f"{name}.svg").read_text("utf8")
+        assert (run / "evidence-figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
+        drawn = (run / "evidence-figures" / f"{name}.svg").read_text("utf8")
         assert float(re.search(r'width="([\d.]+)pt"', drawn)[1]) == pytest.approx(120 / 25.4 * 72, abs=0.01)
 
 
 def test_tables_hold_the_numbers_of_the_file(done):
     _, run, _ = done
     tree = json.loads((run / "evidence.json").read_text("utf8"))
-    files = {path.name for path in (run / "tables").iterdir()}
+    files = {path.name for path in (run / "evidence-tables").iterdir()}
     names = {name.rpartition(".")[0] for name in files}
     assert files == {f"{name}.{kind}" for name in names for kind in ("csv", "tex")}
-    shown = {name: pd.read_csv(run / "tables" / f"{name}.csv") for name in names}
+    shown = {name: pd.read_csv(run / "evidence-tables" / f"{name}.csv") for name in names}
     own, scores = tree["held out"]["R^2"], shown["scores"].set_index("score")
     assert scores.loc["R^2, held out", ["value", "low", "high"]].tolist() == [
         own["value"],
@@ -80,7 +80,7 @@ def test_tables_hold_the_numbers_of_the_file(done):
     assert halves["n"] == N["halves"]
     assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["sizes"]
     for name in names:
-        text = (run / "tables" / f"{name}.tex").read_text("utf8")
+        text = (run / "evidence-tables" / f"{name}.tex").read_text("utf8")
         assert r"\begin{tabular}" in text
         assert text.count(r" \\") == len(shown[name]) + 1
 
@@ -129,6 +129,18 @@ def test_what_was_there_stays(done, tmp_path):
     assert after["baselines"].keys() == before["baselines"].keys() > {"the best single kernel"}
     assert after["stability"] == before["stability"]
     assert "2001-02-03 04:05:06" in (again / "report.html").read_text("utf8")
+
+
+def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
+    table, run, _ = done
+    again = tmp_path / "run"
+    shutil.copytree(run, again)
+    (again / "figures").mkdir()  # of somebody else
+    fit = ["fit", str(table), "--target", "target", "--out", str(again), "--kernels", "linear_features"]
+    assert main([*fit, "--alphas", "0.1,1", "--cv", "2", "--overwrite"]) == 0
+    assert "stability" not in json.loads((again / "evidence.json").read_text("utf8"))
+    folders = {path.name for path in again.iterdir() if path.is_dir()}
+    assert folders == {"figures"}
 
 
 def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):

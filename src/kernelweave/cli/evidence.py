@@ -23,8 +23,8 @@ def evidence(
     """How sure the answers of a run are: permutations, fits without a source, stability, learning curve, baselines.
 
     Computed on the table of the run with its settings, and added to its report, which begins with the answers in
-    sentences. Figures in the width of a column (PDF, SVG) and tables (CSV, LaTeX) are written beside it. Ctrl-C keeps
-    what is done.
+    sentences. Figures in the width of a column (PDF, SVG) and tables (CSV, LaTeX) are written to its folders
+    evidence-figures and evidence-tables. Ctrl-C keeps what is done.
 
     Example: kernelweave evidence run patients.csv --permutations 199 --width double
 

@@ -28,7 +28,7 @@ from kernelweave.runs.folders import csv_text, writing
 from kernelweave.runs.lineage import read_lineage
 from kernelweave.runs.preparing import prepare, split
 from kernelweave.runs.spec import FitSpec, check_spec, read_spec
-from kernelweave.runs.writing import score_held, write_report
+from kernelweave.runs.writing import FIGURES, TABLES, score_held, write_report
 
 
 def run_evidence(
@@ -51,9 +51,10 @@ def run_evidence(
     prepared = prepare(data, spec)
     rows = split(prepared, spec)
     held = score_held(model, prepared, rows[1])
-    known, tree = read_evidence(folder), gather(model, held)
-    # the first part is computed again; what took time is kept
-    tree = {**known, **tree, "baselines": {**known.get("baselines", {}), **tree.get("baselines", {})}}
+    # numbers of the model itself are computed again, what took time is kept
+    tree = read_evidence(folder)
+    for name, part in gather(model, held).items():
+        tree = add_evidence(tree, name, part)
     if tree["rows"]["training"] != _training(prepared, rows[0]):
         raise InputError(
             f"The model in {run} was learnt from {tree['rows']['training']} rows, and {table} gives "
@@ -96,13 +97,13 @@ def run_evidence(
     with writing():
         origin = read_lineage(folder)
         write_report(folder, model, spec, data, prepared, paths, rows, held, evidence=tree, origin=origin)
-        for name in ("figures", "tables"):
+        for name in (FIGURES, TABLES):
             (folder / name).mkdir(exist_ok=True)
         X = prepared.X.iloc[rows[0]]
         figures = write_figures(
-            lambda: [*draw_pictures(model, held, X), *draw_evidence(tree)], folder / "figures", size
+            lambda: [*draw_pictures(model, held, X), *draw_evidence(tree)], folder / FIGURES, size
         )
-        tables = write_tables(tree, folder / "tables", csv_text)
+        tables = write_tables(tree, folder / TABLES, csv_text)
     for topic, head in TOPICS.items():
         said = [one.sentence for one in statements(tree) if one.topic == topic]
         if said:
@@ -110,7 +111,8 @@ def run_evidence(
             for sentence in said:
                 console.print(f"  {sentence}", markup=False)
     console.print(
-        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm, {len(tables)} tables"
+        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm in {FIGURES}, "
+        f"{len(tables)} tables in {TABLES}"
     )
     return 130 if interrupted else 0
 

@@ -145,10 +145,10 @@ def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
     if not paths:
         raise InputError(f"There are no files to merge in {rows[0]}.")
     console.print(f"Found {len(paths)} files.")
-    found = read_statistics(paths[0])
+    found: Any = read_statistics(paths[0])
     steps = Steps("files", len(paths))
     for path in paths[1:]:
-        part = read_statistics(path)
+        part: Any = read_statistics(path)
         if type(part) is not type(found):
             raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
         found.merge(part)

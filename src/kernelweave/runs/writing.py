@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from kernelweave.reports import Held, Picture
     from kernelweave.runs.preparing import Rows
 
+#: Folders of the command `evidence`, in a run.
+FIGURES, TABLES = "evidence-figures", "evidence-tables"
 #: Files of `write_run` and `write_report`, the model first; predictions only if rows are held out, tables only if a
-#: key names the rows, grams only with precomputed kernels.
+#: key names the rows, grams only with precomputed kernels. What `evidence` adds belongs to a run as well.
 FILES = (
     *("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"),
-    *("evidence.json", LAYOUT, GRAMS, LINEAGE),
+    *("evidence.json", LAYOUT, GRAMS, LINEAGE, FIGURES, TABLES),
 )
 
 
