@@ -97,13 +97,13 @@ def test_the_report_says_what_was_found(done):
 
 def test_the_first_division_is_that_of_the_run(done):
     """Fitted with all sources, it has the score of the run; the second one is another."""
-    from kernelweave.cli.evidencing import read_spec
+    from kernelweave.cli.evidence_steps import spec_of
     from kernelweave.runs.evidence import _divisions
     from kernelweave.runs.further import read_all
     from kernelweave.runs.preparing import prepare, split
 
     table, run, _ = done
-    spec = read_spec(run)
+    spec = spec_of(run)
     prepared = prepare(read_all({"rows": str(table)}, spec), spec)
     train, test = split(prepared, spec)
     first, second = _divisions(spec, prepared, train, 2)
@@ -149,14 +149,35 @@ def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
     table, run = str(tmp_path / "rows.csv"), str(tmp_path / "run")
     fit = ["fit", table, "--target", "target,twice", "--out", run, "--kernels", "linear_features"]
     assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
-    assert main(["evidence", run, table, "--permutations", "2", "--halves", "2", "--sizes", "2"]) == 0
+    assert (
+        main(
+            [
+                "evidence",
+                run,
+                table,
+                "--permutations",
+                "2",
+                "--divisions",
+                "2",
+                "--halves",
+                "2",
+                "--sizes",
+                "2",
+            ]
+        )
+        == 0
+    )
     tree = json.loads((tmp_path / "run" / "evidence.json").read_text("utf8"))
     assert {"permutation", "stability", "learning curve"} <= tree.keys()
     assert not {"sources", "baselines"} & tree.keys()
 
 
 def test_sources_of_layers_are_not_offered():
-    held = {"baselines": {"the mean of the training rows": {}}, "kernels": {"in layers": False}}
+    held = {
+        "baselines": {"the mean of the training rows": {}},
+        "kernels": {"in layers": False},
+        "views": {"a": 1.0, "b": 0.0},
+    }
     assert kinds_for(held) == list(KINDS)
     assert "sources" not in kinds_for({**held, "kernels": {"in layers": True}})
     assert not {"sources", "baselines"} & set(kinds_for({"kernels": {"in layers": False}}))

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics import check_scoring
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
@@ -19,21 +18,22 @@ from kernelweave.estimators.defaults import stated
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.inspection.arguments import Model
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
-from kernelweave.inspection.permutation import Params, Scoring
 from kernelweave.inspection.resampling import (
     Jobs,
     Level,
-    Maybe,
+    OptionalEntries,
+    Params,
     Report,
     Rows,
+    Scoring,
     Targets,
     as_targets,
     count_rows,
     each_done,
+    fit_on,
     folds_of,
-    of_rows,
+    score_on,
     splitter_of,
-    take,
 )
 from kernelweave.inspection.stability import plainly
 from kernelweave.inspection.weights import view_weights, views_of
@@ -94,7 +94,7 @@ def source_refit_test(
     cv: Splits = 5,
     choose_again: Annotated[bool, Flag()] = True,
     scoring: Scoring = None,
-    groups: Maybe = None,
+    groups: OptionalEntries = None,
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,
@@ -248,5 +248,4 @@ def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
 def _score_fit(
     estimator: Any, X: Features, y: Any, train: Rows, test: Rows, scoring: Any, params: Mapping[str, Any]
 ) -> float:
-    model = clone(estimator).fit(take(X, train), take(y, train), **of_rows(params, train))
-    return float(check_scoring(model, scoring=scoring)(model, take(X, test), take(y, test)))
+    return score_on(fit_on(estimator, X, y, train, params), X, y, test, scoring)

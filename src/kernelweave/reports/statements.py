@@ -275,7 +275,7 @@ def _sources(out: _Writer) -> None:
             "which",
             "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {n:d} divisions "
             "of the rows: a loss of {v:.3f} (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common; "
-            + ("p = {p:.2g})." if clear else "p = {p:.2g}): the other sources may do without it."),
+            + ("p = {p:.2g})." if clear else "p = {p:.2g}): the other sources may be enough."),
             {"name": _shown(name), "score": score},
             w=(*own, "without"),
             s=("omission", "score"),
