@@ -10,6 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import kernelweave as kw
+from kernelweave.mkl.features import newton
 from kernelweave.rows import sampling
 
 GROUPS = [0, 3, 6, 9, 12]
@@ -152,6 +153,65 @@ def test_cross_validation_is_that_of_fits_without_each_fold(
     assert found.path.rel_gap.max() <= 1e-6
 
 
+def test_rows_without_weight_are_in_no_fold(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    weight = np.arange(len(y)) % 3 * 1.0
+    rows = kw.RowFeatures(Z, y, sample_weight=weight, groups=GROUPS)
+    Cs = [1e-3, 1e-1]
+    found = kw.svm_mkl_path_cv(rows, Cs, loss="logistic", folds=3, tol=1e-7)
+    numbers = rows.folds(3)
+    for k in range(3):
+        own, others = numbers == k, (numbers != k) & (weight > 0)
+        held = kw.svm_mkl_path(
+            kw.FeatureStack(Z[others], GROUPS),
+            y[others],
+            Cs,
+            loss="logistic",
+            sample_weight=weight[others],
+            tol=1e-9,
+        )
+        np.testing.assert_allclose(found.fold_coef[k], held.feature_coef, atol=1e-3)
+        f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
+        right = np.average((y[own] > 0) == (f > 0).T, axis=1, weights=weight[own])
+        np.testing.assert_allclose(found.accuracy[k], right, rtol=1e-12)
+    assert found.path.dual_coef.shape == (2, len(y))
+    assert not found.path.dual_coef[:, weight == 0].any()
+
+
+def test_a_fold_of_one_class_has_no_area(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    numbers = kw.RowFeatures(Z, y, groups=GROUPS).folds(3)
+    labels = np.where(numbers == 2, -1.0, y)
+    rows = kw.RowFeatures(Z, labels, groups=GROUPS)
+    found = kw.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3)
+    assert np.isnan(found.auc[:, 0]).tolist() == [False, False, True]
+    assert np.isfinite(found.accuracy).all()
+    with pytest.raises(kw.InputError, match="both classes for scoring='auc', got 1 folds with one"):
+        kw.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3, scoring="auc")
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_start_takes_the_place_of_the_sample(
+    data: tuple[np.ndarray, ...], small_sample: None, loss: str
+) -> None:
+    Z, y, _ = data
+    weight = np.arange(len(y)) % 3 * 1.0
+    rows = kw.RowFeatures(in_chunks(Z, y, weight), groups=GROUPS)
+    cold = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-7)
+    assert cold.n_iter > 2
+    again = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, warm_start=cold)
+    assert again.n_iter == 1
+    # weights and coefficients of rows, from which those of features follow
+    parts = kw.results.WarmStart(cold.weights, cold.dual_coef)
+    near = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, warm_start=parts)
+    assert near.rel_gap <= 1e-6
+    far = kw.solve_svm_mkl(rows, None, 0.5, loss=loss, tol=1e-6, warm_start=cold)
+    want = kw.solve_svm_mkl(rows, None, 0.5, loss=loss, tol=1e-6)
+    assert abs(far.primal - want.primal) <= far.gap + want.gap
+    with pytest.raises(kw.InputError, match="for 4 kernels"):
+        kw.solve_svm_mkl(rows, None, 0.02, loss=loss, warm_start=kw.results.WarmStart(np.ones(3)))
+
+
 def test_little_memory_takes_more_passes_and_gives_the_same(
     data: tuple[np.ndarray, ...], small_sample: None
 ) -> None:
@@ -202,6 +262,27 @@ def test_an_interruption_keeps_the_best_point(data: tuple[np.ndarray, ...], smal
     assert one.status is kw.Status.INTERRUPTED
     assert len(seen) == 1
     assert seen[0][0] == 1
+
+
+def test_an_interruption_on_the_sample_ends_it(
+    data: tuple[np.ndarray, ...], small_sample: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Z, y, _ = data
+    chunks = Stops(in_chunks(Z, y), 10)
+    rows = kw.RowFeatures(chunks, groups=GROUPS)
+    calls, real = [], newton.MarginDescent._step
+
+    def step(self, *args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, *args)
+
+    monkeypatch.setattr(newton.MarginDescent, "_step", step)
+    with pytest.raises(KeyboardInterrupt):
+        kw.svm_mkl_path(rows, None, [1e-2, 1e-1], loss="logistic")
+    # no pass after the one that made the object
+    assert chunks.left == 9
 
 
 def test_what_is_refused(data: tuple[np.ndarray, ...]) -> None:

@@ -37,7 +37,8 @@ from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.newton import MarginDescent, knows
-from kernelweave.mkl.features.on_chunks import make_chunked_problem, solve_on_chunks
+from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem, solve_on_chunks
+from kernelweave.mkl.features.row_newton import Start
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session
 from kernelweave.mkl.steps.closed_form import ClosedForm
@@ -127,7 +128,7 @@ def solve_svm_mkl(
     max_iter : int, optional
         Outer iterations. Default: 500; of `RowFeatures` passes over the rows, 100.
     warm_start : Solution or WarmStart, optional
-        The solution of a similar problem.
+        The solution of a similar problem; for `RowFeatures` it takes the place of the one on a sample.
     callback : callable, optional
         ``callback(iteration, objective, rel_gap)``; a true value stops the solver.
 
@@ -176,11 +177,14 @@ def solve_svm_mkl(
         chunked = make_chunked_problem(
             gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
         )
-        # the start is the solution on a sample
-        check_warm(warm_start, gram.n_kernels, gram.n_samples)
-        return solve_on_chunks(chunked, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback)[
-            0
-        ]
+        # before the pass that a start without coefficients of features takes
+        check_for_chunks(method, chunked.weight_set)
+        warm = check_warm(warm_start, gram.n_kernels, gram.n_samples)
+        start = _start_on_chunks(chunked, warm_start, warm)
+        (only,) = solve_on_chunks(
+            chunked, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback, start=start
+        )
+        return only
     targets = need_targets(y)
     if isinstance(gram, FeatureStack):
         own = make_margin_feature_problem(
@@ -296,9 +300,25 @@ def _features_of(
         return as_floats(given, "warm_start.feature_coef") / problem.factors
     if warm is None or warm.weights is None or warm.dual_coef is None:
         return None
-    b = warm.dual_coef if problem.rows is None else warm.dual_coef[problem.rows]
     shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
-    return shares * problem.gradient(b * problem.unit**2)
+    return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
+
+
+def _coefficients_of(problem: MarginFeatureProblem, dual_coef: Array) -> Array:
+    """Coefficients of the rows of positive weight, in the solver's units."""
+    b = dual_coef if problem.rows is None else dual_coef[problem.rows]
+    return b * problem.unit**2
+
+
+def _start_on_chunks(
+    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
+) -> Start | None:
+    """Where to begin on rows in chunks; None without coefficients."""
+    w = _features_of(problem, start, warm)
+    if w is None or not np.isfinite(w).all():
+        return None
+    b = None if warm.dual_coef is None else _coefficients_of(problem, warm.dual_coef)
+    return Start(w, float(getattr(start, "intercept", 0.0)), b)
 
 
 def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_samples: int) -> WarmStart:

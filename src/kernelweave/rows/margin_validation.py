@@ -40,7 +40,7 @@ class CrossValidatedMargins:
         On all rows, for ascending C.
     loss, accuracy, auc : arrays of shape (n_folds, n_values)
         Weighted mean of the loss; share of right labels and area under the ROC curve, NaN for targets that are no
-        labels. Folds that an interruption left out are NaN.
+        labels, and the area in folds of one class. Folds that an interruption left out are NaN.
     fold_weights : array of shape (n_folds,)
         Sums of the weights of the rows.
     fold_coef : array of shape (n_folds, n_values, n_features)
@@ -162,7 +162,8 @@ def svm_mkl_path_cv(
     Raises
     ------
     InputError
-        Fewer than two folds, a fold without rows, or with one class left.
+        Fewer than two folds, a fold without rows, or with one class left outside it; for ``scoring="auc"`` a fold of
+        one class.
 
     Notes
     -----
@@ -196,6 +197,17 @@ def svm_mkl_path_cv(
     sums = np.bincount(numbers, minlength=folds, weights=weight).astype(np.float64)
     if not sums.all():
         raise InputError(f"Every fold must have rows, got {sums.tolist()} as weights. Take fewer folds.")
+    if scoring == "auc":
+        positive = np.bincount(
+            numbers,
+            minlength=folds,
+            weights=np.where(problem.machine.y > 0, 1.0 if weight is None else weight, 0.0),
+        )
+        if alone := int(np.count_nonzero((positive == 0) | (positive == sums))):
+            raise InputError(
+                f"Every fold must have rows of both classes for scoring='auc', got {alone} folds with one. Take fewer "
+                "folds, or scoring='accuracy'."
+            )
     score = {name: np.full((folds, len(values)), np.nan) for name in ("loss", "accuracy", "auc", "intercept")}
     coef = np.full((folds, len(values), rows.n_features), np.nan)
     solutions: list[Solution] = []

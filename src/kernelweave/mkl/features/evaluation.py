@@ -22,7 +22,7 @@ TOGETHER = 2**18
 
 
 @dataclass(frozen=True)
-class Bends:
+class HessianColumns:
     """Columns between which second derivatives of the losses are wanted, and of which machines.
 
     Attributes
@@ -57,7 +57,7 @@ class Evaluation:
         The fold whose rows are left out, -1 for none.
     radius, later : arrays of shape (n_machines,)
         Of augmented losses, and after their centre has moved.
-    bends : Bends
+    hessian : HessianColumns
     """
 
     loss: Loss
@@ -67,7 +67,7 @@ class Evaluation:
     fold: Index
     radius: Array
     later: Array
-    bends: Bends
+    hessian: HessianColumns
 
     def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
         """Results of a chunk."""
@@ -75,7 +75,7 @@ class Evaluation:
         exact = has_derivative(self.loss)
         product = times_transposed(self.coef, Z)
         b, later = np.empty_like(product), np.empty_like(product if not exact else product[:0])
-        bends: list[Array] = []
+        hessians: list[Array] = []
         for k, own in enumerate(product):
             f = own + self.intercept[k]
             costs = self.C[k] * weight
@@ -91,11 +91,11 @@ class Evaluation:
                 moved = Augmented(self.loss, y, costs, b[k], float(self.later[k]))
                 later[k] = moved.coefficients(f)
                 both = [first, moved]
-            if k in self.bends.machines:
+            if k in self.hessian.machines:
                 for smooth in both:
-                    bends += self._second_derivative(Z, smooth.curvature(f))
+                    hessians += self._second_derivative(Z, smooth.curvature(f))
         above = self._above(Z, y, b)
-        return list(product), (times(b, Z), above, times(later, Z), *bends)
+        return list(product), (times(b, Z), above, times(later, Z), *hessians)
 
     def _above(self, Z: Any, y: Array, b: Array) -> Array:
         """``Z' max(b, 0)``."""
@@ -107,15 +107,15 @@ class Evaluation:
 
     def _second_derivative(self, Z: Any, h: Array) -> tuple[Array, Array, Array]:
         """``X diag(h) X'`` for columns as rows of X, ``X h`` and the sum of h."""
-        bends = self.bends
+        columns = self.hessian
         used = np.flatnonzero(h)
-        size = len(bends.index)
+        size = len(columns.index)
         out, sums = np.zeros((size, size)), np.zeros(size)
         step = max(1, TOGETHER // max(1, size))
         for first in range(0, len(used), step):
             some = used[first : first + step]
-            X = Z[some][:, bends.index]
-            X = (X.toarray() if is_sparse(X) else X) * bends.factors - bends.centre
+            X = Z[some][:, columns.index]
+            X = (X.toarray() if is_sparse(X) else X) * columns.factors - columns.centre
             root = np.sqrt(h[some])
             X *= root[:, None]
             out += X.T @ X

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +38,8 @@ from kernelweave.results import Certificate, Solution, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
+#: What depends on all rows and the factors of the kernels, and not on the machine.
+UNITS = ("traces", "unit", "factors", "sizes")
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -263,9 +266,12 @@ class MarginFeatureProblem:
 
     def at(self, C: float) -> MarginFeatureProblem:
         """The same problem with another C."""
-        other = replace(self, machine=replace(self.machine, C=C))
-        # what does not depend on C is kept
-        for name in ("traces", "unit", "factors", "sizes"):
+        return self.with_parts(machine=replace(self.machine, C=C))
+
+    def with_parts(self, **parts: Any) -> MarginFeatureProblem:
+        """The problem with other attributes, in the units of this one."""
+        other = replace(self, **parts)
+        for name in UNITS:
             other.__dict__[name] = getattr(self, name)
         return other
 

@@ -11,7 +11,7 @@ from kernelweave._checks import InputError
 from kernelweave.gram import ChunkedFeatures
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.norms import SUMS
-from kernelweave.mkl.features.row_newton import RowDescent
+from kernelweave.mkl.features.row_newton import RowDescent, Start
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
 
@@ -48,10 +48,12 @@ def solve_on_chunks(
     tol: float,
     max_iter: int | None = None,
     callback: Callable[[int, float, float], object] | None = None,
+    start: Start | None = None,
 ) -> list[Solution]:
     """Solutions for ascending C, all in the same passes; after an interruption those that have begun."""
     check_for_chunks(method, problem.weight_set)
-    return RowDescent(problem, Cs, tol=tol, max_iter=max_iter, callback=callback).solutions()
+    descent = RowDescent(problem, Cs, tol=tol, max_iter=max_iter, callback=callback, start=start)
+    return descent.solutions()
 
 
 def check_for_chunks(method: str, weight_set: WeightSet) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.rounding import imbalance
-from kernelweave.mkl.features.chosen import Chosen, Model
+from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, Values
+from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative, unit_of
-from kernelweave.mkl.weight_sets import ElasticNet, ShareSet
 from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Sums(NamedTuple):
     ----------
     product : array of shape (n_all_rows,)
     G, above, later : arrays of shape (n_features,)
-    bend : tuple of arrays
+    hessian : tuple of arrays
         Second derivatives, of an augmented loss also once it has moved; or none.
     """
 
@@ -50,7 +50,7 @@ class Sums(NamedTuple):
     G: Array
     above: Array
     later: Array
-    bend: tuple[Array, ...]
+    hessian: tuple[Array, ...]
 
 
 @dataclass
@@ -95,8 +95,8 @@ class RowMachine:
         self, problem: MarginFeatureProblem, rows: Index | slice, fold: int, w: Array, t: float
     ) -> None:
         self.problem, self.rows, self.fold, self.w, self.t = problem, rows, fold, w, t
-        weight_set, loss = problem.weight_set, problem.machine.loss
-        self.mix = weight_set.mix if isinstance(weight_set, ElasticNet) else 1.0
+        loss = problem.machine.loss
+        self.norm = norm_of(problem.weight_set)
         self.y, self.costs = problem.machine.y, problem.costs
         self.smooth: Smooth = Exact(loss, self.y, self.costs)
         self.later = 0.0
@@ -112,7 +112,7 @@ class RowMachine:
         self.least, self.idle, self.fall = math.inf, 0, math.inf
         self.trace: list[tuple[float, float, int]] = []
         self._G = self._b = np.empty(0)
-        self._bend: tuple[Array, ...] = ()
+        self._hessian: tuple[Array, ...] = ()
         self._aim = self._of_norms = self._of_loss = 0.0
         self._kept: tuple[Array, float, Array, Array, Array] | None = None
 
@@ -120,8 +120,7 @@ class RowMachine:
 
     def penalty(self, w: Array) -> float:
         """The norms' part of the objective."""
-        norms = self.problem.norms(w)
-        return 0.5 * self.mix * float(norms.sum()) ** 2 + 0.5 * (1.0 - self.mix) * float(norms @ norms)
+        return self.norm.value(self.problem.norms(w))
 
     def _value(self, w: Array, t: float, product: Array) -> float:
         return self.smooth.value(product + t) + self.penalty(w)
@@ -140,9 +139,9 @@ class RowMachine:
         self._certify(b, found, tol)
         if self.status is not None:
             return False
-        self._G, self._b, self._bend = found.G, b, found.bend[:3]
+        self._G, self._b, self._hessian = found.G, b, found.hessian[:3]
         if isinstance(self.smooth, Augmented):
-            self._move(b, found)
+            self._move(self.smooth, self.at, b, found)
         return True
 
     def _shorten(self, at: Point, product: Array, before: float) -> None:
@@ -179,7 +178,7 @@ class RowMachine:
         self._of_loss = gap - self._of_norms
         near = gap <= NEARLY * tol * primal
         if near or self.best is None:
-            weights = self._weights(norms, reach)
+            weights = self.norm.weights(norms, reach)
             values = problem.values(weights, w, t, f, b, G)
             multiple = problem.multiple(b, support, values.gap) if values.gap > tol * primal else 1.0
             if multiple != 1.0:
@@ -201,28 +200,19 @@ class RowMachine:
         self.least = min(self.least, gap)
         self._aim = MODEL_SHARE * max(gap, tol * primal)
 
-    def _weights(self, norms: Array, reach: Array) -> Array:
-        """The best kernel weights of coefficients with these norms."""
-        total, weight_set = float(norms.sum()), self.problem.weight_set
-        assert isinstance(weight_set, ShareSet)
-        if total > 0.0:
-            return weight_set.of_shares(norms / total)
-        return weight_set.best(np.square(reach)) if reach.any() else weight_set.start(len(norms))
-
-    def _move(self, b: Array, found: Sums) -> None:
+    def _move(self, smooth: Augmented, at: Point, b: Array, found: Sums) -> None:
         """Take the coefficients as centre of the augmented loss once the norms' part of the gap is the smaller one."""
-        assert isinstance(self.smooth, Augmented)
         if self._of_norms > self._of_loss:
             return
-        self._bend = found.bend[3:]
+        self._hessian = found.hessian[3:]
         worse = self.trace[-1][1] > WORSE * min(row[1] for row in self.trace)
-        self.smooth.centre, self.smooth.radius = b, self.later
-        self._G, self._b = found.later, self.smooth.coefficients(self.at.product + self.at.t)  # type: ignore[union-attr]
+        smooth.centre, smooth.radius = b, self.later
+        self._G, self._b = found.later, smooth.coefficients(at.product + at.t)
         if worse:
             # a smaller radius has more rows between the kinks, and longer steps
-            self.later = self.smooth.radius / GROWTH
+            self.later = smooth.radius / GROWTH
         elif self._of_loss > FALL * self.fall:
-            self.later = GROWTH * self.smooth.radius
+            self.later = GROWTH * smooth.radius
         self.fall = self._of_loss
 
     # ---- a step -----------------------------------------------------------------------------------
@@ -233,7 +223,7 @@ class RowMachine:
         problem = self.problem
         norms = problem.norms(self.at.w)
         reach = problem.norms(self._G * problem.factors)
-        level, top = self.mix * float(norms.sum()), float(reach.max())
+        level, top = self.norm.level(norms), float(reach.max())
         found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
         return found[np.argsort(-reach[found], kind="stable")]
 
@@ -249,19 +239,19 @@ class RowMachine:
         """
         assert self.at is not None
         problem, at = self.problem, self.at
-        if self._bend and len(self._bend[1]) == chosen.n_columns:
-            C, x, total = self._bend[0], self._bend[1], float(self._bend[2][0])
+        if self._hessian and len(self._hessian[1]) == chosen.n_columns:
+            C, x, total = self._hessian[0], self._hessian[1], float(self._hessian[2][0])
             mean = x / total if total > 0.0 else np.zeros_like(x)
             C = C - np.outer(x, mean)
-            C.flat[:: len(C) + 1] += 1.0 - self.mix
+            C.flat[:: len(C) + 1] += self.norm.ridge
         else:
             h = self._sampled_curvature(positions, y, weight) * shares
-            C, mean, total = chosen.second_derivative(h, 0.0, 1.0 - self.mix)
+            C, mean, total = chosen.second_derivative(h, 0.0, self.norm.ridge)
         index, centre = chosen.index, chosen.centre[chosen.index]
         w, s = at.w[index], float(self._b.sum())
         reduced = (self._G * problem.factors)[index] - (centre + mean) * s
-        model = Model(C, C @ w + reduced - (1.0 - self.mix) * w, self.mix, chosen.offsets)
-        moved = model.minimise(w, self._aim, 4.0 * at.value) - w
+        q = C @ w + reduced - self.norm.ridge * w
+        moved = self.norm.minimise(C, q, chosen.offsets, w, self._aim, 4.0 * at.value) - w
         self.w = at.w.copy()
         self.w[index] += moved
         if total > 0.0:
@@ -308,7 +298,7 @@ class RowMachine:
             return
         w, t, b, G, product = self._kept
         problem = self.problem
-        weights = self._weights(problem.norms(w), problem.norms(G))
+        weights = self.norm.weights(problem.norms(w), problem.norms(G))
         own = product[self.rows]
         t = t if self.smooth.exact else problem.machine.loss.intercept(self.y, self.costs, own)
         values = problem.values(weights, w, t, own + t, b, G)

@@ -3,7 +3,7 @@
 A pass over the rows evaluates the losses and their derivatives at one point of every machine. Second derivatives come
 from a sample of the rows, or are added up in the pass where that sample says too little. Between passes the numbers of
 rows, one or two for each machine and row, are in memory, but no features; steps are shortened there. The points of the
-first pass are the solutions on the sample.
+first pass are the solutions on the sample, unless a start is given.
 
 References
 ----------
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.mkl.features.chosen import Chosen
-from kernelweave.mkl.features.evaluation import Bends, Evaluation
+from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
 from kernelweave.mkl.features.row_machine import RowMachine, Sums
@@ -42,6 +42,23 @@ HELD, SHARED = 5, 12
 SHARE = 0.5
 
 
+class Start(NamedTuple):
+    """Where the machines of one C begin, in the solver's units.
+
+    Attributes
+    ----------
+    w : array of shape (n_features,)
+    t : float
+        The intercept.
+    b : array of shape (n_samples,) or None
+        Coefficients of the rows, which need not be feasible.
+    """
+
+    w: Array
+    t: float
+    b: Array | None = None
+
+
 class RowDescent:
     """Machines on the same rows during their solution.
 
@@ -59,6 +76,8 @@ class RowDescent:
         the descent.
     folds : array of int, shape (n_samples,), optional
         Folds of the rows: machines without each of them are solved, too.
+    start : Start, optional
+        Where to begin for every C. Default: at the solutions on the sample.
     """
 
     def __init__(
@@ -70,11 +89,12 @@ class RowDescent:
         max_iter: int | None = None,
         callback: Callable[[int, float, float], object] | None = None,
         folds: Index | None = None,
+        start: Start | None = None,
     ) -> None:
         assert isinstance(problem.stack, ChunkedFeatures)
         self.problem, self.stack, self.Cs, self.tol = problem, problem.stack, Cs, tol
         self.max_iter = MOST if max_iter is None else max_iter
-        self.callback, self.folds = callback, folds
+        self.callback, self.folds, self.start = callback, folds, start
         self.n_passes, self.interrupted = 0, False
         weight = problem.machine.sample_weight
         self.weight = np.ones(self.stack.n_samples) if weight is None else weight
@@ -89,21 +109,23 @@ class RowDescent:
             y=problem.machine.y[sample.positions],
             sample_weight=self.weight[sample.positions] * sample.shares,
         )
-        found = MarginFeatureProblem(self.stack.held(), machine, problem.scale, problem.weight_set)
-        for name in ("traces", "unit", "factors", "sizes"):
-            found.__dict__[name] = getattr(problem, name)
-        return found
+        return problem.with_parts(stack=self.stack.held(), machine=machine, rows=None)
 
-    def _starts(self, sampled: MarginFeatureProblem) -> list[tuple[Array, float, Array | None]]:
-        """Coefficients and intercept on the sample for each C; if it has all rows, also the coefficients of these."""
+    def _starts(self, sampled: MarginFeatureProblem) -> list[Start]:
+        """For each C the solution on the sample; with coefficients of the rows if it has all of them."""
+        if self.start is not None:
+            return [self.start] * len(self.Cs)
         whole = len(self.stack.sample.positions) == self.stack.n_samples
         tol = 0.5 * self.tol if whole else max(self.tol, COARSE)
         descent = MarginDescent(sampled.at(float(self.Cs[0])), tol=tol)
         found = []
         for C in self.Cs:
             one = descent.solve(float(C))
+            if descent.interrupted:
+                # nothing is known of all rows
+                raise KeyboardInterrupt
             b = one.dual_coef * self.problem.unit**2 if whole else None
-            found.append((one.feature_coef / self.problem.factors, float(one.intercept), b))
+            found.append(Start(one.feature_coef / self.problem.factors, float(one.intercept), b))
         return found
 
     # ---- machines ---------------------------------------------------------------------------------
@@ -125,7 +147,7 @@ class RowDescent:
             if self.interrupted:
                 return
 
-    def _machine(self, k: int, fold: int, start: tuple[Array, float, Array | None]) -> RowMachine:
+    def _machine(self, k: int, fold: int, start: Start) -> RowMachine:
         problem, rows = self.problem.at(float(self.Cs[k])), slice(None)
         chosen: Index | slice = rows
         if fold >= 0:
@@ -134,23 +156,20 @@ class RowDescent:
             y = problem.machine.y[chosen]
             weight = self.weight[chosen]
             problem.machine.loss.check(y, weight)
-            other = replace(problem, machine=replace(problem.machine, y=y, sample_weight=weight))
-            for name in ("traces", "unit", "factors", "sizes"):
-                other.__dict__[name] = getattr(problem, name)
-            problem = other
-        found = RowMachine(problem, chosen, fold, start[0].copy(), start[1])
-        if isinstance(found.smooth, Augmented) and start[2] is not None:
-            found.smooth.centre = np.clip(
-                start[2][chosen], *problem.machine.loss.bounds(found.y, found.costs)
+            # its coefficients are of its own rows only
+            problem = problem.with_parts(
+                machine=replace(problem.machine, y=y, sample_weight=weight), rows=None
             )
+        found = RowMachine(problem, chosen, fold, start.w.copy(), start.t)
+        if isinstance(found.smooth, Augmented) and start.b is not None:
+            found.smooth.centre = np.clip(start.b[chosen], *problem.machine.loss.bounds(found.y, found.costs))
         return found
 
     # ---- passes -----------------------------------------------------------------------------------
 
     def _solve(self, machines: Sequence[RowMachine], sampled: MarginFeatureProblem) -> None:
         sample, stack = self.stack.sample, self.stack
-        sparse = is_sparse(sample.Z)
-        chosen = Chosen(sampled, np.zeros(stack.n_features) if sparse else None)
+        chosen = Chosen(sampled)
         used = np.zeros(stack.n_kernels, dtype=bool)
         for machine in machines:
             used |= self.problem.norms(machine.w) > 0
@@ -202,15 +221,17 @@ class RowDescent:
             np.array([m.fold for m in machines]),
             np.array([getattr(m.smooth, "radius", 0.0) for m in machines]),
             np.array([m.later for m in machines]),
-            Bends(curved, index, problem.factors[index], chosen.centre[index]) if curved else Bends(),
+            HessianColumns(curved, index, problem.factors[index], chosen.centre[index])
+            if curved
+            else HessianColumns(),
         )
         folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds.astype(np.float64)
         beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
         product, (G, above, later, *rest) = self.stack.over_rows(work, beside)
         each = 3 if has_derivative(loss) else 6
-        bends = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(curved)}
+        hessians = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(curved)}
         return [
-            Sums(product[k], G[k], above[k], later[k] if len(later) else G[k], bends.get(k, ()))
+            Sums(product[k], G[k], above[k], later[k] if len(later) else G[k], hessians.get(k, ()))
             for k in range(len(machines))
         ]
 
