@@ -212,6 +212,84 @@ def test_a_start_takes_the_place_of_the_sample(
         kw.solve_svm_mkl(rows, None, 0.02, loss=loss, warm_start=kw.results.WarmStart(np.ones(3)))
 
 
+def test_scales_are_means_with_the_weights_of_the_rows(data: tuple[np.ndarray, ...]) -> None:
+    from scipy import sparse
+
+    Z, y, _ = data
+    weight = np.random.default_rng(2).integers(0, 3, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    want = kw.RowFeatures(Z[repeated], y[repeated], groups=GROUPS).scales()
+    diagonals = kw.block_statistics(Z[repeated], y[repeated], groups=GROUPS).mean_diagonals(centered=False)
+    np.testing.assert_allclose(want * diagonals, 1.0, rtol=1e-12)
+    for rows in (Z, sparse.csr_array(Z)):
+        found = kw.RowFeatures(rows, y, sample_weight=weight, groups=GROUPS).scales()
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def test_rows_on_another_device_are_fetched(data: tuple[np.ndarray, ...]) -> None:
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not there")
+    Z, y, _ = data
+    there, labels = (xp.asarray(one, device=xp.Device("device1")) for one in (Z, y))
+    want = kw.solve_svm_mkl(kw.RowFeatures(Z, y, groups=GROUPS), None, 0.02)
+    for rows in (
+        kw.RowFeatures(there, labels, groups=GROUPS),
+        kw.RowFeatures([(there[:700, :], labels[:700]), (there[700:, :], labels[700:])], groups=GROUPS),
+    ):
+        found = kw.solve_svm_mkl(rows, None, 0.02)
+        assert isinstance(found.feature_coef, np.ndarray)
+        assert found.primal == pytest.approx(want.primal, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["text", "sparse", "iterator"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_copy_of_the_features_is_read_in_later_passes(
+    data: tuple[np.ndarray, ...], small_sample: None, tmp_path: Path, kind: str, n_jobs: int
+) -> None:
+    import pandas as pd
+    from scipy import sparse
+
+    Z, y, _ = data
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    options: dict[str, object] = {"groups": GROUPS, "n_jobs": n_jobs, "cache": cache}
+    if kind == "text":
+        tables = tmp_path / "tables"
+        tables.mkdir()
+        for k in range(2):
+            part = slice(750 * k, 750 * (k + 1))
+            pd.DataFrame(Z[part]).assign(y=y[part]).to_csv(tables / f"{k}.csv", index=False)
+        rows = kw.RowFeatures(tables, target="y", max_memory="200KB", **options)
+        for path in tables.iterdir():
+            path.unlink()
+    elif kind == "sparse":
+        rows = kw.RowFeatures(sparse.csr_array(Z), y, max_memory="200KB", **options)
+    else:
+        rows = kw.RowFeatures(iter(in_chunks(Z, y)), **options)
+    # more than one chunk
+    assert len([path for path in cache.rglob("*") if path.is_file()]) > 1
+    one = kw.solve_svm_mkl(rows, None, 0.05, loss="logistic", tol=1e-9)
+    want = kw.solve_svm_mkl(kw.FeatureStack(Z, GROUPS), y, 0.05, loss="logistic", tol=1e-10)
+    assert one.n_iter > 1
+    assert abs(one.primal - want.primal) <= one.gap + want.gap
+    # a part of the rows keeps the files
+    part = rows.restrict(np.arange(10))
+    del rows
+    assert part.products(np.ones((1, 10))).shape == (1, 12)
+    assert list(cache.iterdir())
+    del part
+    assert not list(cache.iterdir())
+
+
+def test_folders_of_copies_that_are_refused(data: tuple[np.ndarray, ...], tmp_path: Path) -> None:
+    import dask.array as da
+
+    Z, y, _ = data
+    with pytest.raises(kw.InputError, match="`cache` must be a folder that exists"):
+        kw.RowFeatures(Z, y, groups=GROUPS, cache=tmp_path / "none")
+    with pytest.raises(kw.InputError, match="`cache` must be None for Dask"):
+        kw.RowFeatures(da.from_array(Z, chunks=(500, 12)), y, groups=GROUPS, cache=tmp_path)
+
+
 def test_little_memory_takes_more_passes_and_gives_the_same(
     data: tuple[np.ndarray, ...], small_sample: None
 ) -> None:

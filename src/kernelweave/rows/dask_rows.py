@@ -98,6 +98,13 @@ def _blocks_like(name: str, values: Any, sizes: Sequence[float]) -> Sequence[Any
     return list(array.to_delayed().ravel())
 
 
+def chunk_of_part(table: Any, y: Any, weight: Any, layout: Layout | None, source: str, first: int) -> Chunk:
+    """The rows of a part that was computed."""
+    if layout is None:
+        return Chunk(table, y, weight, source, first)
+    return chunk_of_frame(table, layout, source, first)
+
+
 def statistics_of_dask(parts: Sequence[Part], empty: Statistics, features: Transform | None) -> Any:
     """Statistics of all parts; those of a lost worker are computed again."""
     import dask
@@ -135,11 +142,7 @@ def _of_part(
     empty: Statistics,
     features: Transform | None,
 ) -> Statistics:
-    chunk = (
-        Chunk(table, y, weight, source, first)
-        if layout is None
-        else chunk_of_frame(table, layout, source, first)
-    )
+    chunk = chunk_of_part(table, y, weight, layout, source, first)
     found = empty.copy()
     with one_blas_thread_each():
         if features is not None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._devices import hosted
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._sparse import is_sparse
@@ -18,14 +21,14 @@ from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.chunks import check_chunk
 from kernelweave.gram.features import as_groups
-from kernelweave.rows.arrays import chunk_of_frame
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
-from kernelweave.rows.dask_rows import Part, computed, dask_parts, is_dask
+from kernelweave.rows.dask_rows import Part, chunk_of_part, computed, dask_parts, is_dask
 from kernelweave.rows.folds import UNITS, folds_of_rows
 from kernelweave.rows.parallel import each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sampling import Sampling, sample_size
 from kernelweave.rows.sources import Request, Transform, features_of, open_rows
+from kernelweave.rows.written import OwnFolder, WrittenRows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -38,17 +41,22 @@ class Scan:
     Attributes
     ----------
     y, weight : list of arrays
-    square_sums : array of shape (n_features,)
+    square_sums, weighted_square_sums : arrays of shape (n_features,)
+        Of the columns, and with the weights of the rows.
     sampling : Sampling or None
     segments : list of (str, int, int)
         Name of the file, number of the first row there, and number of rows, of successive chunks.
+    written : WrittenRows or None
+        A copy of the features.
     """
 
     y: list[Array] = field(default_factory=list)
     weight: list[Array] = field(default_factory=list)
     square_sums: Any = 0.0
+    weighted_square_sums: Any = 0.0
     sampling: Sampling | None = None
     segments: list[tuple[str, int, int]] = field(default_factory=list)
+    written: WrittenRows | None = None
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +75,7 @@ class RowFeatures(ChunkedFeatures):
     ----------
     rows : array, sparse matrix, frame, path, list of paths, iterable, callable, Dask array or Dask frame
         As for `block_statistics`. Iterables are read several times: a list of chunks ``(Z, y)``, an object whose
-        iterator begins anew, or a function that returns an iterator.
+        iterator begins anew, or a function that returns an iterator; with `cache` an iterator is enough.
     y, groups, target, weight, columns, sample_weight, features
         As for `block_statistics`.
     max_memory : float or str, optional
@@ -75,6 +83,9 @@ class RowFeatures(ChunkedFeatures):
     n_jobs : int, optional
         Files, or parts of an array, that are read at the same time, by joblib. Parts of Dask collections are read where
         they are.
+    cache : path, optional
+        Folder for a copy of the features as binary numbers, made in the first pass, read in all others, and removed
+        with the object: for tables and `features`, which take longer to read or compute. Default: no copy.
     progress : callable or bool, optional
         ``progress(n_rows, total)`` after every chunk of every pass. Default: a line on the terminal after two seconds;
         False for none.
@@ -90,8 +101,8 @@ class RowFeatures(ChunkedFeatures):
     Raises
     ------
     InputError
-        Rows as `block_statistics` refuses them, an iterator that can be read only once, targets of several columns, and
-        later a pass with other rows than the first.
+        Rows as `block_statistics` refuses them, an iterator that can be read only once without `cache`, targets of
+        several columns, and later a pass with other rows than the first.
 
     Notes
     -----
@@ -126,32 +137,38 @@ class RowFeatures(ChunkedFeatures):
         features: Annotated[Any, Function() | None] = None,
         max_memory: float | str | None = None,
         n_jobs: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
         progress: Report | bool | None = None,
     ) -> None:
         self.budget, self.n_jobs, self.progress = memory_budget(max_memory), n_jobs, progress
         request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
         self._pieces: Sequence[Source] | Sequence[Part]
         if is_dask(rows):
+            if cache is not None:
+                raise InputError(
+                    f"`cache` must be None for Dask collections, got {shown(cache)}. Persist the collection instead."
+                )
             parts, blocks = dask_parts(rows, request)
             self._pieces, self._features, self._total = parts, features, None
-            # of unknown numbers until the first pass
-            width = len(parts[0].layout.columns) if parts[0].layout is not None else int(rows.shape[1])
         else:
-            source, blocks = open_rows(_repeated(rows), request)
+            source, blocks = open_rows(_repeated(rows, once=cache is not None), request)
             self._pieces, self._features, self._total = source.pieces(), None, source.total
-            width = 0
         self.names, self.columns = blocks.names, blocks.columns
         self._counts: list[int] = []
-        self._scan(blocks.ends, width if features is None else 0)
+        self._cache = None if cache is None else OwnFolder(cache)
+        self._scan(blocks.ends)
 
     def __repr__(self) -> str:
         return f"RowFeatures({self.n_samples} rows, {self.n_features} features in {self.n_kernels} blocks)"
 
     # ---- the first pass ---------------------------------------------------------------------------
 
-    def _scan(self, ends: ArrayLike | None, width: int) -> None:
+    def _scan(self, ends: ArrayLike | None) -> None:
         whole = Scan()
-        for part in self._each(_scanned, [(self.budget,)] * len(self._pieces)):
+        written: list[Source] = []
+        for part in self._each(_scanned, [(self.budget, self._place(k)) for k in range(len(self._pieces))]):
+            if part.written is not None:
+                written.append(part.written)
             shift = whole.n_rows
             self._counts.append(part.n_rows)
             if part.sampling is None:
@@ -160,24 +177,31 @@ class RowFeatures(ChunkedFeatures):
             whole.weight += part.weight
             whole.segments += part.segments
             if whole.sampling is None:
-                whole.sampling, whole.square_sums = part.sampling, part.square_sums
-                continue
-            if np.shape(part.square_sums) != np.shape(whole.square_sums):
+                whole.sampling = part.sampling
+            elif len(part.square_sums) != len(whole.square_sums):
                 raise InputError(
                     f"All rows must have {len(whole.square_sums)} features, as the first, got {len(part.square_sums)}."
                 )
+            else:
+                whole.sampling.merge(part.sampling, shift)
             whole.square_sums = whole.square_sums + part.square_sums
-            whole.sampling.merge(part.sampling, shift)
+            whole.weighted_square_sums = whole.weighted_square_sums + part.weighted_square_sums
         if whole.sampling is None:
             raise InputError("`rows` must hold at least one row, got none.")
         self.y, self.sample_weight = np.concatenate(whole.y), np.concatenate(whole.weight)
         if not (self.sample_weight > 0).any():
             raise InputError("`sample_weight` must be positive for at least one row, got zeros only.")
         self.segments = whole.segments
-        self.square_sums = whole.square_sums
+        self.square_sums, self._weighted_square_sums = whole.square_sums, whole.weighted_square_sums
         self.groups = as_groups(ends, len(whole.square_sums))
         self.n_samples = self.n_given = self._total = len(self.y)
         self.sample = whole.sampling.result()
+        if written:
+            self._pieces = written
+
+    def _place(self, piece: int) -> Path | None:
+        """Folder for the features of a piece, if there is a copy."""
+        return None if self._cache is None else self._cache.path / str(piece)
 
     def folds(self, n_folds: int, *, by: str = "row", seed: int = 0) -> Index:
         """Folds of the rows, those of `FoldStatistics`.
@@ -201,9 +225,9 @@ class RowFeatures(ChunkedFeatures):
     def scales(self) -> Array:
         """Factors that make the mean diagonals of the kernels one, shape (n_kernels,): ``scale`` of the solvers.
 
-        Means are over all rows; kernels of zeros have the factor 1.
+        Means are over all rows, with their weights; kernels of zeros have the factor 1.
         """
-        means = np.add.reduceat(self.square_sums, self.groups[:-1]) / self.n_given
+        means = np.add.reduceat(self._weighted_square_sums, self.groups[:-1]) / self.sample_weight.sum()
         return np.divide(1.0, means, out=np.ones_like(means), where=means > 0)
 
     def as_labels(self) -> None:
@@ -220,20 +244,11 @@ class RowFeatures(ChunkedFeatures):
             (work, [values[ends[k] : ends[k + 1]] for values in beside], self._counts[k])
             for k in range(len(self._counts))
         ]
-        out: list[Array] | None = None
-        sums: list[Array] = []
-        for k, (found, more) in enumerate(self._each(_worked, tasks)):
-            if found is None:
-                continue
-            if out is None:
-                out = [np.empty(self.n_given) for _ in found]
-                sums = [np.zeros_like(one) for one in more]
-            for values, part in zip(out, found, strict=True):
-                values[ends[k] : ends[k + 1]] = part
-            for total, one in zip(sums, more, strict=True):
-                total += one
-        assert out is not None
-        return out, tuple(sums)
+        whole = Gathered(self.n_given)
+        for k, part in enumerate(self._each(_worked, tasks)):
+            if part.begun:
+                whole.put(slice(ends[k], ends[k + 1]), part.vectors, part.sums)
+        return whole.vectors, tuple(whole.sums)
 
     def _each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Results of a function of every piece, in their order."""
@@ -277,6 +292,38 @@ class RowFeatures(ChunkedFeatures):
         yield from computed(dask.delayed(list)(tasks))
 
 
+class Gathered:
+    """What a work found of all parts of some rows.
+
+    Parameters
+    ----------
+    n_rows : int
+
+    Attributes
+    ----------
+    begun : bool
+        Whether there was a part.
+    vectors : list of arrays of shape (n_rows,)
+    sums : list of arrays
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows, self.begun = n_rows, False
+        self.vectors: list[Array] = []
+        self.sums: list[Array] = []
+
+    def put(self, rows: slice, vectors: Sequence[Array], sums: Sequence[Array]) -> None:
+        """Take the results of a part."""
+        if not self.begun:
+            self.begun = True
+            self.vectors = [np.empty(self.n_rows) for _ in vectors]
+            self.sums = [np.zeros_like(one) for one in sums]
+        for whole, part in zip(self.vectors, vectors, strict=True):
+            whole[rows] = part
+        for total, one in zip(self.sums, sums, strict=True):
+            total += one
+
+
 @dataclass(frozen=True)
 class Repeated:
     """A function that returns an iterator, as an iterable."""
@@ -287,13 +334,13 @@ class Repeated:
         return iter(self.function())
 
 
-def _repeated(rows: Any) -> Any:
+def _repeated(rows: Any, *, once: bool) -> Any:
     if callable(rows) and not isinstance(rows, type):
         return Repeated(rows)
-    if isinstance(rows, Iterator):
+    if isinstance(rows, Iterator) and not once:
         raise InputError(
             "`rows` must be readable several times, got an iterator, which is used up by one pass. Pass the function "
-            "that makes it, or a list of chunks."
+            "that makes it, a list of chunks, or a folder as `cache`."
         )
     return rows
 
@@ -326,22 +373,23 @@ def _on_part(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
 ) -> Any:
-    chunk = (
-        Chunk(table, y, weight, source, first)
-        if layout is None
-        else chunk_of_frame(table, layout, source, first)
-    )
+    chunk = chunk_of_part(table, y, weight, layout, source, first)
     return _alone(function, ReadRows(chunk, features), arguments)
 
 
-def _scanned(piece: Source, budget: float, report: Callable[[int], None] | None = None) -> Scan:
+def _scanned(
+    piece: Source, budget: float, place: Path | None, report: Callable[[int], None] | None = None
+) -> Scan:
     found = Scan()
+    if place is not None:
+        place.mkdir()
+        found.written = WrittenRows(place)
     for chunk in piece.chunks({}):
         if len(chunk) == 0:
             continue
         with in_chunk(chunk):
             width = 0 if found.sampling is None else len(found.square_sums)
-            Z, targets, single = check_chunk(chunk.Z, chunk.y, width, 1)
+            Z, targets, single = check_chunk(hosted(chunk.Z), chunk.y, width, 1)
             if not single and targets.shape[1] > 1:
                 raise InputError(f"`y` must have one column, got {targets.shape[1]}.")
             weight = _weights(chunk)
@@ -351,8 +399,15 @@ def _scanned(piece: Source, budget: float, report: Callable[[int], None] | None 
         found.sampling.add(Z, y, weight, found.n_rows, source=chunk.source, first=chunk.first)
         found.y.append(y)
         found.weight.append(weight)
-        found.square_sums = found.square_sums + _square_sums(Z)
+        own = weighted = _square_sums(Z)
+        if (weight != 1.0).any():
+            roots = np.sqrt(weight)[:, None]
+            weighted = _square_sums(Z.multiply(roots) if is_sparse(Z) else Z * roots)
+        found.square_sums = found.square_sums + own
+        found.weighted_square_sums = found.weighted_square_sums + weighted
         found.segments.append((chunk.source, chunk.first, len(y)))
+        if found.written is not None:
+            found.written.write(Z)
         if report is not None:
             report(found.n_rows)
     return found
@@ -383,9 +438,8 @@ def _worked(
     beside: Vectors,
     count: int,
     report: Callable[[int], None] | None = None,
-) -> tuple[list[Array] | None, tuple[Array, ...]]:
-    out: list[Array] | None = None
-    sums: list[Array] = []
+) -> Gathered:
+    out = Gathered(count)
     at = 0
     for chunk in piece.chunks({}):
         size = len(chunk)
@@ -394,14 +448,10 @@ def _worked(
         if at + size > count:
             at += size
             break
-        Z = chunk.Z.astype(np.float64) if is_sparse(chunk.Z) else np.asarray(chunk.Z, dtype=np.float64)
-        found, more = work(Z, [values[at : at + size] for values in beside])
-        if out is None:
-            out, sums = [np.empty(count) for _ in found], [np.zeros_like(one) for one in more]
-        for values, part in zip(out, found, strict=True):
-            values[at : at + size] = part
-        for total, one in zip(sums, more, strict=True):
-            total += one
+        Z = hosted(chunk.Z)
+        Z = Z.astype(np.float64) if is_sparse(Z) else np.asarray(Z, dtype=np.float64)
+        part = slice(at, at + size)
+        out.put(part, *work(Z, [values[part] for values in beside]))
         at += size
         if report is not None:
             report(at)
@@ -410,4 +460,4 @@ def _worked(
             f"`rows` must give the same rows in every pass, {count:,} of them in this part, got "
             f"{'more' if at > count else f'{at:,}'}. Leave files as they are while a solver reads them."
         )
-    return out, tuple(sums)
+    return out
