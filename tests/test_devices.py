@@ -259,3 +259,41 @@ def test_folds_chunks_and_predictions_of_a_device():
     for wrong, words in ((broken, "1 infinity"), (Z[:, :4], "20 columns"), (Z + 0j, "real numbers")):
         with pytest.raises(InputError, match=words):
             kw.BlockStatistics(groups).add(strict(wrong), y)
+
+
+@pytest.mark.parametrize("folds", [None, 3])
+def test_errors_of_a_device_leave_statistics_as_they_were(monkeypatch, folds):
+    from kernelweave.gram.deviations import DeviceSums
+
+    monkeypatch.setattr("kernelweave.gram.statistics.PIECE_THERE", 1)
+    Z, groups, y = make_features(1800)
+    options = {"groups": groups, "folds": folds}
+    want = kw.block_statistics(Z, y, **options)
+    found = kw.block_statistics(strict(Z[:900]), y[:900], **options)
+    calls, real = [], DeviceSums.add_rows
+
+    def add_rows(self, *args):
+        calls.append(1)
+        part = real(self, *args)
+        # products of these rows are in when the memory is full; of folds, those of the first are complete
+        if len(calls) == 3:
+            raise RuntimeError("out of memory")
+        return part
+
+    with monkeypatch.context() as context:
+        context.setattr(DeviceSums, "add_rows", add_rows)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            found.add(strict(Z[900:]), y[900:])
+    found.add(strict(Z[900:]), y[900:])
+    parts = zip(found.parts, want.parts, strict=True) if folds else [(found, want)]
+    for a, b in parts:
+        assert a.n_rows == b.n_rows
+        assert_allclose(a.products(centered=True), b.products(centered=True), rtol=1e-9, atol=1e-9)
+    # statistics without rows stay so
+    empty = kw.BlockStatistics()
+    calls.clear()
+    with monkeypatch.context() as context:
+        context.setattr(DeviceSums, "add_rows", add_rows)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            empty.add(strict(Z[:900]), y[:900])
+    assert empty.add(Z[:, :4], y).n_features == 4

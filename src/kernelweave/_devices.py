@@ -18,6 +18,7 @@ from kernelweave._errors import InputError
 
 __all__ = [
     "Kind",
+    "as_floating",
     "hosted",
     "is_foreign",
     "moved",
@@ -91,6 +92,17 @@ def size_of(xp: Any, dtype: Any) -> float:
     return float(xp.finfo(dtype).eps)
 
 
+def as_floating(values: Any, name: str) -> Any:
+    """An array of real numbers as one of floats, in single precision if it is, on its device and without a graph."""
+    xp = namespace_of(values)
+    if not xp.isdtype(values.dtype, ("bool", "integral", "real floating")):
+        raise InputError(f"`{name}` must hold real numbers, got the type {values.dtype}. Convert it.")
+    values = values.detach() if hasattr(values, "detach") else values
+    if values.dtype in (xp.float32, xp.float64):
+        return values
+    return xp.astype(values, widest(xp, values.device))
+
+
 def take_rows(values: Any, rows: slice | NDArray[np.integer]) -> Any:
     """Some rows of an array of any library, or of a sparse matrix."""
     if not is_foreign(values):
@@ -117,6 +129,8 @@ def moved(values: Any, device: Any, name: str) -> Any:
     """
     if library_of(values) == "torch" and (isinstance(device, str) or library_of(device) == "torch"):
         return _on(device, lambda: values.detach().to(device))
+    if is_foreign(values) and values.device == device:
+        return values
     values = np.asarray(hosted(values))
     library = "torch" if isinstance(device, str) else library_of(device)
     if isinstance(device, str) or library in WRAPPED:
@@ -152,7 +166,9 @@ def _on(device: Any, make: Any) -> Any:
             raise
         # torch without CUDA fails an assertion; unknown names and a full memory are runtime errors
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"The device {str(device)!r} cannot be used: {reason:.200}") from error
+        raise InputError(
+            f"The device {str(device)!r} cannot be used: {reason.rstrip('.'):.200}. Name another one, or pass None."
+        ) from error
 
 
 def _compat(library: str = "", device: Any = None) -> Any:

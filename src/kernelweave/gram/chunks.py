@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_targets
-from kernelweave._devices import Kind, hosted, is_foreign, on_host
+from kernelweave._devices import Kind, as_floating, hosted, is_foreign, namespace_of, on_host
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
 
@@ -50,7 +50,7 @@ def check_features(Z: Any, n_features: int) -> Any:
     if is_foreign(Z):
         kind = Kind.of(Z)
         if kind is not None and kind.dtype == kind.xp.float64 and not on_host(Z):
-            return _check_there(Z, kind.xp, n_features)
+            return _check_there(Z, n_features)
         Z = hosted(Z)
     if is_sparse(Z):
         from scipy import sparse
@@ -77,14 +77,10 @@ def _check_shape(rows: Any, n_features: int) -> None:
         )
 
 
-def _check_there(Z: Any, xp: Any, n_features: int) -> Any:
+def _check_there(Z: Any, n_features: int) -> Any:
     """The same on another device."""
-    if not xp.isdtype(Z.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
-    rows = Z.detach() if hasattr(Z, "detach") else Z
+    rows, xp = as_floating(Z, "Z"), namespace_of(Z)
     _check_shape(rows, n_features)
-    if rows.dtype not in (xp.float32, xp.float64):
-        rows = xp.astype(rows, xp.float64)
     largest = float(xp.max(xp.abs(rows))) if rows.shape[0] else 0.0
     if not largest <= LARGEST_NUMBER:
         _refuse(hosted(rows), largest)

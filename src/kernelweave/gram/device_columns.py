@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._devices import Kind, is_foreign, on_host
+from kernelweave._devices import Kind, as_floating, is_foreign, on_host
 from kernelweave.gram.base import Array, Index
 
 #: Numbers that are converted at a time.
@@ -113,15 +113,8 @@ def as_device_columns(Z: Any) -> DeviceColumns | None:
     """The columns of an array that lies on another device, checked; None for arrays that NumPy can read."""
     if not is_foreign(Z) or on_host(Z):
         return None
-    kind = Kind.of(Z)
-    assert kind is not None
-    xp = kind.xp
     if len(Z.shape) != 2 or 0 in tuple(Z.shape):
         raise InputError(
             f"`Z` must have shape (n_samples, n_features) with at least one of each, got {tuple(Z.shape)}."
         )
-    if not xp.isdtype(Z.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
-    if Z.dtype not in (xp.float32, xp.float64):
-        Z = xp.astype(Z, kind.dtype)
-    return DeviceColumns(Z)
+    return DeviceColumns(as_floating(Z, "Z"))

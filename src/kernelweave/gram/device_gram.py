@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError, check_psd
-from kernelweave._devices import Kind
+from kernelweave._devices import Kind, as_floating
 from kernelweave.gram.base import Array, Gram, Index
 from kernelweave.gram.entries import check_entries
 
@@ -29,10 +29,12 @@ class DeviceGram(Gram):
         Symmetric to the last digit, float32 or float64. Not copied.
     """
 
+    kind: Kind
+
     def __init__(self, stack: Any) -> None:
         kind = Kind.of(stack)
         assert kind is not None
-        self.stack, self.kind, self.there = stack, kind, kind
+        self.stack, self.kind = stack, kind
         self.xp = kind.xp
         self.n_samples, _, self.n_kernels = map(int, stack.shape)
 
@@ -42,14 +44,14 @@ class DeviceGram(Gram):
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
         n_kernels = self.n_kernels if kernels is None else len(kernels)
         out = np.zeros(n_kernels)
-        vectors = self.there.give(C)
+        vectors = self.kind.give(C)
         for rows, piece in self._parts(kernels):
             found = self._times(vectors[:, rows], piece) * vectors[:, :, None]
             out += self._here(self.xp.sum(found, axis=(0, 1)))
         return out
 
     def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        vectors, out = self.there.give(C), None
+        vectors, out = self.kind.give(C), None
         for rows, piece in self._parts(kernels):
             found = self._times(vectors[:, rows], piece)
             out = found if out is None else out + found
@@ -57,7 +59,7 @@ class DeviceGram(Gram):
 
     def _inner(self, H: Array) -> Array:
         upper = np.triu(H)
-        whole = self.there.give(upper + np.triu(upper, 1).T)
+        whole = self.kind.give(upper + np.triu(upper, 1).T)
         out = np.zeros(self.n_kernels)
         for rows, piece in self._parts(None):
             own = self.xp.reshape(whole[rows, :], (1, -1))
@@ -67,7 +69,7 @@ class DeviceGram(Gram):
     def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         active = np.flatnonzero(weights)
         chosen = active if len(active) < MOST * self.n_kernels else None
-        own = self.there.give(weights if chosen is None else weights[chosen])
+        own = self.kind.give(weights if chosen is None else weights[chosen])
         for rows, piece in self._parts(chosen):
             found = self._here(piece @ own)
             if empty:
@@ -85,13 +87,13 @@ class DeviceGram(Gram):
         return DeviceGram(self.xp.take(self.xp.take(self.stack, places, axis=0), places, axis=1))
 
     def _rescale(self, row_scale: Array, overwrite: bool) -> DeviceGram:
-        factors = self.there.give(row_scale.T)
+        factors = self.kind.give(row_scale.T)
         # products of factors first, which are symmetric to the last digit
         return DeviceGram(self._wide(self.stack) * (factors[:, None, :] * factors[None, :, :]))
 
     def _center(self, probability: Array, overwrite: bool) -> DeviceGram:
         means = self.matvecs(probability[None])[:, 0]
-        rows, total = self.there.give(means.T), self.there.give(means @ probability)
+        rows, total = self.kind.give(means.T), self.kind.give(means @ probability)
         return DeviceGram(self._wide(self.stack) - (rows[:, None, :] + rows[None, :, :]) + total)
 
     @property
@@ -100,7 +102,7 @@ class DeviceGram(Gram):
         return self.n_samples * self.n_samples * self.n_kernels * size
 
     def describe(self) -> str:
-        return f"{self.n_kernels} matrices on {self.there.device}, {self.nbytes / 2**20:.1f} MiB"
+        return f"{self.n_kernels} matrices on {self.kind.device}, {self.nbytes / 2**20:.1f} MiB"
 
     # ---- pieces -----------------------------------------------------------------------------------
 
@@ -120,13 +122,13 @@ class DeviceGram(Gram):
         return self.xp.reshape(found, (vectors.shape[0], *piece.shape[1:]))
 
     def _places(self, index: Index) -> Any:
-        return self.there.give(np.asarray(index, dtype=np.int64))
+        return self.kind.give(np.asarray(index, dtype=np.int64))
 
     def _wide(self, values: Any) -> Any:
         return self.xp.astype(values, self.xp.float64, copy=False)
 
     def _here(self, values: Any) -> Array:
-        return self.there.take(values)
+        return self.kind.take(values)
 
 
 def gram_on_device(stack: Any) -> DeviceGram:
@@ -144,23 +146,16 @@ def gram_on_device(stack: Any) -> DeviceGram:
     NotPSDError
         A matrix that is not positive semidefinite.
     """
-    kind = Kind.of(stack)
-    assert kind is not None
-    xp = kind.xp
-    if not xp.isdtype(stack.dtype, ("bool", "integral", "real floating")):
-        raise InputError(f"`gram` must hold real numbers, got the type {stack.dtype}. Convert it.")
+    stack = as_floating(stack, "gram")
     if stack.ndim == 2:
         stack = stack[:, :, None]
     if stack.ndim != 3 or stack.shape[0] != stack.shape[1] or 0 in tuple(stack.shape):
         raise InputError(
             f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {tuple(stack.shape)}."
         )
-    if stack.dtype not in (xp.float32, xp.float64):
-        stack = xp.astype(stack, xp.float64)
-    if hasattr(stack, "detach"):
-        stack = stack.detach()
-    tol = np.full(int(stack.shape[2]), TOLERANCES[stack.dtype == xp.float32])
     gram = DeviceGram(stack)
+    kind, xp = gram.kind, gram.xp
+    tol = np.full(gram.n_kernels, TOLERANCES[stack.dtype == xp.float32])
     bad, size, asym = np.zeros((3, gram.n_kernels))
     step = max(1, PIECE // (gram.n_samples * gram.n_kernels))
     for first in range(0, gram.n_samples, step):
@@ -181,7 +176,7 @@ def gram_on_device(stack: Any) -> DeviceGram:
 def _check_definite(gram: DeviceGram, tol: Array) -> None:
     """A Cholesky factorisation of every shifted matrix on the device; those that fail are checked by eigenvalues."""
     xp, unit = gram.xp, np.zeros(gram.n_kernels)
-    identity = xp.eye(gram.n_samples, dtype=xp.float64, device=gram.there.device)
+    identity = xp.eye(gram.n_samples, dtype=xp.float64, device=gram.kind.device)
     for m, bound in enumerate(gram.norm_bound):
         if bound == 0:
             continue

@@ -13,8 +13,10 @@ which is associative, and is undone by the same formula.
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -245,10 +247,11 @@ class BlockStatistics:
                 rows, targets, weights = take_rows(rows, kept), targets[kept], weights[kept]
             if (weights == 1.0).all():
                 weights = None
-        with interrupts_deferred():
+        there = is_foreign(rows)
+        with interrupts_deferred(), self.unchanged_by_errors() if there else nullcontext():
             if not self.n_outputs and len(targets):
                 self._begin(rows.shape[1], targets.shape[1], single)
-            if is_foreign(rows):
+            if there:
                 self._add_there(rows, targets, weights)
             elif is_sparse(rows) and stays_sparse(rows) and len(targets):
                 self._join(add_sparse_rows(self._scatter, rows, targets, weights))
@@ -277,6 +280,19 @@ class BlockStatistics:
             there = self._there = DeviceSums(Z, len(self._means))
         for part in row_parts(len(Y), len(self._means), PIECE_THERE):
             self._join(there.add_rows(Z[part, :], Y[part], None if weights is None else weights[part]), there)
+
+    @contextmanager
+    def unchanged_by_errors(self) -> Iterator[None]:
+        """Take back what was added on another device before an error, such as one of a full memory there.
+
+        Rows on the processor are added in place, and are not taken back.
+        """
+        before = vars(self) | {"_reach": self._reach.copy(), "_there": copy.copy(self._there)}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     @property
     def _scatter(self) -> Array:

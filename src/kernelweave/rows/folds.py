@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats
-from kernelweave._devices import take_rows
+from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, Whole, checked, shown
+from kernelweave._sparse import is_sparse
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.chunks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
@@ -172,6 +174,9 @@ class FoldStatistics:
         first : int, optional
             Number of the first row in its file or array. Default: the rows follow those that were taken before.
         """
+        device = self.parts[0].device
+        if device is not None and not is_sparse(Z):
+            Z = moved(Z, device, "Z")
         rows, targets, single = check_chunk(Z, y, self.n_features, max(p.n_outputs for p in self.parts))
         source, count = ("", len(targets)) if taken is None else taken
         if self.by == "file" and not source:
@@ -184,7 +189,10 @@ class FoldStatistics:
                 f"`sample_weight` must hold {len(targets)} numbers >= 0, one for each row, got {shown(sample_weight)}."
             )
         Y = targets[:, 0] if single else targets
-        with interrupts_deferred():
+        with interrupts_deferred(), ExitStack() as errors:
+            if is_foreign(rows):
+                for part in self.parts:
+                    errors.enter_context(part.unchanged_by_errors())
             for k, part in enumerate(self.parts):
                 own = np.flatnonzero(folds == k)
                 if len(own):
