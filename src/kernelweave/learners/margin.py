@@ -82,13 +82,7 @@ class SimpleMKL(MarginLearner):
         self.max_iter = max_iter
 
     def method(self, info: Info) -> Method:
-        return Method(
-            self.losses(info.classification),
-            Simplex(),
-            self.solver,
-            self.max_iter,
-            on_features=self.on_features,
-        )
+        return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
 
 
 class SILP(MarginLearner):
@@ -200,9 +194,7 @@ class LpMKL(MarginLearner):
     def method(self, info: Info) -> Method:
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
         solver = self.solver if self.p > 1 else "auto"
-        return Method(
-            self.losses(info.classification), weight_set, solver, self.max_iter, on_features=self.on_features
-        )
+        return Method(self.losses(info.classification), weight_set, solver, self.max_iter)
 
 
 class ElasticNetMKL(MarginLearner):
@@ -276,13 +268,8 @@ class ElasticNetMKL(MarginLearner):
     def method(self, info: Info) -> Method:
         loss, mix = self.losses(info.classification), float(self.mix)
         if 0.0 < mix < 1.0:
-            return Method(loss, ElasticNet(mix), self.solver, self.max_iter, on_features=self.on_features)
-        return Method(
-            loss,
-            Simplex() if mix == 1.0 else LpBall(math.inf),
-            max_iter=self.max_iter,
-            on_features=self.on_features,
-        )
+            return Method(loss, ElasticNet(mix), self.solver, self.max_iter)
+        return Method(loss, Simplex() if mix == 1.0 else LpBall(math.inf), max_iter=self.max_iter)
 
 
 class SoftMarginMKL(MarginLearner):
@@ -339,13 +326,7 @@ class SoftMarginMKL(MarginLearner):
 
     def method(self, info: Info) -> Method:
         cap = max(float(self.theta), 1.0 / info.gram.n_kernels)
-        return Method(
-            self.losses(info.classification),
-            CappedSimplex(cap),
-            self.solver,
-            self.max_iter,
-            on_features=self.on_features,
-        )
+        return Method(self.losses(info.classification), CappedSimplex(cap), self.solver, self.max_iter)
 
 
 class Uniform(RuleLearner):

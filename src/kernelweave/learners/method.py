@@ -214,7 +214,7 @@ class MarginLearner(Learner):
             raise InputError(
                 f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
             )
-        method = self.method(info)
+        method = replace(self.method(info), on_features=self.on_features)
         while len(warm) < info.y.shape[1]:
             warm.append(self.start())
         found: list[Solution] = []
@@ -267,8 +267,9 @@ class MarginProblem:
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
         gram, machine = self.gram, self.machine
-        own = isinstance(gram, FeatureGram) and pays(gram.n_samples, int(gram.ranks.sum()), machine.loss)
-        return gram if own and not machine.one_class and isinstance(gram, FeatureGram) else None
+        if not isinstance(gram, FeatureGram) or machine.one_class:
+            return None
+        return gram if pays(gram.n_samples, int(gram.ranks.sum()), machine.loss) else None
 
     def at(self, weights: Array, warm: WarmStart) -> Solution:
         """The machine at given weights; the gap is that of the machine."""

@@ -105,7 +105,7 @@ def machine_on(
     if part is gram and isinstance(warm, FeatureStart):
         start.feature_coef = warm.feature_coef
     found = solve_on(part, machine, scale[used] * weights[used], LpBall(np.inf), start, tol=tol)
-    coef = np.zeros(len(gram.rows))
+    coef = np.zeros(int(gram.ranks.sum()))
     coef[np.repeat(weights > 0, gram.ranks)] = found.feature_coef
     if isinstance(warm, FeatureStart):
         warm.feature_coef = coef
