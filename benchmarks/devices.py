@@ -14,9 +14,10 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -24,7 +25,6 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 import kernelweave as kw  # noqa: E402
-from kernelweave import _devices  # noqa: E402
 from kernelweave.gram import chunks, device_columns, stack  # noqa: E402
 
 ALPHAS = 10
@@ -55,15 +55,10 @@ def kernels(n: int, n_kernels: int, dtype: str) -> tuple[np.ndarray, np.ndarray]
 @contextmanager
 def passes_by_torch() -> Iterator[None]:
     """Tensors on the processor are treated like those on a GPU."""
-    modules = (_devices, device_columns, stack, chunks)
-    before = [module.on_host for module in modules]
-    try:
-        for module in modules[1:]:
-            setattr(module, "on_host", lambda values: False)  # noqa: B010
+    with ExitStack() as patches:
+        for module in (device_columns, stack, chunks):
+            patches.enter_context(mock.patch.object(module, "on_host", return_value=False))
         yield
-    finally:
-        for module, own in zip(modules, before, strict=True):
-            setattr(module, "on_host", own)  # noqa: B010
 
 
 def tasks(sizes: dict[str, tuple[int, int]], dtype: str) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:

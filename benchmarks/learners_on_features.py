@@ -85,18 +85,14 @@ def on_rows(n: int, learner: str, way: str) -> dict[str, Any]:
 
 def on_a9a(n: int, name: str, _: str) -> dict[str, Any]:
     """A plain fit, or another method, on rows of a9a."""
-    import pandas as pd
     from scipy import sparse
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.svm import LinearSVC
 
     import kernelweave as kw
+    from benchmarks.a9a import tables
 
-    folder = Path(os.environ["KERNELWEAVE_DATA"])
-    (X, y), (Xt, yt) = (
-        (d[:, :-1], d[:, -1])
-        for d in (pd.read_csv(folder / f"a9a_{part}.csv.gz").to_numpy(float) for part in ("train", "test"))
-    )
+    X, y, Xt, yt = tables()
     X, y = X[:n], y[:n]
     if name == "LinearSVC":
         return measured(LinearSVC(dual=False), sparse.csr_array(X), y, sparse.csr_array(Xt), yt)

@@ -13,14 +13,10 @@ resident size, accuracy and AUC. `a9a` solves a9a in chunks and in memory.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import resource
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +25,18 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 import numpy as np  # noqa: E402
 
+from benchmarks.a9a import attributes, tables  # noqa: E402
 from benchmarks.rows import (  # noqa: E402
     BUDGET,
     COLUMNS,
     GROUPS,
-    PER_FILE,
-    TEST,
+    Fit,
+    arguments,
     chunks,
+    fit,
+    fits_apart,
     in_memory,
-    rows_of,
+    make,
 )
 
 #: The target above which labels are 1: about the mean.
@@ -47,18 +46,9 @@ STRENGTHS = np.geomspace(0.1, 1000.0, 10)
 TOL = 1e-4
 
 
-def make(n: int, folder: Path) -> None:
-    """Write Parquet files of training rows, and one of test rows."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    jobs = [(first, min(PER_FILE, n - first), folder / str(n)) for first in range(0, n, PER_FILE)]
-    for first, count, where in [*jobs, (10**9, TEST, folder / "test")]:
-        where.mkdir(exist_ok=True, parents=True)
-        Z, y = rows_of(first, count)
-        arrays = [pa.array(Z[:, j]) for j in range(Z.shape[1])]
-        table = pa.table([*arrays, pa.array(np.where(y > MIDDLE, 1.0, -1.0))], names=[*COLUMNS, "y"])
-        pq.write_table(table, where / f"{first:010d}.parquet", row_group_size=10_000, compression=None)
+def label(y: np.ndarray) -> np.ndarray:
+    """Labels of targets."""
+    return np.where(y > MIDDLE, 1.0, -1.0)
 
 
 def auc(y: np.ndarray, f: np.ndarray) -> float:
@@ -143,7 +133,7 @@ def boosting(train: Path, test: Path) -> tuple[np.ndarray, dict[str, Any]]:
     return model.decision_function(in_memory(test)[0]), {}
 
 
-FITS: dict[str, Callable[[Path, Path], tuple[np.ndarray, dict[str, Any]]]] = {
+FITS: dict[str, Fit] = {
     "logistic": logistic,
     "squared-hinge": squared_hinge,
     "hinge": hinge,
@@ -154,22 +144,9 @@ FITS: dict[str, Callable[[Path, Path], tuple[np.ndarray, dict[str, Any]]]] = {
 }
 
 
-def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
-    """One fit in this process."""
-    before, start = time.process_time(), time.perf_counter()
-    f, more = FITS[name](folder / str(n), folder / "test")
-    seconds, clock = time.process_time() - before, time.perf_counter() - start
-    y = labels(folder / "test")
-    return {
-        "fit": name,
-        "rows": n,
-        "cpu_seconds": round(seconds, 2),
-        "seconds": round(clock, 2),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "accuracy": round(float(np.mean((f > 0) == (y > 0))), 4),
-        "auc": round(auc(y, f), 4),
-        **more,
-    }
+def scores(y: np.ndarray, f: np.ndarray) -> dict[str, float]:
+    """Share of right labels, and AUC."""
+    return {"accuracy": round(float(np.mean((f > 0) == (y > 0))), 4), "auc": round(auc(y, f), 4)}
 
 
 # ---- a9a ------------------------------------------------------------------------------------------
@@ -177,21 +154,10 @@ def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
 
 def a9a() -> list[dict[str, Any]]:
     """All rows of a9a in chunks of 2,000, beside the same rows in memory."""
-    import pandas as pd
-
     import kernelweave as kw
 
-    data = Path(os.environ["KERNELWEAVE_DATA"])
-    (X, y), (Xt, yt) = (
-        (d[:, :-1], d[:, -1])
-        for d in (pd.read_csv(data / f"a9a_{part}.csv.gz").to_numpy(float) for part in ("train", "test"))
-    )
-    # an attribute is a run of columns of which at most one is set
-    groups = [0]
-    for j in range(1, X.shape[1]):
-        if X[:, groups[-1] : j + 1].sum(axis=1).max() > 1:
-            groups.append(j)
-    groups.append(X.shape[1])
+    X, y, Xt, yt = tables()
+    groups = attributes(X)
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for first in range(0, len(y), 2000):
@@ -216,8 +182,7 @@ def a9a() -> list[dict[str, Any]]:
                 "passes": int(path.n_iter.max()) + 1,
                 "largest_gap": float(f"{path.rel_gap.max():.1e}"),
                 "objectives_differ_by_gaps": round(float(within.max()), 3),
-                "accuracy": round(float(np.mean((f > 0) == (yt > 0))), 4),
-                "auc": round(auc(yt, f), 4),
+                **scores(yt, f),
             }
         )
         print(out[-1], flush=True)
@@ -225,34 +190,19 @@ def a9a() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["make", "fit", "here", "a9a"])
-    parser.add_argument("names", nargs="*", help="of fits, and a number of rows")
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    given = arguments(__doc__, "a9a")
     if given.what == "make":
-        make(int(given.names[-1]), given.folder)
+        make(int(given.names[-1]), given.folder, label)
         return
     if given.what == "here":
-        print(json.dumps(fit(given.names[0], int(given.names[-1]), given.folder)))
+        print(json.dumps(fit(given.names[0], int(given.names[-1]), given.folder, FITS, scores)))
         return
     table = json.loads(given.out.read_text()) if given.out.exists() else {"fits": []}
     if given.what == "a9a":
         table["a9a"] = a9a()
-    for name in given.names[:-1] if given.what == "fit" else ():
+    else:
         n = int(given.names[-1])
-        command = [sys.executable, "-m", "benchmarks.margin_rows", "here", name, str(n)]
-        done = subprocess.run([*command, "--folder", str(given.folder)], capture_output=True, text=True)
-        record = (
-            json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"fit": name, "rows": n}
-        )
-        record |= {} if done.returncode == 0 else {"failed": done.stderr.strip().splitlines()[-1:]}
-        print(record, flush=True)
-        kept = [one for one in table["fits"] if (one["fit"], one["rows"]) != (name, n)]
-        table["fits"] = [*kept, record]
+        fits_apart(["-m", "benchmarks.margin_rows"], given.names[:-1], n, given.folder, table)
     given.out.write_text(json.dumps(table, indent=1) + "\n")
 
 

@@ -128,7 +128,6 @@ SOLVERS: dict[str, tuple[Callable[..., tuple[Any, Any]], tuple[str, ...], tuple[
 
 def a9a(table: dict[str, Any]) -> None:
     """32,561 rows with the views of a9a's 14 attributes, and machines and boosting on all columns."""
-    import pandas as pd
     from scipy import sparse
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
@@ -136,18 +135,10 @@ def a9a(table: dict[str, Any]) -> None:
     from sklearn.svm import LinearSVC
 
     import kernelweave as kw
+    from benchmarks.a9a import attributes, tables
 
-    folder = Path(os.environ["KERNELWEAVE_DATA"])
-    (X, y), (Xt, yt) = (
-        (d[:, :-1], d[:, -1])
-        for d in (pd.read_csv(folder / f"a9a_{part}.csv.gz").to_numpy(float) for part in ("train", "test"))
-    )
-    # an attribute is a run of columns of which at most one is set
-    groups = [0]
-    for j in range(1, X.shape[1]):
-        if X[:, groups[-1] : j + 1].sum(axis=1).max() > 1:
-            groups.append(j)
-    groups.append(X.shape[1])
+    X, y, Xt, yt = tables()
+    groups = attributes(X)
     S = sparse.csc_array(X)
     stack = kw.FeatureStack(S, groups)
     own = table.setdefault("a9a", {})

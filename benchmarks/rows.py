@@ -60,19 +60,17 @@ def rows_of(first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return Z, f + 0.7 * rng.standard_normal(count)
 
 
-def make(n: int, folder: Path) -> None:
-    """Write Parquet files of training rows, and one of test rows."""
+def make(n: int, folder: Path, target: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+    """Write Parquet files of training rows, and one of test rows; `target` makes targets of the numbers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    place = folder / str(n)
-    place.mkdir(parents=True, exist_ok=True)
-    jobs = [(first, min(PER_FILE, n - first), place) for first in range(0, n, PER_FILE)]
+    jobs = [(first, min(PER_FILE, n - first), folder / str(n)) for first in range(0, n, PER_FILE)]
     for first, count, where in [*jobs, (10**9, TEST, folder / "test")]:
-        where.mkdir(exist_ok=True)
+        where.mkdir(exist_ok=True, parents=True)
         Z, y = rows_of(first, count)
         arrays = [pa.array(Z[:, j]) for j in range(Z.shape[1])]
-        table = pa.table([*arrays, pa.array(y)], names=[*COLUMNS, "y"])
+        table = pa.table([*arrays, pa.array(y if target is None else target(y))], names=[*COLUMNS, "y"])
         pq.write_table(table, where / f"{first:010d}.parquet", row_group_size=10_000, compression=None)
 
 
@@ -195,7 +193,10 @@ def adelie(train: Path, test: Path) -> tuple[np.ndarray, dict[str, Any]]:
     return (in_memory(test)[0] / scale) @ coef + intercept, {}
 
 
-FITS: dict[str, Callable[[Path, Path], tuple[np.ndarray, dict[str, Any]]]] = {
+#: From folders of training and test rows to predictions of these, and further entries of the record.
+Fit = Callable[[Path, Path], tuple[np.ndarray, dict[str, Any]]]
+
+FITS: dict[str, Fit] = {
     "linear": linear,
     "random features": random_features,
     "nystroem + ridge": nystroem,
@@ -205,10 +206,21 @@ FITS: dict[str, Callable[[Path, Path], tuple[np.ndarray, dict[str, Any]]]] = {
 }
 
 
-def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
+def scores(y: np.ndarray, f: np.ndarray) -> dict[str, float]:
+    """R2 of predictions."""
+    return {"r2": round(1.0 - float(np.square(y - f).sum() / np.square(y - y.mean()).sum()), 4)}
+
+
+def fit(
+    name: str,
+    n: int,
+    folder: Path,
+    fits: dict[str, Fit] = FITS,
+    score: Callable[[np.ndarray, np.ndarray], dict[str, float]] = scores,
+) -> dict[str, Any]:
     """One fit in this process."""
     before, start = time.process_time(), time.perf_counter()
-    f, more = FITS[name](folder / str(n), folder / "test")
+    f, more = fits[name](folder / str(n), folder / "test")
     seconds, clock = time.process_time() - before, time.perf_counter() - start
     y = np.concatenate([y for _, y in chunks(folder / "test")])
     return {
@@ -217,9 +229,26 @@ def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
         "cpu_seconds": round(seconds, 2),
         "seconds": round(clock, 2),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "r2": round(1.0 - float(np.square(y - f).sum() / np.square(y - y.mean()).sum()), 4),
+        **score(y, f),
         **more,
     }
+
+
+def fits_apart(
+    program: list[str], names: list[str], n: int, folder: Path, table: dict[str, Any]
+) -> dict[str, Any]:
+    """The table with records of some fits, each by ``program here NAME N`` in a process of its own."""
+    for name in names:
+        command = [sys.executable, *program, "here", name, str(n), "--folder", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            record = json.loads(done.stdout.splitlines()[-1])
+        else:
+            record = {"fit": name, "rows": n, "failed": done.stderr.strip().splitlines()[-1:]}
+        print(record, flush=True)
+        kept = [one for one in table["fits"] if (one["fit"], one["rows"]) != (name, n)]
+        table["fits"] = [*kept, record]
+    return table
 
 
 # ---- the same sums by other ways ------------------------------------------------------------------
@@ -349,15 +378,18 @@ def _slow(Z: np.ndarray) -> np.ndarray:
     return Z
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("what", choices=["make", "fit", "here", "ways", "workers"])
+def arguments(about: str | None, *more: str) -> argparse.Namespace:
+    """What the command line says: ``make``, ``fit``, ``here`` or more, names, and folders."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["make", "fit", "here", *more])
     parser.add_argument("names", nargs="*", help="of fits, and a number of rows")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments(__doc__, "ways", "workers")
     n = int(given.names[-1])
     if given.what == "make":
         make(n, given.folder)
@@ -370,16 +402,8 @@ def main() -> None:
         table["ways"] = ways(n, given.folder)
     if given.what == "workers":
         table["workers"] = workers(n)
-    for name in given.names[:-1] if given.what == "fit" else ():
-        command = [sys.executable, __file__, "here", name, str(n), "--folder", str(given.folder)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        record = (
-            json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"fit": name, "rows": n}
-        )
-        record |= {} if done.returncode == 0 else {"failed": done.stderr.strip().splitlines()[-1:]}
-        print(record, flush=True)
-        kept = [one for one in table["fits"] if (one["fit"], one["rows"]) != (name, n)]
-        table["fits"] = [*kept, record]
+    if given.what == "fit":
+        fits_apart([__file__], given.names[:-1], n, given.folder, table)
     given.out.write_text(json.dumps(table, indent=1) + "\n")
 
 

@@ -135,9 +135,36 @@ def test_gene_sets_of_few_cells(monkeypatch):
     Z, _ = scripts.features(X.tocsc(), sets[:4], *scripts.split(labels, 0), 0)
     y = labels[scripts.split(labels, 0)[0]].astype(float)
     y -= y.mean()
+    groups = np.arange(0, 41, 10)
     # the gap of zero coefficients is that of an alpha without end
-    nothing = scripts.gaps(Z, np.arange(0, 41, 10), y, [1e12], np.zeros((1, 40)))
+    nothing = scripts.gaps(Z, groups, y, [1e12], np.zeros((1, 40)))
     np.testing.assert_allclose(nothing, 0.0, atol=1e-6)
+    # none is left at a solution, and away from one at least what is missing to the optimum
+    path = kw.rls2_path(kw.FeatureStack(Z, groups), y, [1.0, 0.1], tol=1e-10)
+    assert max(scripts.gaps(Z, groups, y, path.alphas, path.feature_coef)) < 1e-9
+    coefs = 0.5 * path.feature_coef
+    found = scripts.gaps(Z, groups, y, path.alphas, coefs)
+    for gap, alpha, w, best in zip(found, path.alphas, coefs, path.dual, strict=True):
+        level = np.linalg.norm(w.reshape(-1, 10), axis=1).sum()
+        primal = 0.5 * np.square(y - Z.astype(float) @ w).sum() + 0.5 * alpha * level**2
+        assert 0.01 < 1 - best / primal <= gap
+
+
+def test_rows_in_files_of_few_rows(monkeypatch, tmp_path):
+    if not (ROOT / "benchmarks" / "run.py").exists():
+        pytest.skip("the tests were moved away from the benchmarks")
+    monkeypatch.syspath_prepend(str(ROOT))
+    rows = importlib.import_module("benchmarks.rows")
+    margins = importlib.import_module("benchmarks.margin_rows")
+    monkeypatch.setattr(rows, "TEST", 400)
+    rows.make(1500, tmp_path / "numbers")
+    record = rows.fit("linear", 1500, tmp_path / "numbers")
+    assert record["largest_gap"] <= 1e-4
+    assert 0.3 < record["r2"] < 1
+    rows.make(1500, tmp_path / "labels", margins.label)
+    record = rows.fit("logistic", 1500, tmp_path / "labels", margins.FITS, margins.scores)
+    assert record["largest_gap"] <= margins.TOL
+    assert 0.6 < record["accuracy"] < record["auc"] + 0.1
 
 
 def test_other_programs_agree_as_the_page_says(monkeypatch):
