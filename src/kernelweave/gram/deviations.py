@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,3 +135,42 @@ class DeviceSums:
     def lower(self) -> Array:
         """The lower triangle of what was added."""
         return np.asfortranarray(np.tril(self.kind.take(self._scatter)))
+
+
+class Products:
+    """Products of deviations: those of rows on the processor, and of rows on a device until they are asked for."""
+
+    _held: Array
+    _reach: Array
+    _there: DeviceSums | None
+
+    @contextmanager
+    def unchanged_by_errors(self) -> Iterator[None]:
+        """Take back what was added on another device before an error, such as one of a full memory there.
+
+        Rows on the processor are added in place, and are not taken back.
+        """
+        before = vars(self) | {"_reach": self._reach.copy(), "_there": copy.copy(self._there)}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    @property
+    def _scatter(self) -> Array:
+        """Products of deviations, of which the lower triangle counts."""
+        self._settle()
+        return self._held
+
+    @_scatter.setter
+    def _scatter(self, values: Array) -> None:
+        self._held, self._there = values, None
+
+    def _settle(self) -> None:
+        if self._there is not None:
+            self._scatter = self._held + self._there.lower()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return self.__dict__

@@ -13,10 +13,9 @@ which is associative, and is undone by the same formula.
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +28,7 @@ from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
-from kernelweave.gram.deviations import DeviceSums, Part, add_rows, add_sparse_rows, row_parts
+from kernelweave.gram.deviations import DeviceSums, Part, Products, add_rows, add_sparse_rows, row_parts
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
 from kernelweave.gram.sums import two_sum
@@ -45,7 +44,7 @@ PIECE_THERE = 2**25
 LOST = 1e-8
 
 
-class BlockStatistics:
+class BlockStatistics(Products):
     """Sums over rows of features in blocks and targets: all that RLS2 needs of them.
 
     Rows are added in chunks and then forgotten, so there may be any number of them; memory is that of one matrix of
@@ -280,37 +279,6 @@ class BlockStatistics:
             there = self._there = DeviceSums(Z, len(self._means))
         for part in row_parts(len(Y), len(self._means), PIECE_THERE):
             self._join(there.add_rows(Z[part, :], Y[part], None if weights is None else weights[part]), there)
-
-    @contextmanager
-    def unchanged_by_errors(self) -> Iterator[None]:
-        """Take back what was added on another device before an error, such as one of a full memory there.
-
-        Rows on the processor are added in place, and are not taken back.
-        """
-        before = vars(self) | {"_reach": self._reach.copy(), "_there": copy.copy(self._there)}
-        try:
-            yield
-        except BaseException:
-            vars(self).update(before)
-            raise
-
-    @property
-    def _scatter(self) -> Array:
-        """Products of deviations, of which the lower triangle counts."""
-        self._settle()
-        return self._held
-
-    @_scatter.setter
-    def _scatter(self, values: Array) -> None:
-        self._held, self._there = values, None
-
-    def _settle(self) -> None:
-        if self._there is not None:
-            self._scatter = self._held + self._there.lower()
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._settle()
-        return self.__dict__
 
     def _join(self, part: Part, there: DeviceSums | None = None) -> None:
         """Account for other rows whose products are in: their means, sums of squares, weights and number.

@@ -9,19 +9,19 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale, need_targets
+from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale
 from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import knows
-from kernelweave.mkl.features.on_chunks import make_chunked_problem, solve_on_chunks
+from kernelweave.mkl.features.on_chunks import solve_on_chunks
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import (
     MARGIN_LOSSES,
     METHODS,
     descent_on_features,
-    make_problem,
+    make_any_margin_problem,
     solve_margin_on_features,
     solve_problem,
 )
@@ -98,36 +98,16 @@ def svm_mkl_path(
     """
     values = np.unique(Costs().read(Cs))
     first = float(values[0])
+    problem = make_any_margin_problem(
+        gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    )
     if isinstance(gram, ChunkedFeatures):
-        chunked = make_chunked_problem(
-            gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-        found_all = solve_on_chunks(chunked, values, method, tol=tol, max_iter=max_iter)
-        return _told(zip(values, found_all, strict=False), len(values), callback)
-    targets = need_targets(y)
-    if isinstance(gram, FeatureStack):
-        features = make_margin_feature_problem(
-            gram,
-            targets,
-            first,
-            weight_set,
-            loss=loss,
-            epsilon=epsilon,
-            sample_weight=sample_weight,
-            scale=scale,
-        )
-        solutions = _on_features(features, values, method, tol, max_iter)
+        assert isinstance(problem, MarginFeatureProblem)
+        on_rows = solve_on_chunks(problem, values, method, tol=tol, max_iter=max_iter)
+        return _told(zip(values, on_rows, strict=False), len(values), callback)
+    if isinstance(problem, MarginFeatureProblem):
+        solutions = _on_features(problem, values, method, tol, max_iter)
     else:
-        problem = make_problem(
-            gram,
-            targets,
-            first,
-            weight_set,
-            loss=loss,
-            epsilon=epsilon,
-            sample_weight=sample_weight,
-            scale=scale,
-        )
         solutions = _on_kernels(problem, values, method, tol, max_iter)
     own = kind_of(gram)
     # fewer after Ctrl-C

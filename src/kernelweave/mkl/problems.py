@@ -18,7 +18,6 @@ from kernelweave._checks import (
     Targets,
     check_row_weights,
     check_scale,
-    need_targets,
 )
 from kernelweave._parameters import Cost, Flag, Nonnegative, OneOf, Whole, checked
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
@@ -28,13 +27,12 @@ from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
-from kernelweave.mkl.features.on_chunks import make_chunked_problem
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.rls2 import make_any_problem
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
+from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, make_any_margin_problem
 from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
 from kernelweave.mkl.weight_sets import WeightSet
 
@@ -139,17 +137,8 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
-    if isinstance(gram, ChunkedFeatures):
-        return make_chunked_problem(
-            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-    targets = need_targets(y)
-    if isinstance(gram, FeatureStack):
-        return make_margin_feature_problem(
-            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-    return make_margin_problem(
-        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    return make_any_margin_problem(
+        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
 
 

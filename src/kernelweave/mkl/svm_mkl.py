@@ -173,33 +173,27 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
-    if isinstance(gram, ChunkedFeatures):
-        chunked = make_chunked_problem(
-            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-        # before the pass that a start without coefficients of features takes
-        check_for_chunks(method, chunked.weight_set)
-        warm = check_warm(warm_start, gram.n_kernels, gram.n_samples)
-        start = _start_on_chunks(chunked, warm_start, warm)
-        (only,) = solve_on_chunks(
-            chunked, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback, start=start
-        )
-        return only
-    targets = need_targets(y)
-    if isinstance(gram, FeatureStack):
-        own = make_margin_feature_problem(
-            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-        warm = check_warm(warm_start, own.n_kernels, gram.n_samples)
-        return solve_margin_on_features(
-            own, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
-        ).of_kind(gram.kind)
-    problem = make_problem(
-        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    problem = make_any_margin_problem(
+        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
-    found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
-    return found.of_kind(kind_of(gram))
+    if not isinstance(problem, MarginFeatureProblem):
+        warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
+        found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
+        return found.of_kind(kind_of(gram))
+    assert isinstance(gram, FeatureStack | ChunkedFeatures)
+    if isinstance(gram, ChunkedFeatures):
+        # before the pass that a start without coefficients of features takes
+        check_for_chunks(method, problem.weight_set)
+    warm = check_warm(warm_start, gram.n_kernels, gram.n_samples)
+    if isinstance(gram, FeatureStack):
+        return solve_margin_on_features(
+            problem, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
+        ).of_kind(gram.kind)
+    start = _start_on_chunks(problem, warm_start, warm)
+    (only,) = solve_on_chunks(
+        problem, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback, start=start
+    )
+    return only
 
 
 def solve_problem(
@@ -340,6 +334,32 @@ def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_sample
             )
         check_finite(weights, "warm_start.weights")
     return WarmStart(weights, None if b is None else check_start(b, n_samples))
+
+
+def make_any_margin_problem(
+    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
+    y: ArrayLike | None,
+    C: float,
+    weight_set: str | WeightSet,
+    *,
+    loss: str,
+    epsilon: float,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | None,
+) -> Problem | MarginFeatureProblem:
+    """Check arguments of the solvers: a problem on kernels, on features, or on rows in chunks."""
+    if isinstance(gram, ChunkedFeatures):
+        return make_chunked_problem(
+            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
+    targets = need_targets(y)
+    if isinstance(gram, FeatureStack):
+        return make_margin_feature_problem(
+            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+        )
+    return make_problem(
+        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    )
 
 
 def make_problem(
