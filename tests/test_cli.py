@@ -54,6 +54,16 @@ def diabetes(tmp_path):
     return path
 
 
+def test_an_option_given_several_times_is_a_list():
+    """All of them count, and a comma is part of a name; of one text commas are between names."""
+    from kernelweave.cli.options import final_spec, fit_options
+
+    given = fit_options()(drop=["a, b", "c"], join=["x.csv,y.csv"])
+    spec = final_spec(given, None)
+    assert spec.drop == ["a, b", "c"]
+    assert spec.join == "x.csv,y.csv"
+
+
 def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["fit", str(wine), "--target", "target", "--out", str(out), *FAST]) == 0

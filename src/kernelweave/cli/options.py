@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
@@ -31,16 +31,25 @@ def fit_options() -> type[BaseModel]:
     options: dict[str, Any] = {}
     known = learner_options()
     for name, field in FitSpec.model_fields.items():
-        kind, about = field.rebuild_annotation(), field.description
+        kind, about, default = field.rebuild_annotation(), field.description, field.default
+        if takes_names(field.annotation):
+            # given once, a text with commas; given several times, a list
+            kind, default = Annotated[list[str] | None, Parameter(negative=())], None
         if name == "method":
             kind = Annotated[kind, Parameter(alias="--learner")]
             about = f"{about} One of {', '.join([DEFAULT, *known.learners])}."
         if name != "learner_params":
-            options[name] = (kind, Field(default=field.default, description=about))
+            options[name] = (kind, Field(default=default, description=about))
     for name, (form, help_text) in known.options.items():
         kind = Annotated[KINDS.get(form, str) | None, Parameter(group=OF_LEARNERS)]
         options[name] = (kind, Field(default=None, description=help_text))
     return create_model("Options", **options)
+
+
+def takes_names(annotation: Any) -> bool:
+    """Whether a setting is a text or a list of names."""
+    kinds = [get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation)]
+    return any(get_origin(kind) is list for kind in kinds)
 
 
 def with_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -62,6 +71,8 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
     from kernelweave.runs.settings import learner_settings
 
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
+    # a list of one is a text, in which commas are between names
+    given = {name: v[0] if isinstance(v, list) and len(v) == 1 else v for name, v in given.items()}
     values = {} if file is None else read_spec(file)
     method = str(given.get("method", values.get("method", DEFAULT)))
     if method == DEFAULT and (

@@ -12,6 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._types import Console, DataFrame, Series
 from kernelweave.cli.console import FitProgress, Steps, make_console
 from kernelweave.runs.annotated_files import NAMES, is_annotated_file, read_annotated
+from kernelweave.runs.columns import read_types_of, with_types_of
 from kernelweave.runs.fitting import (
     approximation_option,
     calibrate_model,
@@ -29,7 +30,7 @@ from kernelweave.runs.fitting import (
 from kernelweave.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave.runs.further import read_all
 from kernelweave.runs.gram_views import new_grams, read_names
-from kernelweave.runs.joining import Joined, join_new, name_tables, read_layout
+from kernelweave.runs.joining import Joined, files_in, join_new, name_tables, read_layout
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.scoring import (
@@ -47,7 +48,6 @@ from kernelweave.runs.sparse_views import read_views
 from kernelweave.runs.spec import DEFAULT, FitSpec
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.runs.targets import target_of_model
-from kernelweave.views.groups import names_in
 
 if TYPE_CHECKING:
     from kernelweave.estimators.base import BaseMKL
@@ -126,7 +126,7 @@ def regularization(model: BaseMKL) -> str:
 
 def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
     """Read the table of a command and the tables joined to it."""
-    paths = name_tables([path, *names_in(spec.join)])
+    paths = name_tables([path, *files_in(spec.join)])
     data = read_all(paths, spec, labelled=True)
     return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
@@ -322,18 +322,19 @@ def read_new(
     console: Console, model_path: str, model: BaseMKL, path: str, join: str, key: str
 ) -> tuple[DataFrame, Series | None]:
     """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
-    layout = read_layout(_folder_of(model_path))
-    if is_sparse_file(path) and not join:
+    layout, types = read_layout(_folder_of(model_path)), read_types_of(_folder_of(model_path))
+    if is_sparse_file(path) and not join and sparse_views_of(model):
         return labels_of_file(path), None
-    tables = {name: read_table(file) for name, file in name_tables([path, *names_in(join)]).items()}
+    tables = {name: read_table(file) for name, file in name_tables([path, *files_in(join)]).items()}
     needed = columns_of(model)
     data, stands_for = join_new(tables, layout, needed, key)
     for old, new in stands_for.items():
         console.print(f"Table {new} is used for {old} of the run.")
+    table = with_types_of(data.table, types)
     if key:
-        return data.table, need_column(data.table, key, "the key")
+        return table, need_column(table, key, "the key")
     usual = layout.key if layout else NAMES if is_annotated_file(path) else ""
-    return data.table, data.table[usual] if usual in data.table.columns else None
+    return table, table[usual] if usual in table.columns else None
 
 
 def _new_features(

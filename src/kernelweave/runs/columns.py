@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
 
 from kernelweave._errors import InputError, check_known
 from kernelweave._types import DataFrame, Series
 from kernelweave.runs.tables import need_column
+from kernelweave.views import as_texts
 from kernelweave.views.groups import names_in
 
 #: Types of columns by name.
-TYPES: tuple[Literal["number"], Literal["category"]] = ("number", "category")
+TYPES: tuple[Literal["number"], Literal["category"], Literal["text"]] = ("number", "category", "text")
 
 
 def read_types(asked: str | Mapping[str, str]) -> dict[str, str]:
@@ -34,7 +37,7 @@ def read_types(asked: str | Mapping[str, str]) -> dict[str, str]:
 
 
 def with_types(table: DataFrame, asked: str | Mapping[str, str]) -> DataFrame:
-    """A table with some columns as numbers or categories.
+    """A table with some columns as numbers, categories or texts.
 
     Parameters
     ----------
@@ -58,13 +61,32 @@ def with_types(table: DataFrame, asked: str | Mapping[str, str]) -> DataFrame:
     return table.assign(**changed) if changed else table
 
 
-def _as(column: Series, kind: str) -> Series:
+def with_types_of(table: DataFrame, asked: str | Mapping[str, str]) -> DataFrame:
+    """New rows with the types that a run gave its columns, of those that are there."""
+    known = {name: kind for name, kind in read_types(asked).items() if name in table.columns}
+    return table.assign(**{name: _as(table[name], kind, new=True) for name, kind in known.items()})
+
+
+def read_types_of(folder: Path) -> dict[str, str]:
+    """The types that the run in a folder gave its columns; none where it left no settings."""
+    path = folder / "spec.toml"
+    if not path.is_file():
+        return {}
+    try:
+        return read_types(tomllib.loads(path.read_text(encoding="utf8")).get("types", ""))
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
+
+
+def _as(column: Series, kind: str, *, new: bool = False) -> Series:
     import pandas as pd
 
     if kind == "category":
         return column.astype("category")
+    if kind == "text":
+        return as_texts(column)
     found = pd.to_numeric(column, errors="coerce")
-    if not found.notna().any():
+    if not new and not found.notna().any():
         raise InputError(
             f"Column {column.name!r} holds no number, such as {column.iloc[0]!r:.40}. Leave its type as it is."
         )
@@ -73,12 +95,9 @@ def _as(column: Series, kind: str) -> Series:
 
 def type_lines(asked: str | Mapping[str, str]) -> list[str]:
     """Lines of a script that give columns of a table these types."""
-    lines = []
-    for name, kind in read_types(asked).items():
-        made = (
-            f"table[{name!r}].astype('category')"
-            if kind == "category"
-            else f"pd.to_numeric(table[{name!r}], errors='coerce')"
-        )
-        lines.append(f"table[{name!r}] = {made}")
-    return lines
+    made = {
+        "category": "table[{name!r}].astype('category')",
+        "text": "kw.views.as_texts(table[{name!r}])",
+        "number": "pd.to_numeric(table[{name!r}], errors='coerce')",
+    }
+    return [f"table[{name!r}] = {made[kind].format(name=name)}" for name, kind in read_types(asked).items()]

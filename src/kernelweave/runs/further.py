@@ -21,7 +21,8 @@ def read_all(paths: Mapping[str, str], spec: FitSpec, *, labelled: bool = False)
         Table files by name.
     spec : FitSpec
     labelled : bool, default=False
-        Take a sparse file in place of a table for labels and a sparse view; otherwise it is a table of columns.
+        Take a sparse file in place of a table for labels and a sparse view, unless the setting `dense` asks for
+        columns; otherwise it is a table of columns.
 
     Returns
     -------
@@ -29,7 +30,7 @@ def read_all(paths: Mapping[str, str], spec: FitSpec, *, labelled: bool = False)
     """
     first = next(iter(paths.values()))
     several = len(paths) > 1
-    if labelled and not several and is_sparse_file(first):
+    if labelled and not spec.dense and not several and is_sparse_file(first):
         [name] = paths
         data = read_labelled(str(Path(first).resolve()), name)
     else:

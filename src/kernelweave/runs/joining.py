@@ -14,6 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.runs.annotated_files import NAMES, AnnotatedFile, is_annotated_file, read_annotated
 from kernelweave.runs.tables import is_text, look_at_text, need_column, read_table
+from kernelweave.views.groups import names_in
 
 #: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"
@@ -84,6 +85,11 @@ def name_tables(paths: list[str]) -> dict[str, str]:
             name, number = f"{stem}-{number}", number + 1
         out[name] = path
     return out
+
+
+def files_in(asked: str | list[str]) -> list[str]:
+    """Files in a list, or in a text with commas between them, unless the text itself is the name of a file."""
+    return [asked] if isinstance(asked, str) and Path(asked).is_file() else names_in(asked)
 
 
 def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared") -> Joined:

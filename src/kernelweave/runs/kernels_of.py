@@ -116,7 +116,8 @@ def listed_views(views: dict[str, list[str]], bank: list[Any]) -> list[Any]:
 def default_view(prepared: Prepared, view: str) -> list[Any]:
     """The kernels of a plain fit for one view, where others have kernels of their own."""
     columns = prepared.views[view]
-    found = banks.default(prepared.X[columns], regression=False)
+    table = as_table(prepared.X[columns])
+    found = banks.default(table.declared(long_texts(table, None)), regression=False)
     return [kernel.on(columns, name=view) if kernel.columns is None else kernel for kernel in found]
 
 

@@ -117,9 +117,22 @@ def trace(paths: Mapping[str, str], spec: FitSpec) -> Lineage:
     for name, path in files.items():
         size = Path(path).stat().st_size if Path(path).is_file() else 0
         tables.append(Source(name, str(path), checksum(path), size))
-    first = next(iter(paths.values()))
-    command = shlex.join(["kernelweave", "fit", str(first), "--spec", "spec.toml", "--out", "again"])
-    return Lineage(tables, versions(), spec.seed, command, time.strftime("%Y-%m-%d %H:%M:%S"))
+    return Lineage(
+        tables, versions(), spec.seed, repeating(paths, "spec.toml"), time.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def repeating(paths: Mapping[str, str], settings: str) -> str:
+    """The command that fits a run again, with its tables and a file of its settings.
+
+    Examples
+    --------
+    >>> repeating({"rna": "rna.csv", "clinic": "clinic.csv"}, "spec.toml")
+    'kernelweave fit rna.csv --join clinic.csv --spec spec.toml --out again'
+    """
+    first, *others = map(str, paths.values())
+    joined = [part for path in others for part in ("--join", path)]
+    return shlex.join(["kernelweave", "fit", first, *joined, "--spec", settings, "--out", "again"])
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.normalizers import resolve
@@ -33,7 +34,8 @@ from kernelweave.runs.kernels_of import (
     standardize_of,
 )
 from kernelweave.runs.preparing import HELD_OUT, Prepared, other_columns
-from kernelweave.runs.sparse_views import TABLE, Tables, sparse_reading
+from kernelweave.runs.sparse_files import SVMLIGHT, TARGET, is_sparse_file
+from kernelweave.runs.sparse_views import TABLE, Tables, sparse_call, sparse_reading
 from kernelweave.runs.spec import FitSpec
 from kernelweave.runs.targets import need_target, target_lines
 
@@ -272,6 +274,15 @@ def _part_of(name: str) -> str:
 def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:
     if ".parquet" in path or ".pq" in path:
         return [f"{variable} = pd.read_parquet({path!r})"]
+    if is_sparse_file(path):
+        labelled = bool(set(Path(path).suffixes) & set(SVMLIGHT))
+        return [
+            "from scipy import io, sparse",
+            "from sklearn.datasets import load_svmlight_file",
+            f"cells = {sparse_call(path)}.toarray()",
+            f"{variable} = pd.DataFrame(cells, columns=[f'x{{j}}' for j in range(cells.shape[1])])",
+            *([f"{variable}.insert(0, {TARGET!r}, load_svmlight_file({path!r})[1])"] if labelled else []),
+        ]
     if path.endswith(".npz"):
         return [
             "columns = {}",

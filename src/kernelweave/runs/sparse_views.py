@@ -61,17 +61,22 @@ def sparse_reading(files: Mapping[str, str]) -> list[str]:
         "sparse_views = {",
     ]
     for name, path in files.items():
-        suffixes = {suffix.lower() for suffix in Path(path).suffixes}
         if is_annotated_file(path):
             file, _, part = path.partition("#")
             group, _, key = part.partition("/")
             call = f"anndata.read_h5ad({file!r}).{f'{group}[{key!r}]' if key else 'X'}"
-        elif ".npz" in suffixes:
-            call = f"sparse.load_npz({path!r})"
         else:
-            call = f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"
+            call = sparse_call(path)
         lines.append(f"    {name!r}: sparse.csr_array({call}),")
     return [*lines, "}"]
+
+
+def sparse_call(path: str) -> str:
+    """The call that reads the rows of a sparse file in a script."""
+    suffixes = {suffix.lower() for suffix in Path(path).suffixes}
+    if ".npz" in suffixes:
+        return f"sparse.load_npz({path!r})"
+    return f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"
 
 
 def read_labelled(path: str, name: str) -> Joined:

@@ -118,7 +118,7 @@ class FitSpec(BaseModel):
         "TOML file with a table [views] of names and columns, a GMT file of gene sets, or that "
         "table itself; kernels are put on every view.",
     )
-    join: Text = setting(
+    join: Text | Names = setting(
         "",
         "Further tables",
         "Data",
@@ -131,6 +131,13 @@ class FitSpec(BaseModel):
         "Further views in sparse files, such as words=words.npz: SciPy's .npz, .mtx or .svmlight, with the same rows "
         "in the same order.",
     )
+    dense: bool = setting(
+        False,
+        "Sparse file as columns",
+        "Data",
+        "Read a sparse file in place of a table as columns x0, x1, ... and, of svmlight files, target; otherwise its "
+        "rows are a sparse view.",
+    )
     gram: Text | Names = setting(
         "",
         "Precomputed kernels",
@@ -139,10 +146,7 @@ class FitSpec(BaseModel):
         "in the same order, or with an array of names that match `key` or a column of the table.",
     )
     key: Text = setting(
-        "",
-        "Key",
-        "Data",
-        "Column that identifies the rows of several tables; it is not a feature.",
+        "", "Key", "Data", "Column that identifies the rows of several tables; it is not a feature."
     )
     rows: Literal["shared", "all", "order"] = setting(
         "shared",
@@ -295,12 +299,7 @@ class FitSpec(BaseModel):
         "Data",
         "Column that marks held-out rows (test, held-out, holdout, true, yes, 1) instead of `test_size`.",
     )
-    weights: Text = setting(
-        "",
-        "Column of weights",
-        "Data",
-        "Column of sample weights.",
-    )
+    weights: Text = setting("", "Column of weights", "Data", "Column of sample weights.")
     group: Text = setting(
         "",
         "Column of groups",
@@ -313,12 +312,13 @@ class FitSpec(BaseModel):
         "Data",
         "Columns to leave out, separated by commas.",
     )
-    types: Text | dict[str, Literal["number", "category"]] = setting(
+    types: Text | dict[str, Literal["number", "category", "text"]] = setting(
         "",
         "Types of columns",
         "Data",
-        "Columns that are something else than they look like, such as site=category,dose=number: numbers that are "
-        "codes, or texts that are numbers, of which cells that are no number are missing.",
+        "Columns that are something else than they look like, such as site=category,dose=number,note=text: numbers "
+        "that are codes, texts that are numbers, of which cells that are no number are missing, or short texts, which "
+        "the default kernels read by their letters and words.",
     )
     max_memory: Text = setting(
         "auto",

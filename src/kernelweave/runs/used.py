@@ -9,7 +9,17 @@ from kernelweave.runs.spec import FitSpec
 #: Settings of classes only.
 OF_CLASSES = ("stratify", "balanced", "class_weights", "probabilities")
 #: Settings whose default means that nothing is done.
-SILENT = ("balanced", "transductive", "nested", "rank_tol", "n_features", "repeats", "probabilities", "drop")
+SILENT = (
+    "balanced",
+    "dense",
+    "transductive",
+    "nested",
+    "rank_tol",
+    "n_features",
+    "repeats",
+    "probabilities",
+    "drop",
+)
 
 
 def used_settings(spec: FitSpec, prepared: Prepared, *, n_missing: int = 0) -> dict[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Column, Data
+from kernelweave.views import Cells
 from kernelweave.views.groups import names_in
 
 if TYPE_CHECKING:
@@ -73,7 +74,19 @@ def describe_column(column: Series, name: str, cut: int = 80) -> Column:
         counts=counts,
         levels=levels,
         examples=[] if low is not None else list(levels)[:4],
+        taken_for=taken_for(column, kind),
     )
+
+
+def taken_for(column: Series, kind: ColumnKind) -> Literal["number", "category", "text", ""]:
+    """What a fit with the default kernels takes a column for."""
+    if kind == "date":
+        return ""
+    if kind in ("number", "whole number"):
+        return "number"
+    is_category = kind == "yes/no" or str(column.dtype) == "category"
+    known = column.dropna()
+    return "category" if is_category or not Cells(known.tolist()).is_long_text else "text"
 
 
 def histogram(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[int]:

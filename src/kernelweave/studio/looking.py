@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,17 +48,17 @@ class Looking:
 
         return self._kept(Data(tables=[table_id]), "table", look)
 
-    def columns(self, table_id: str, start: int, number: int, search: str, types: str = "") -> Columns:
-        """Some columns of a table."""
+    def columns(
+        self, table_id: str, start: int, number: int, search: str, types: Mapping[str, str] | None = None
+    ) -> Columns:
+        """Some columns of a table, of these types by their names in the table."""
         table = self.catalogue.read(table_id)
         names = [c for c in table.columns if search.lower() in c.lower()]
         chosen = names[start : start + min(number, profiles.MOST_COLUMNS)]
-        part = table[chosen]
-        if types:
-            known = set(chosen)
-            part = with_types(
-                part, ",".join(one for one in names_in(types) if one.rpartition("=")[0] in known)
-            )
+        known = set(chosen)
+        part = with_types(
+            table[chosen], {name: kind for name, kind in (types or {}).items() if name in known}
+        )
         return Columns(total=len(names), columns=[describe_column(part[name], name) for name in chosen])
 
     def rows(self, table_id: str, start: int, number: int, first_column: int, n_columns: int) -> Rows:

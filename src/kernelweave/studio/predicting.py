@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.partial import PartialSource
+from kernelweave.runs.columns import with_types_of
 from kernelweave.runs.folders import csv_text, write_text
 from kernelweave.runs.gram_views import read_names
 from kernelweave.runs.joining import join_new, read_layout
@@ -43,7 +44,7 @@ def predict_table(
     layout = read_layout(folder)
     needed = columns_of(model)
     joined, stands_for = join_new(catalogue.tables(data), layout, needed, data.key)
-    table = joined.table
+    table = with_types_of(joined.table, spec.types)
     key = data.key or (layout.key if layout else "")
     kernels, others = catalogue.new_kernels(grams_of(model), data, table, read_names(folder), key)
     stands_for |= others

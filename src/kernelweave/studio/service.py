@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 from collections.abc import AsyncIterator, Callable
 from copy import copy
@@ -21,7 +20,7 @@ from kernelweave.runs.fitting import (
     path_setting,
 )
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.lineage import Lineage, read_lineage
+from kernelweave.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.recommending import Recommendation, recommend
 from kernelweave.runs.spec import FitSpec
@@ -383,8 +382,7 @@ class Studio(Looking):
         """The command that fits the model of a run again, with its settings and its tables."""
         settings = self.artifact(run_id, "spec.toml")
         paths = json.loads(self.store.run(run_id)["request"])["paths"]
-        table = next(iter(paths.values()))
-        return shlex.join(["kernelweave", "fit", table, "--spec", str(settings.resolve()), "--out", "again"])
+        return repeating(paths, str(settings.resolve()))
 
     def lineage(self, run_id: str) -> Lineage | None:
         """Where the numbers of a run come from, and what has changed since; None where it recorded nothing."""

@@ -366,8 +366,11 @@ class Job:
 
     @staticmethod
     def _portable(spec: FitSpec, paths: dict[str, str]) -> FitSpec:
-        """Settings for a command line: with the files of further tables."""
-        return spec.model_copy(update={"join": ",".join(list(paths.values())[1:])})
+        """Settings for a command line: with the files of further tables, and sparse tables as columns."""
+        from kernelweave.runs.sparse_files import is_sparse_file
+
+        first, *others = paths.values()
+        return spec.model_copy(update={"join": others, "dense": not others and is_sparse_file(first)})
 
     def _list_files(self) -> None:
         kinds = {

@@ -12,7 +12,7 @@ with one block for each view; precomputed views become a :class:`GramTable`.
 from __future__ import annotations
 
 from kernelweave.views.blocks import BlockTable, GramTable
-from kernelweave.views.cells import Cells
+from kernelweave.views.cells import Cells, as_texts
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
 from kernelweave.views.conversion import as_table, as_tables
 from kernelweave.views.encoder import TableEncoder
@@ -39,6 +39,7 @@ __all__ = [
     "ViewsEncoder",
     "as_table",
     "as_tables",
+    "as_texts",
     "freeze_columns",
     "holds_views",
     "precomputed",

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._types import RowIndex
+from kernelweave.views.columns import is_missing
 
-__all__ = ["LONG_TEXT", "Cells"]
+__all__ = ["LONG_TEXT", "Cells", "Words", "as_texts"]
 
 #: Texts with this median number of characters, or of `WORDS` words, are not categories if most of them differ.
 LONG_TEXT = 20
@@ -21,6 +22,45 @@ WORDS = 3
 MOSTLY_DISTINCT = 0.5
 
 Rows = NDArray[np.intp]
+
+
+class Words(str):
+    """A text that is read, however short, and not the name of a category."""
+
+    __slots__ = ()
+
+
+def as_texts(column: Any) -> Any:
+    """A column whose cells are texts to read: a plain fit has kernels of texts for it, however short they are.
+
+    Parameters
+    ----------
+    column : Series, or sequence of texts or numbers
+        Whole numbers are written without a decimal point.
+
+    Returns
+    -------
+    Series of objects, or array of objects of shape (n_rows,)
+        Missing cells stay missing.
+
+    Examples
+    --------
+    >>> as_texts(["C1CC1", 17, 2.0]).tolist()
+    ['C1CC1', '17', '2']
+    """
+    found = np.empty(len(column), dtype=object)
+    for i, value in enumerate(column):
+        found[i] = value if is_missing(value) else Words(_written(value))
+    if hasattr(column, "iloc"):
+        return type(column)(found, index=column.index, name=column.name, dtype=object)
+    return found
+
+
+def _written(value: object) -> str:
+    """A cell as text, the same for 17 and 17.0."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(int(value)) if isinstance(value, float | np.floating) and value == int(value) else str(value)
 
 
 class Cells:
@@ -77,8 +117,10 @@ class Cells:
 
     @property
     def is_long_text(self) -> bool:
-        """Whether these are texts to read rather than categories: long ones that mostly differ from row to row."""
+        """Whether these are texts to read: long ones that mostly differ from row to row, or such of `as_texts`."""
         texts = self.values
+        if any(isinstance(text, Words) for text in texts):
+            return True
         if not self.are(str) or len(set(texts)) < max(3, MOSTLY_DISTINCT * len(texts)):
             return False
         long = np.median([len(text) for text in texts]) >= LONG_TEXT

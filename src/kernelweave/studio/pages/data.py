@@ -287,9 +287,9 @@ class _DataPage(Arriving):
         names: dict[str, dict[str, str]] = {}
         if joined is not None and not joined.problem and newest():
             target = await offload(self._look_at_target, data, joined)
-            looks = [await offload(self._look, table_id) for table_id in data.tables]
-            missing = await offload(self._look_at_missing, data)
             names = await offload(self.desk.names_after_joining)
+            looks = [await offload(self._look, table_id, names.get(table_id, {})) for table_id in data.tables]
+            missing = await offload(self._look_at_missing, data)
         if joined is None or not newest():
             return
         sign.delete()
@@ -356,11 +356,11 @@ class _DataPage(Arriving):
         except InputError as error:
             return str(error)
 
-    def _look(self, table_id: str) -> Look | str:
+    def _look(self, table_id: str, names: dict[str, str]) -> Look | str:
         try:
             return (
                 self.studio.table(table_id),
-                self.studio.columns(table_id, 0, SHOWN, "", types_of(self.desk)),
+                self.studio.columns(table_id, 0, SHOWN, "", types_of(self.desk, names)),
                 self.studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST),
                 self.studio.outliers(table_id),
             )

@@ -74,7 +74,7 @@ class ColumnList:
 
     async def _read(self) -> None:
         newest = self.turn.take()
-        types = types_of(self.desk)
+        types = types_of(self.desk, self.names)
         found = await offload(self.studio.columns, self.table_id, self.start, SHOWN, self.search, types)
         if newest():
             self.found = found
@@ -116,14 +116,7 @@ class ColumnList:
                 ui.html(drawing(column), sanitize=False).props("aria-hidden=true")
                 text(spread_of(column), "small")
             kind = read_types(self.desk.spec.types).get(name, "")
-            options = {
-                "": f"{column.kind}" if not kind else "as it looks",
-                "category": "category",
-                "number": "number",
-            }
-            if column.kind in ("number", "whole number") and not kind:
-                options.pop("number")
-            types = ui.select(options, value=kind, on_change=partial(self._retype, name))
+            types = ui.select(type_options(column, kind), value=kind, on_change=partial(self._retype, name))
             types.props("outlined dense options-dense").props["aria-label"] = f"Type of {column.name}"
             role = role_of(name, self.desk.spec, data)
             offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
@@ -136,15 +129,19 @@ class ColumnList:
             kinds[name] = event.value
         self._set(types=kinds or "")
 
-    def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
-        assert self.desk.data is not None
-        if event.value == "key":
-            self.desk.set_tables(self.desk.data.tables, name)
-            self.changed()
-            return
-        if name == self.desk.data.key:
-            self.desk.set_tables(self.desk.data.tables, "")
-        self._set(**with_role(name, event.value, self.desk.spec))
+    async def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
+        data = self.desk.data
+        assert data is not None
+        try:
+            if event.value == "key" or name == data.key:
+                key = name if event.value == "key" else ""
+                # columns of all tables are looked at
+                await offload(self.desk.set_tables, data.files, key)
+            if event.value != "key":
+                self.desk.set(**with_role(name, event.value, self.desk.spec))
+        except InputError as error:
+            said(error)
+        self.changed()
 
     def _set(self, **values: Any) -> None:
         try:
@@ -154,11 +151,21 @@ class ColumnList:
         self.changed()
 
 
-def types_of(desk: Desk) -> str:
-    """Types of columns as text, for a single table, whose columns have no other names."""
-    if desk.data is None or len(desk.data.tables) > 1:
-        return ""
-    return ",".join(f"{name}={kind}" for name, kind in read_types(desk.spec.types).items())
+def types_of(desk: Desk, names: Mapping[str, str]) -> dict[str, str]:
+    """Types that were given to columns of a table, by their names there; `names` are those after joining."""
+    asked = read_types(desk.spec.types)
+    return {plain: asked[name] for plain, name in names.items() if name in asked}
+
+
+def type_options(column: Column, kind: str) -> dict[str, str]:
+    """Types to choose from: what a column looks like, and what else it may be."""
+    seen: str = "as it looks" if kind else column.kind
+    if not kind and column.kind == "text" and column.taken_for == "category":
+        seen = "text: a category"
+    found = {"": seen, "number": "number", "category": "category", "text": "text to read"}
+    if not kind and column.taken_for in ("number", "text"):
+        del found[column.taken_for]
+    return found
 
 
 def said_of(column: Column) -> str:

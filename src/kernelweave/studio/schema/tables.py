@@ -47,6 +47,9 @@ class Column(Record):
         default={}, description="Rows of the most frequent values that are no numbers."
     )
     examples: list[str] = []
+    taken_for: Literal["number", "category", "text", ""] = Field(
+        default="", description="What a fit takes it for; empty where it cannot use it."
+    )
 
 
 class Table(Record):
