@@ -91,6 +91,11 @@ def test_refusals_name_the_parameter(part):
         ("calibrate", "groups", "ragged"),
         ("MKLClassifier.fit", "X", "-1e308 inside"),
         ("MKLRegressor.fit", "X", "times 1e300"),
+        ("predict_rows", "rows", "empty text"),
+        ("RowFeatures.folds", "n_folds", "0"),
+        ("RowFeatures", "n_jobs", "0"),
+        ("rls2_path_cv", "alphas", "1e-320"),
+        ("compare_numbers", "second", "-1e308 inside"),
     ],
 )
 def test_rare_refusals_name_the_parameter(name, parameter, what):

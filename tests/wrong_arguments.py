@@ -156,6 +156,66 @@ def _solvers() -> list[Call]:
     ]
 
 
+def _rows() -> list[Call]:
+    Z, groups = np.c_[X, X[:, :1] ** 2], [0, 2, 4]
+    rows = kw.RowFeatures(Z, LABELS, groups=groups)
+    folds = kw.block_statistics(Z, TARGETS, groups=groups, folds=2)
+    path = kw.rls2_path(folds.total, alphas=[1.0, 0.1], fit_intercept=True)
+    reading = {
+        "rows": Z,
+        "y": LABELS,
+        "groups": groups,
+        "sample_weight": ONES,
+        "features": None,
+        "max_memory": None,
+        "n_jobs": None,
+        "progress": False,
+    }
+    cut = {"fold_by": "row", "seed": 0}
+    return [
+        Call("BlockStatistics", kw.BlockStatistics, {"groups": groups, "names": ["a", "b"], "columns": None}),
+        Call("FoldStatistics", kw.FoldStatistics, {"n_folds": 3, "groups": groups, "by": "row", "seed": 0}),
+        Call(
+            "BlockStatistics.add",
+            lambda **given: kw.BlockStatistics(groups).add(**given),
+            {"Z": Z, "y": TARGETS, "sample_weight": ONES},
+        ),
+        Call(
+            "FoldStatistics.add",
+            lambda **given: kw.FoldStatistics(3, groups).add(**given),
+            {"Z": Z, "y": TARGETS, "sample_weight": ONES},
+        ),
+        Call("block_statistics", kw.block_statistics, {**reading, **cut, "folds": 2}),
+        Call("RowFeatures", kw.RowFeatures, {**reading, "cache": None}),
+        Call("RowFeatures.folds", rows.folds, {"n_folds": 3, "by": "row", "seed": 0}),
+        Call(
+            "svm_mkl_path_cv",
+            kw.svm_mkl_path_cv,
+            {
+                **cut,
+                "rows": rows,
+                "Cs": [0.1, 1.0],
+                "weight_set": "simplex",
+                "loss": "hinge",
+                "epsilon": 0.1,
+                "scale": np.ones(2),
+                "folds": 2,
+                "scoring": "auto",
+                "rule": "min",
+                "tol": 1e-2,
+                "max_iter": 20,
+                "callback": None,
+            },
+        ),
+        Call("rls2_path_cv", kw.rls2_path_cv, {"folds": folds, "alphas": [1.0, 0.1], "rule": "min"}),
+        Call(
+            "predict_rows",
+            kw.predict_rows,
+            {"solution": path, "rows": Z, "features": None, "n_jobs": None, "progress": False},
+        ),
+    ]
+
+
 def _family(distances: Any) -> Any:
     return kw.solve_radius(kw.Gaussians(distances), LABELS, 1.0, max_iter=2)
 
@@ -475,6 +535,7 @@ def calls() -> list[Call]:
     """The table."""
     return [
         *_solvers(),
+        *_rows(),
         *_kernels_and_banks(),
         *_normalizers(),
         *_learners(),
@@ -573,7 +634,7 @@ def variations() -> Iterator[tuple[Call, str, str, Any]]:
 
 
 #: Parameters that are functions of the caller.
-FUNCTIONS = ("callback", "scoring", "function", "derivative", "diag")
+FUNCTIONS = ("callback", "scoring", "function", "derivative", "diag", "features", "progress")
 
 #: Words by which messages call what is given as rows, kernels or labels.
 ALIASES = {
@@ -594,6 +655,7 @@ ALIASES = {
     "columns": r"[Cc]olumns?",
     "terms": r"terms?|kernels?",
     "path": r"path|file|folder",
+    "rows": r"rows?|y|[Ff]iles?|folder|target|[Cc]olumns?",
     "kind": r"kind|pairwise statistic",
     "cv": r"cv|fold|splits?",
     "description": r"description|kernel",

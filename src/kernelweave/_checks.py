@@ -178,6 +178,8 @@ class Alphas(Rule):
                 f"Numbers above {LARGEST_NUMBER:g} overflow in products.",
                 f"{values[values < np.inf].max():g}",
             )
+        if (values < 1.0 / LARGEST_NUMBER).any():
+            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
         return values
 
     def words(self) -> str:
@@ -191,8 +193,6 @@ class Costs(Alphas):
         values = super().read(value)
         if (values == np.inf).any():
             raise Unfit("", "infinity")
-        if (values < 1.0 / LARGEST_NUMBER).any():
-            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} have no alpha = 1 / C.", f"{values.min():g}")
         return values
 
     def words(self) -> str:
@@ -208,10 +208,7 @@ class RidgeAlphas(Alphas):
         values = _floats(value)
         if values.ndim > 2 or not values.size:
             raise Unfit("", f"shape {values.shape}")
-        values = super().read(values.reshape(-1)).reshape(values.shape)
-        if (values < 1.0 / LARGEST_NUMBER).any():
-            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
-        return values
+        return super().read(values.reshape(-1)).reshape(values.shape)
 
     def words(self) -> str:
         return "a number > 0, a non-empty list of such numbers, or a table with one row for each alpha of the path"

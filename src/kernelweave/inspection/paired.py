@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from kernelweave._checks import Floats, InputError
+from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave.inspection.arguments import Seed
 from kernelweave.inspection.resampling import Entries, Level
@@ -110,7 +110,7 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
 
 @checked
 def compare_numbers(
-    y_true: Entries, first: Entries, second: Entries, *, level: Level = 0.95, seed: Seed = 0
+    y_true: Targets, first: Targets, second: Targets, *, level: Level = 0.95, seed: Seed = 0
 ) -> PairedTest:
     """A paired permutation test: whether two regressions have the same mean squared error on the same rows.
 
@@ -132,7 +132,7 @@ def compare_numbers(
     Raises
     ------
     InputError
-        Arrays of different lengths.
+        Arrays of different lengths, NaN, infinity, numbers whose squares overflow.
 
     Notes
     -----

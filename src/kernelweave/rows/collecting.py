@@ -18,7 +18,7 @@ from kernelweave.rows.adding import Statistics, add_chunk, empty_like
 from kernelweave.rows.chunk import Chunk, Source
 from kernelweave.rows.dask_rows import dask_parts, is_dask, statistics_of_dask
 from kernelweave.rows.folds import UNITS, FoldStatistics
-from kernelweave.rows.parallel import each
+from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sources import Blocks, Request, open_rows
 
@@ -39,7 +39,7 @@ def block_statistics(
     seed: Annotated[int, Whole(0)] = 0,
     into: BlockStatistics | FoldStatistics | None = None,
     max_memory: float | str | None = None,
-    n_jobs: int | None = None,
+    n_jobs: Jobs = None,
     device: Any = None,
     progress: Report | bool | None = None,
 ) -> BlockStatistics | FoldStatistics:

@@ -61,6 +61,8 @@ def is_parquet(path: Path) -> bool:
 def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> dict[str, Path]:
     """Tables at a path, in a folder and its subfolders, or in a list, with names relative to the folder."""
     if isinstance(source, str | os.PathLike):
+        if not os.fspath(source):
+            raise InputError("`rows` must name a file or folder, got an empty text.")
         place = Path(source)
         if not place.exists():
             raise InputError(f"There is no file or folder {place}.")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import joblib
 
+from kernelweave._parameters import Whole
+
+#: Tasks at the same time, as joblib counts them.
+Jobs = Annotated[int | None, Whole(1) | Whole(None, -1) | None]
 #: How often a task is tried again whose worker was lost.
 RETRIES = 3
 

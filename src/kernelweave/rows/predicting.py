@@ -18,7 +18,7 @@ from kernelweave.gram.chunks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import is_dask
-from kernelweave.rows.parallel import each
+from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sources import Request, Transform, features_of, open_rows
 
@@ -34,7 +34,7 @@ def predict_rows(
     columns: Sequence[str] | None = None,
     features: Annotated[Any, Function() | None] = None,
     max_memory: float | str | None = None,
-    n_jobs: int | None = None,
+    n_jobs: Jobs = None,
     progress: Report | bool | None = None,
 ) -> Any:
     """``Z @ feature_coef + intercept`` for rows that are read in chunks.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._devices import hosted
 from kernelweave._errors import InputError
-from kernelweave._parameters import Function, checked, shown
+from kernelweave._parameters import Function, OneOf, Whole, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread_each
 from kernelweave.fitting.memory import memory_budget
@@ -24,7 +24,7 @@ from kernelweave.gram.features import as_groups
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import Part, chunk_of_part, computed, dask_parts, is_dask
 from kernelweave.rows.folds import UNITS, folds_of_rows
-from kernelweave.rows.parallel import each
+from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sampling import Sampling, sample_size
 from kernelweave.rows.sources import Request, Transform, features_of, open_rows
@@ -136,7 +136,7 @@ class RowFeatures(ChunkedFeatures):
         sample_weight: ArrayLike | None = None,
         features: Annotated[Any, Function() | None] = None,
         max_memory: float | str | None = None,
-        n_jobs: int | None = None,
+        n_jobs: Jobs = None,
         cache: str | os.PathLike[str] | None = None,
         progress: Report | bool | None = None,
     ) -> None:
@@ -203,7 +203,14 @@ class RowFeatures(ChunkedFeatures):
         """Folder for the features of a piece, if there is a copy."""
         return None if self._cache is None else self._cache.path / str(piece)
 
-    def folds(self, n_folds: int, *, by: str = "row", seed: int = 0) -> Index:
+    @checked
+    def folds(
+        self,
+        n_folds: Annotated[int, Whole(2)],
+        *,
+        by: Annotated[str, OneOf(*UNITS)] = "row",
+        seed: Annotated[int, Whole(0)] = 0,
+    ) -> Index:
         """Folds of the rows, those of `FoldStatistics`.
 
         Parameters
@@ -212,8 +219,6 @@ class RowFeatures(ChunkedFeatures):
         by : {"row", "file"}
         seed : int
         """
-        if by not in UNITS:
-            raise InputError(f"`by` must be 'row' or 'file', got {shown(by)}.")
         if by == "file" and not all(source for source, _, _ in self.segments):
             raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
         parts = [

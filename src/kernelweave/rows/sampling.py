@@ -21,7 +21,7 @@ SEED = 20_101
 
 def sample_size(n_features: int, budget: float) -> int:
     """Rows to sample."""
-    most = min(MOST, int(0.25 * budget / 8))
+    most = int(min(MOST, 0.25 * budget / 8))
     return max(64, min(max(LEAST, ROWS * n_features), most // max(1, n_features)))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Alphas, InputError, KernelWarning, Scale
+from kernelweave._devices import hosted
 from kernelweave._parameters import Flag, Function, MaxIter, OneOf, Tol, Whole, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave.fitting.folds import choose
@@ -19,7 +20,7 @@ from kernelweave.gram import BlockStatistics
 from kernelweave.mkl.path import PathCallback, rls2_path
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import FoldStatistics, folds_of_rows
-from kernelweave.rows.parallel import each
+from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sources import Request, open_rows
 
@@ -148,10 +149,11 @@ class CrossValidatedPath:
                 folds = folds_of_rows(
                     chunk.first, len(chunk), self.n_folds, source=chunk.source, by=self.by, seed=self.seed
                 )
+                Z = hosted(chunk.Z)
                 for k in range(self.n_folds):
                     own = np.flatnonzero(folds == k)
                     values = np.einsum("apt->pat", coef[k]).reshape(coef.shape[2], -1)
-                    f = (chunk.Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
+                    f = (Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
                     middle = 0.5 if labels.zeros else 0.0
                     found = f[..., 0] > middle if f.shape[2] == 1 else f.argmax(axis=2)
                     right[k] += ones[own] @ (found == labels.classes[own, None])
@@ -196,7 +198,7 @@ def rls2_path_cv(
     scale: Scale = None,
     shared_weights: Annotated[bool, Flag()] = True,
     max_iter: MaxIter = None,
-    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
+    n_jobs: Jobs = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> CrossValidatedPath:
     """Solve RLS2 along a path on all rows and without each fold, and score each fold, all from statistics.

@@ -138,7 +138,7 @@ class RowDescent:
         n_folds = 0 if self.folds is None else int(self.folds.max()) + 1
         wanted = [(k, fold) for fold in range(-1, n_folds) for k in range(len(self.Cs))]
         room = SHARE * self.stack.budget / (8.0 * self.stack.n_given) - SHARED
-        most = max(1, int(room / HELD))
+        most = int(max(1, min(room / HELD, len(wanted))))
         for first in range(0, len(wanted), most):
             group = [self._machine(k, fold, starts[k]) for k, fold in wanted[first : first + most]]
             with one_blas_thread():
