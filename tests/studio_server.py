@@ -159,6 +159,16 @@ class Command:
         self.process.stdout.close()
 
 
+def run_here(studio, request):
+    """Execute a run in this process, without a queue; returns its id."""
+    from kernelweave.studio.worker import Job, Stopping
+
+    made = studio.add_run(request)
+    studio.store.move(made.id, ("queued",), "running", started=time.time())
+    Job(studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))).do()
+    return made.id
+
+
 def slow_request(seconds_each=1.0):
     """A run of many steps that takes a while on any machine."""
     spec = {"target": "target", "alphas": "60", "cv": 10, "repeats": 20, "kernels": "rls2", "test_size": 0.2}

@@ -18,8 +18,8 @@ from kernelweave.cli import main
 from kernelweave.studio.catalogue import file_id
 from kernelweave.studio.schema import Data, PredictRequest, RunRequest
 from kernelweave.studio.service import Studio
-from kernelweave.studio.worker import Job, Stopping
-from studio_server import run_script
+from kernelweave.studio.worker import Job
+from studio_server import run_here, run_script
 
 N = 48
 #: Settings of quick fits.
@@ -127,10 +127,7 @@ def run(studio, data, spec):
         key: [file_id(name) for name in value] if isinstance(value, list) else value
         for key, value in data.items()
     }
-    made = studio.add_run(RunRequest(data=Data(**named), spec={**QUICK, **spec}))
-    studio.store.move(made.id, ("queued",), "running", started=0.0)
-    Job(studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))).do()
-    return made.id
+    return run_here(studio, RunRequest(data=Data(**named), spec={**QUICK, **spec}))
 
 
 def told(frame):

@@ -9,8 +9,8 @@ pytest.importorskip("psutil")
 
 from kernelweave._errors import InputError
 from kernelweave.studio.catalogue import file_id
+from kernelweave.studio.pages.column_choice import find_columns
 from kernelweave.studio.pages.desk import Desk, kernels_for
-from kernelweave.studio.pages.shell import find_columns
 from kernelweave.studio.service import Studio
 
 FIRST, SECOND = file_id("first.csv"), file_id("second.csv")

@@ -295,6 +295,35 @@ def test_a_second_command_on_a_full_disk_says_so(tmp_path):
         _open_running(tmp_path / "server.lock", SimpleNamespace(mint=mint), False)
 
 
+def test_what_a_killed_server_left_of_uploads_is_deleted_by_the_next_one(tmp_path, monkeypatch):
+    """Once it is the only one; a second command, which only opens the first, deletes nothing."""
+    from kernelweave.studio import server
+
+    uploads = Places(tmp_path).uploads
+    elsewhere = tmp_path / "table.csv"
+    elsewhere.write_text("a,y\n1,2\n")
+
+    def leave():
+        (uploads / "abc.part").write_bytes(b"half of a table")
+        (uploads / "abc.d").mkdir()
+        (uploads / "abc.d" / "0").write_bytes(b"half of a project")
+        (uploads / "link").symlink_to(elsewhere)
+
+    def stop(*_):
+        raise InputError("This is enough.")
+
+    monkeypatch.setattr(server, "_listen", stop)
+    monkeypatch.setattr(server, "_open_running", stop)
+    leave()
+    with server._only_server(Places(tmp_path).lock), pytest.raises(InputError, match="enough"):
+        server.serve(tmp_path, browser=False)
+    assert len(list(uploads.iterdir())) == 3
+    with pytest.raises(InputError, match="enough"):
+        server.serve(tmp_path, browser=False)
+    assert not list(uploads.iterdir())
+    assert elsewhere.exists()
+
+
 # ---- sessions -------------------------------------------------------------------------------------------------------
 
 

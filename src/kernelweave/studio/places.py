@@ -5,7 +5,9 @@ Tables of further projects are in ``studio/projects``, in a folder for each, cal
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
 from copy import copy
 from pathlib import Path
 
@@ -70,6 +72,15 @@ class Places:
             raise InputError(
                 f"The data folder {self.root} cannot be used: {error.strerror or error}. Choose another --data-dir."
             ) from None
+
+    def sweep(self) -> None:
+        """Delete what a server that was killed has left of uploads and exports; no other one may be running."""
+        for path in self.uploads.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def run(self, run_id: str) -> Path:
         """Folder of a run; its name is checked although the studio made it."""

@@ -84,6 +84,7 @@ def serve(
         if lock is None:
             _open_running(studio.places.lock, access, browser)
             return
+        studio.places.sweep()
         listener = _listen(host, port)
         port = listener.getsockname()[1]
         name = f"[{host}]" if ":" in host else host

@@ -52,7 +52,7 @@ class _ComparePage:
         self.chosen = list(dict.fromkeys(name for name in runs.split(",") if name))[:MOST_RUNS]
 
     async def build(self) -> None:
-        runs = finished(self.studio)
+        runs = await offload(finished, self.studio)
         known = dated(runs)
         self.named = titles(runs)
         self.chosen = [name for name in self.chosen if name in known] or alike(runs)

@@ -12,7 +12,15 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.pages.arrivals import Arriving
-from kernelweave.studio.pages.data_cards import show_alignments, show_further, show_missing, show_outliers
+from kernelweave.studio.pages.column_choice import pick_column
+from kernelweave.studio.pages.data_cards import (
+    MISSING,
+    show_alignments,
+    show_further,
+    show_missing,
+    show_outliers,
+    show_sides,
+)
 from kernelweave.studio.pages.data_columns import SHOWN, ColumnList, types_of
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.place import here
@@ -21,11 +29,11 @@ from kernelweave.studio.pages.shell import (
     bar,
     big_table,
     card,
+    counted,
     empty,
     note,
     number,
     page,
-    pick_column,
     plural,
     said,
     size,
@@ -37,6 +45,7 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.pages.tour import start
 from kernelweave.studio.pages.uploads import drop_zone
+from kernelweave.studio.pages.view_dialogs import ask_for_file
 from kernelweave.studio.schema import Columns, Data, Joining, Missing, Outliers, Rows, Table, Target, Use
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
@@ -50,23 +59,6 @@ Look = tuple[Table, Columns, Rows, Outliers]
 SHOWN_ROWS = 50
 WIDEST = 30
 READING = "Reading the tables"
-#: What may be done about missing cells, views and rows, by setting.
-MISSING = {
-    "missing": {
-        "error": "refuse to run",
-        "drop": "leave out those rows",
-        "impute": "fill with means",
-        "impute-median": "fill with medians, and mark",
-        "impute-nearest": "fill from the nearest rows",
-        "skip": "compare rows in shared columns",
-    },
-    "missing_views": {
-        "complete": "predict kernels from other views",
-        "renormalize": "give the weight to other views",
-        "error": "as missing cells",
-    },
-    "rows": {"shared": "those that every table has", "all": "all, also without some views"},
-}
 #: What files are used as.
 USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "sparse view"}
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
@@ -241,16 +233,7 @@ class _DataPage(Arriving):
         if joined.problem:
             note(joined.problem, "warn")
             return
-        most = max(side.n_rows for side in joined.sides)
-        text(f"{plural(joined.n_rows, 'row')} are in every table.").style("font-weight: 500")
-        for side in joined.sides:
-            bar(side.name, side.n_rows / most, f"{side.n_rows}")
-            if side.n_missing:
-                few = ", ".join(side.examples)
-                more = ", …" if side.n_missing > len(side.examples) else ""
-                text(
-                    f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}"
-                ).classes("kw-hint")
+        show_sides(joined)
 
     # ---- uploading --------------------------------------------------------------------------------
 
@@ -319,8 +302,20 @@ class _DataPage(Arriving):
                 ui.timer(0.05, self._compare, once=True)
         with ui.element("div").classes("kw-end"):
             ui.button(
+                "Views from a file", icon="upload_file", on_click=lambda: self._open_views(joined)
+            ).props("outline").tooltip("Groups of columns: TOML with a table [views], or GMT gene sets")
+            ui.button(
                 "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
             ).props("unelevated")
+
+    def _open_views(self, joined: Joining) -> None:
+        """Read views from a file, and show them on the page of kernels."""
+
+        def take(views: dict[str, list[str]]) -> None:
+            self.desk.set_views(views, joined)
+            ui.navigate.to("/kernels")
+
+        ask_for_file(self.studio, self.desk, lambda: self.desk.features(joined), take)
 
     def _views(self, joined: Joining) -> dict[str, list[str]]:
         """Views of columns: those that were made here, or the tables."""
@@ -395,7 +390,8 @@ class _DataPage(Arriving):
                     for name, count in list(found.classes.items())[:12]:
                         bar(name, count / most, str(count))
                 if len(found.classes) > 12:
-                    text(f"and {len(found.classes) - 12} more classes").classes("kw-hint")
+                    rest = plural(len(found.classes) - 12, "more class", "more classes")
+                    text(f"and {rest}").classes("kw-hint")
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
@@ -461,8 +457,8 @@ class _DataPage(Arriving):
                 else:
                     tag("complete", "good", "check")
             with stack("kw-stats"):
-                stat(f"{table.n_rows:,}".replace(",", "\u202f"), "rows")
-                stat(f"{table.n_columns:,}".replace(",", "\u202f"), "columns")
+                counted("row", table.n_rows)
+                counted("column", table.n_columns)
                 stat(str(table.n_numeric), "numeric")
                 stat(size(table.memory), "in memory")
             with ui.tabs().props("dense align=left no-caps") as tabs:
@@ -485,6 +481,6 @@ class _DataPage(Arriving):
                 with ui.tab_panel(second).style("padding: 0"):
                     big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
                     if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
-                        text(
-                            f"{min(SHOWN_ROWS, table.n_rows)} rows, {min(WIDEST, table.n_columns)} columns are shown."
-                        ).classes("kw-hint")
+                        rows_shown = plural(min(SHOWN_ROWS, table.n_rows), "row")
+                        columns_shown = plural(min(WIDEST, table.n_columns), "column")
+                        text(f"The first {rows_shown} and {columns_shown}.").classes("kw-hint")

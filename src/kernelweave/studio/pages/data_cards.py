@@ -21,8 +21,25 @@ from kernelweave.studio.pages.shell import (
     tag,
     text,
 )
-from kernelweave.studio.schema import Alignments, Further, Gap, Missing, Outliers
+from kernelweave.studio.schema import Alignments, Further, Gap, Joining, Missing, Outliers
 
+#: What may be done about missing cells, views and rows, by setting.
+MISSING = {
+    "missing": {
+        "error": "refuse to run",
+        "drop": "leave out those rows",
+        "impute": "fill with means",
+        "impute-median": "fill with medians, and mark",
+        "impute-nearest": "fill from the nearest rows",
+        "skip": "compare rows in shared columns",
+    },
+    "missing_views": {
+        "complete": "predict kernels from other views",
+        "renormalize": "give the weight to other views",
+        "error": "as missing cells",
+    },
+    "rows": {"shared": "those that every table has", "all": "all, also without some views"},
+}
 #: What each value of `missing` does, in a sentence.
 DOES = {
     "error": "As chosen, a run is refused while cells are missing: leave rows out, fill the cells, or skip them.",
@@ -41,6 +58,21 @@ VIEWS = {
 }
 
 
+def show_sides(joined: Joining) -> None:
+    """How many rows tables have in common, and which are missing from each."""
+    most = max(side.n_rows for side in joined.sides)
+    are = "is" if joined.n_rows == 1 else "are"
+    text(f"{plural(joined.n_rows, 'row')} {are} in every table.").style("font-weight: 500")
+    for side in joined.sides:
+        bar(side.name, side.n_rows / most, f"{side.n_rows}")
+        if side.n_missing:
+            few = ", ".join(side.examples)
+            more = ", …" if side.n_missing > len(side.examples) else ""
+            text(f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}").classes(
+                "kw-hint"
+            )
+
+
 def show_missing(found: Missing, spec: FitSpec) -> None:
     """Missing cells by column, and what would fill them."""
     if not found.n_cells:
@@ -48,12 +80,13 @@ def show_missing(found: Missing, spec: FitSpec) -> None:
     with card("Missing values") as aside:
         with aside:
             tag(f"{plural(found.n_cells, 'cell')} in {plural(found.n_columns, 'column')}", "warn")
+        whole = found.n_rows - found.n_incomplete
         text(
-            f"{plural(found.n_incomplete, 'row')} of {found.n_rows} lack a cell, {found.n_rows - found.n_incomplete} "
-            f"are complete. {DOES[spec.missing]}"
+            f"{plural(found.n_incomplete, 'row')} of {found.n_rows} {lack(found.n_incomplete)} a cell, {whole} "
+            f"{'is' if whole == 1 else 'are'} complete. {DOES[spec.missing]}"
         )
         for view, count in found.views.items():
-            text(f"{plural(count, 'row')} lack all of view {view}: {VIEWS[spec.missing_views]}.")
+            text(f"{plural(count, 'row')} {lack(count)} all of view {view}: {VIEWS[spec.missing_views]}.")
         simple_table(
             ["column", "missing", "share", "mean", "median", "most frequent", "from nearest rows"],
             [_gap(gap, found.n_rows) for gap in found.columns],
@@ -63,6 +96,11 @@ def show_missing(found: Missing, spec: FitSpec) -> None:
         rest = found.n_columns - len(found.columns)
         more = f" {plural(rest, 'more column')} with fewer missing cells." if rest > 0 else ""
         text(f"Of all rows here; a run takes these numbers from its training rows.{more}").classes("kw-hint")
+
+
+def lack(count: int) -> str:
+    """The verb after so many."""
+    return "lacks" if count == 1 else "lack"
 
 
 def _gap(gap: Gap, n_rows: int) -> list[object]:
@@ -124,8 +162,8 @@ def show_alignments(found: Alignments) -> None:
                 height=f"{9 + 1.6 * min(len(found.names), 20):.1f}rem",
             )
     text(
-        f"Centred alignment of the linear kernels of the views on {found.n_rows} rows: 0 where views say different "
-        "things about rows, 1 where they say the same. Missing cells count as the mean."
+        f"Centred alignment of the linear kernels of the views on {plural(found.n_rows, 'row')}: 0 where views say "
+        "different things about rows, 1 where they say the same. Missing cells count as the mean."
     ).classes("kw-hint")
 
 
@@ -144,7 +182,7 @@ def show_further(found: Sequence[Further]) -> None:
     ):
         for one in found:
             what = (
-                f"a precomputed kernel, taken as it is ({one.n_columns} rows in the file)"
+                f"a precomputed kernel, taken as it is ({plural(one.n_columns, 'row')} in the file)"
                 if one.use == "kernels"
                 else f"{plural(one.n_columns, 'sparse column')}"
             )

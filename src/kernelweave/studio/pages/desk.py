@@ -294,6 +294,12 @@ class Desk:
         """Views that were made here."""
         return dict(self.spec.views) if isinstance(self.spec.views, dict) else {}
 
+    def set_views(self, views: Mapping[str, list[str]], joined: Joining) -> None:
+        """Make views, and keep the kernels of those that are still there; without any the tables are views."""
+        views = {name: columns for name, columns in views.items() if columns}
+        kernels = kernels_for(self.spec.kernels, list(views or joined.views))
+        self.set(views=views or "", kernels=kernels)
+
 
 def kernels_for(kernels: str | dict[str, str], views: list[str]) -> str | dict[str, str]:
     """The part of a choice of kernels that can be kept.

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.studio.methods import settings
 from kernelweave.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
-from kernelweave.studio.pages.desk import Desk, kernels_for
+from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.pictures import Pictures
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.shell import (
@@ -58,6 +58,13 @@ def add(studio: Studio) -> None:
     @ui.page("/kernels", title="Views and kernels", response_timeout=30)
     async def kernels_page() -> None:
         await _KernelsPage(here(studio)).build()
+
+
+def _all_of(names: list[str]) -> str:
+    """What kernels see without views."""
+    if len(names) == 1:
+        return "the only column"
+    return f"all {plural(len(names), 'column')} together or one at a time"
 
 
 class _KernelsPage:
@@ -132,10 +139,13 @@ class _KernelsPage:
     def change_views(self, views: dict[str, list[str]]) -> None:
         """Keep views, and the kernels of those that are still there."""
         assert self.joined is not None
-        views = {name: columns for name, columns in views.items() if columns}
         self.chosen = set()
-        kernels = kernels_for(self.desk.spec.kernels, list(views or self.joined.views))
-        self.change(views=views or "", kernels=kernels)
+        try:
+            self.desk.set_views(views, self.joined)
+        except InputError as error:
+            said(error)
+        self.views.refresh()
+        self.pictures.show.refresh()
         self.settings.refresh()
 
     # ---- views ------------------------------------------------------------------------------------
@@ -171,8 +181,8 @@ class _KernelsPage:
                 ui.button("New view", icon="add", on_click=self.new_view).props("outline dense")
             if not views:
                 text(
-                    f"No views: kernels see all {len(names)} columns together or one at a time, as chosen below. Make "
-                    "views where columns come from different sources or measure different things."
+                    f"No views: kernels see {_all_of(names)}, as chosen below. Make views where columns come from "
+                    "different sources or measure different things."
                 ).classes("kw-hint")
             elif not own:
                 text(
@@ -237,7 +247,8 @@ class _KernelsPage:
                 for name in these[:MOST_CHIPS]:
                     self.chip(name)
             if len(these) > MOST_CHIPS:
-                text(f"{len(these) - MOST_CHIPS} more columns: search for them.").classes("kw-hint")
+                rest = plural(len(these) - MOST_CHIPS, "more column")
+                text(f"{rest}: type a part of the name above.").classes("kw-hint")
 
         with ui.element("div").classes("kw-row"):
             label = f"Find columns of {view}" if view else "Find columns"
@@ -398,9 +409,9 @@ class _KernelsPage:
 
         ask_for_name(len(self.chosen), self.groups, make)
 
-    def group(self) -> None:
+    async def group(self) -> None:
         """Make views of columns whose names have a word in common."""
-        views = group_by_name(self.names())
+        views = await offload(group_by_name, self.names())
         if len(views) < 2:
             said(
                 InputError(

@@ -67,6 +67,8 @@ class _MethodPage:
         self.studio, self.desk = studio, Desk(studio)
         self.known = {setting.name: setting for setting in settings()}
         self.guide = Guide(studio, self.desk, self.renew)
+        #: the task, and the number of classes
+        self.target = ("classification", 2)
         #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
         self.start = StartCard(studio, self.desk, self.guide, self.wrong)
@@ -83,21 +85,20 @@ class _MethodPage:
                     )
                 return
             place = stack()
-            if not self.studio.catalogue.holds(self.desk.data):
-                # large tables take a while to read, so the page is shown first
+
+            async def read() -> None:
+                self.target = await offload(self.read_target)
+                place.clear()
                 with place:
-                    waiting("Reading the tables")
+                    await self.cards()
 
-                async def read() -> None:
-                    await offload(self.target)
-                    place.clear()
-                    with place:
-                        await self.cards()
-
-                ui.timer(0.05, read, once=True)
+            if await offload(self.studio.catalogue.holds, self.desk.data):
+                await read()
                 return
+            # large tables take a while to read, so the page is shown first
             with place:
-                await self.cards()
+                waiting("Reading the tables")
+            ui.timer(0.05, read, once=True)
 
     async def cards(self) -> None:
         """Everything below the heading."""
@@ -168,7 +169,7 @@ class _MethodPage:
             if spec.method in known:
                 self.explain(known[spec.method])
             elif spec.method == DEFAULT:
-                now = known[chosen(spec, self.target()[0]).method]
+                now = known[chosen(spec, self.target[0]).method]
                 with stack():
                     text(PLAIN, "h3").style("font-size: 1.1rem")
                     text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
@@ -295,7 +296,7 @@ class _MethodPage:
     @ui.refreshable_method
     def path(self) -> None:
         spec = self.desk.spec
-        method = chosen(spec, self.target()[0]).method
+        method = chosen(spec, self.target[0]).method
         name = path_setting(method) if method in LEARNERS else "alphas"
         given = getattr(spec, name)
         automatic = given.strip().isdigit()
@@ -362,7 +363,7 @@ class _MethodPage:
     @ui.refreshable_method
     def validation(self) -> None:
         spec = self.desk.spec
-        task, n_classes = self.target()
+        task, n_classes = self.target
         probable = has_probabilities(spec)
         with card(
             "Validation",
@@ -412,7 +413,7 @@ class _MethodPage:
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
-    def target(self) -> tuple[str, int]:
+    def read_target(self) -> tuple[str, int]:
         """The task, and the number of classes."""
         try:
             assert self.desk.data is not None

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.estimating import span
 from kernelweave.studio.pages.live import LivePath
-from kernelweave.studio.pages.run_cards import LineageCard, MarksCard
+from kernelweave.studio.pages.run_cards import LineageCard, MarksCard, ask
 from kernelweave.studio.pages.shell import (
     card,
     duration,
     guarded,
+    has,
     note,
     page,
+    plural,
     score,
     stack,
     stat,
     tag,
     text,
 )
-from kernelweave.studio.schema import Run
+from kernelweave.studio.schema import Draft, Log, PathPoints, Run
 from kernelweave.studio.service import Studio
 
 #: Seconds between two queries of the store.
@@ -79,10 +83,13 @@ class OneRun:
         self.seen: Any = None
         self.live = LivePath()
         self.detail: dict[str, Any] = {}
+        #: points are added once: a press on a button and the timer may look at the same time
+        self.looking = asyncio.Lock()
 
     async def build(self) -> None:
         """Draw the page."""
-        run = self.studio.run(self.run_id)
+        self.found = await offload(self.read)
+        run, _, _ = self.found
         lead = "A separate process: it continues when the page or the studio is closed."
         with page(self.studio, "/runs", "Run", lead if run.state not in FINAL else "") as aside:
             with aside:
@@ -98,25 +105,31 @@ class OneRun:
 
     # ---- updating ---------------------------------------------------------------------------------
 
+    def read(self) -> tuple[Run, PathPoints, Log]:
+        """The run, its path so far, and its log."""
+        run = self.studio.run(self.run_id)
+        return run, self.studio.points(run.id, 0), self.studio.log(run.id)
+
     @staticmethod
     def print_of(run: Run) -> Any:
         """What the page shows, for later comparison."""
         return run.state, run.cancelling, run.name, len(run.metrics)
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Show changes since the last update."""
-        try:
-            run = self.studio.run(self.run_id)
-        except InputError:  # deleted in another window
-            ui.navigate.to("/runs")
-            return
-        if self.print_of(run) != self.seen:
-            self.seen = self.print_of(run)
-            self.show.refresh()
-        elif run.state not in FINAL:
-            self.update(run)
+        async with self.looking:
+            try:
+                run = await offload(self.studio.run, self.run_id)
+                if self.print_of(run) != self.seen:
+                    self.found = await offload(self.read)
+                    self.seen = self.print_of(self.found[0])
+                    self.show.refresh()
+                elif run.state not in FINAL:
+                    self.update(run, await offload(self.studio.points, run.id, self.live.last))
+            except InputError:  # deleted in another window
+                ui.navigate.to("/runs")
 
-    def update(self, run: Run) -> None:
+    def update(self, run: Run, points: PathPoints) -> None:
         """Update the run that is shown, without rebuilding it."""
         parts = self.detail
         if "progress" not in parts:
@@ -126,7 +139,7 @@ class OneRun:
         parts["meter"].props["aria-valuenow"] = str(round(100 * share))
         parts["steps"].set_text(progress_line(run) or STATES[run.state][0])
         parts["step"].set_text(run.step)
-        self.live.add(self.studio.points(run.id, self.live.last))
+        self.live.add(points)
         if "late" in parts:
             parts["late"].set_visibility(is_late(run))
 
@@ -138,7 +151,7 @@ class OneRun:
         self.live = LivePath()
         for key in ("progress", "steps", "step", "meter", "late"):
             self.detail.pop(key, None)
-        run = self.studio.run(self.run_id)
+        run, points, log = self.found
         with card(run.name) as aside:
             with aside:
                 state_tag(run)
@@ -146,10 +159,10 @@ class OneRun:
                 self.going(run)
             else:
                 self.ended(run)
-            self.live.add(self.studio.points(run.id, 0))
+            self.live.add(points)
             if run.state not in FINAL or (self.live.points and not run.summary):
                 self.live.build()
-            self.log(run)
+            self.log(run, log)
 
     def going(self, run: Run) -> None:
         """Progress, and a way to stop."""
@@ -170,9 +183,9 @@ class OneRun:
                 )
                 self.detail["step"] = text(run.step).classes("kw-hint")
 
-            def stop() -> None:
-                self.studio.cancel(run.id)
-                self.look()
+            async def stop() -> None:
+                await offload(self.studio.cancel, run.id)
+                await self.look()
 
             button = ui.button("Stop", icon="stop", on_click=guarded(stop)).props("outline")
             button.set_enabled(not run.cancelling)
@@ -201,7 +214,8 @@ class OneRun:
         if run.summary is not None:
             found = run.summary
             text(
-                f"{found.n_active} of {found.n_kernels} kernels have a weight. {found.regularization}, relative gap "
+                f"{found.n_active} of {plural(found.n_kernels, 'kernel')} {has(found.n_active)} a weight. "
+                f"{found.regularization}, relative gap "
                 f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
             ).classes("kw-hint")
         with ui.element("div").classes("kw-row"):
@@ -219,32 +233,23 @@ class OneRun:
             )
             ui.button("Delete", icon="delete", on_click=lambda: self.delete(run)).props("flat color=negative")
 
-    def again(self, run: Run) -> None:
+    async def again(self, run: Run) -> None:
         """Take the settings of a run as a draft."""
-        from kernelweave.studio.schema import Draft
-
-        self.studio.set_draft(Draft(data=run.request.data, spec=run.request.spec))
+        await offload(self.studio.set_draft, Draft(data=run.request.data, spec=run.request.spec))
         ui.navigate.to("/method")
 
     def delete(self, run: Run) -> None:
         """Ask, then delete."""
-        with ui.dialog() as dialog, ui.card():
-            text("Delete this run?", "h2")
-            text(f"{run.name}, with its model and its files.")
 
-            def do() -> None:
-                dialog.close()
-                self.studio.delete(run.id)
-                ui.navigate.to("/runs")
+        async def do() -> None:
+            await offload(self.studio.delete, run.id)
+            ui.navigate.to("/runs")
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                ui.button("Delete", on_click=guarded(do)).props("unelevated color=negative")
-        dialog.open()
+        about = f"{run.name}, with its model and its files."
+        ask("Delete this run?", about, "Delete", do, keep="Keep it")
 
-    def log(self, run: Run) -> None:
+    def log(self, run: Run, found: Log) -> None:
         """Events and output of the run."""
-        found = self.studio.log(run.id)
         opened = run.state == "failed"
         with ui.expansion("Log", value=opened).props("dense"):
             lines = [f"{time.strftime('%H:%M:%S', time.localtime(e.time))}  {e.text}" for e in found.events]

@@ -14,6 +14,7 @@ from kernelweave.studio.files import describe_files
 from kernelweave.studio.pages.place import address, here
 from kernelweave.studio.pages.shell import (
     card,
+    counted,
     empty,
     guarded,
     note,
@@ -42,7 +43,7 @@ def add(studio: Studio) -> None:
 
     @ui.page("/projects", title="Projects", response_timeout=30)
     async def projects_page() -> None:
-        _ProjectsPage(here(studio)).build()
+        await _ProjectsPage(here(studio)).build()
 
 
 def day(seconds: float) -> str:
@@ -55,20 +56,22 @@ class _ProjectsPage:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
 
-    def build(self) -> None:
+    async def build(self) -> None:
+        # sizes of the files of all projects
+        every = await offload(self.projects.all)
         lead = (
             "Each project has its tables, its settings and its runs. Windows may show different ones at once."
         )
         # made while the page is built: later there is no request
         self.base = address("PROJECT", "/PAGE")
         with page(self.studio, "/projects", "Projects", lead):
-            self.this()
+            self.this(next(project for project in every if project.id == self.project))
             with card("Tables of this project"):
                 self.tables_place = stack()
                 with self.tables_place:
                     waiting("Reading the tables")
             with stack("kw-wide"):
-                self.others()
+                self.others(every)
                 self.fresh()
         ui.timer(0.05, self.tables, once=True)
 
@@ -79,15 +82,12 @@ class _ProjectsPage:
 
     # ---- this project -----------------------------------------------------------------------------
 
-    def this(self) -> None:
+    def this(self, project: Project) -> None:
         """The project of this window, and what can be done with it."""
-        project = self.projects.one(self.project)
         with card(project.name):
             with stack("kw-stats"):
-                stat(
-                    str(project.n_tables), "table" if project.n_tables == 1 else "tables", size(project.size)
-                )
-                stat(str(project.n_runs), "run" if project.n_runs == 1 else "runs")
+                counted("table", project.n_tables, size(project.size))
+                counted("run", project.n_runs)
                 stat(day(project.created)[:10], "begun")
             text(f"Folder of its tables: {project.folder}").classes("kw-hint").style(
                 "overflow-wrap: anywhere"
@@ -151,9 +151,11 @@ class _ProjectsPage:
             text("Delete this project?", "h2")
             tables = plural(project.n_tables, "table")
             stay = project.folder == str(self.projects.studio.places.root)
+            runs = plural(project.n_runs, "run with its model", "runs with their models")
+            stays = "stays" if project.n_tables == 1 else "stay"
             text(
-                f"{project.name}: its settings and {plural(project.n_runs, 'run')} with their models are deleted"
-                + (f"; {tables} of the data folder stay there." if stay else f", and {tables}.")
+                f"{project.name}: its settings and {runs} are deleted"
+                + (f"; {tables} of the data folder {stays} there." if stay else f", and {tables}.")
             )
 
             async def do() -> None:
@@ -222,7 +224,8 @@ class _ProjectsPage:
         """Ask, then delete a file."""
         with ui.dialog() as dialog, ui.card():
             text("Delete this file?", "h2")
-            runs = f" {plural(file.n_runs, 'run')} made from it keep their results." if file.n_runs else ""
+            keep = "keeps its results" if file.n_runs == 1 else "keep their results"
+            runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
             text(f"{file.name} is deleted from the folder of the project.{runs}").style(
                 "overflow-wrap: anywhere"
             )
@@ -239,10 +242,10 @@ class _ProjectsPage:
 
     # ---- all projects -----------------------------------------------------------------------------
 
-    def others(self) -> None:
+    def others(self, every: list[Project]) -> None:
         """All projects, to open one."""
         with card("All projects"), ui.element("ul").classes("kw-projects"):
-            for project in self.projects.all():
+            for project in every:
                 with ui.element("li"):
                     link = ui.element("a")
                     link.props["href"] = self.base.replace("PROJECT", project.id).replace("PAGE", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from nicegui import ui
@@ -15,7 +14,7 @@ from kernelweave.studio.schema.runs import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from kernelweave.studio.service import Studio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 
 def check_marks(marks: dict[str, object]) -> Marks:
@@ -51,7 +50,7 @@ class MarksCard:
                 words = ui.textarea("Note", value=self.run.marks.note)
                 words.props(f"outlined dense autogrow maxlength={LONGEST_NOTE}").classes("grow")
 
-            def keep() -> None:
+            async def keep() -> None:
                 given = {
                     "pinned": pin.value,
                     "note": words.value or "",
@@ -59,7 +58,7 @@ class MarksCard:
                 }
                 marks = check_marks(given)
                 if marks != self.run.marks:
-                    self.run = self.studio.mark(self.run.id, marks)
+                    self.run = await offload(self.studio.mark, self.run.id, marks)
 
             pin.on_value_change(guarded(keep))
             tags.on("blur", guarded(keep))
@@ -97,7 +96,9 @@ class LineageCard:
                 )
 
 
-def ask(title: str, about: str, word: str, action: Callable[[], object], keep: str = "Keep them") -> None:
+def ask(
+    title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
+) -> None:
     """Ask before something that cannot be undone."""
     with ui.dialog() as dialog, ui.card():
         text(title, "h2")
@@ -105,11 +106,9 @@ def ask(title: str, about: str, word: str, action: Callable[[], object], keep: s
 
         async def do() -> None:
             dialog.close()
-            found = action()
-            if asyncio.iscoroutine(found):
-                await found
+            await action()
 
         with ui.element("div").classes("kw-end").style("width: 100%"):
             ui.button(keep, on_click=dialog.close).props("flat")
-            ui.button(word, on_click=do).props("unelevated color=negative")
+            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
     dialog.open()

@@ -27,6 +27,7 @@ from kernelweave.studio.pages.shell import (
     card,
     duration,
     empty,
+    guarded,
     once,
     page,
     plural,
@@ -152,6 +153,9 @@ class Board:
         """Change what is looked for."""
         self.wanted = replace(self.wanted, **values)
         self.first = 0
+        if "order" in values:
+            self.sorter.set_value(self.wanted.order)
+            self.direction.refresh()
         self.board.refresh()
 
     def filters(self) -> None:
@@ -190,7 +194,23 @@ class Board:
             if tags:
                 pick("Tag", "tag", {"": "all", **{name: name for name in tags}})
             with ui.element("div").classes("kw-sorter"):
-                pick("Sort by", "order", COLUMNS)
+                self.sorter = ui.select(
+                    COLUMNS, value=self.wanted.order, label="Sort by", on_change=self.sort_by
+                ).props("outlined dense options-dense")
+                self.direction()
+
+    def sort_by(self, event: ValueChangeEventArguments) -> None:
+        """Sort by a column that is chosen from a list."""
+        # it follows the headings of the columns too
+        if event.value != self.wanted.order:
+            self.turn(event.value)()
+
+    @ui.refreshable_method
+    def direction(self) -> None:
+        """The direction of the order, for screens too narrow for headings."""
+        icon, now = ("south", "descending") if self.wanted.backwards else ("north", "ascending")
+        button = ui.button(icon=icon, on_click=self.turn(self.wanted.order)).props("flat round dense")
+        button.props["aria-label"] = f"Sort the other way round, now {now}"
 
     def turn(self, name: str) -> Callable[[], None]:
         """Sort by a column, or the other way round."""
@@ -243,7 +263,7 @@ class Board:
             self.board.refresh()
 
         box = ui.checkbox(value=every, on_change=choose).props("dense")
-        box.props["aria-label"] = f"Choose all {len(found)} runs"
+        box.props["aria-label"] = f"Choose {'the run' if len(found) == 1 else f'all {len(found)} runs'}"
 
     def heading(self, name: str, label: str) -> None:
         """The heading of a column, which sorts."""
@@ -301,10 +321,12 @@ class Board:
             pin.props["aria-label"] = f"{'Unpin' if run.marks.pinned else 'Pin'} {run.name}"
             pin.props["aria-pressed"] = "true" if run.marks.pinned else "false"
 
-            def turn() -> None:
-                self.studio.mark(run.id, run.marks.model_copy(update={"pinned": not run.marks.pinned}))
+            async def turn() -> None:
+                marks = run.marks.model_copy(update={"pinned": not run.marks.pinned})
+                await offload(self.studio.mark, run.id, marks)
+                await self.look()
 
-            pin.on_click(turn)
+            pin.on_click(guarded(turn))
             with stack("kw-stack tight"):
                 ui.link(run.name, f"/runs?run={run.id}").classes("kw-runlink")
                 with ui.element("div").classes("kw-row").style("gap: .3rem"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import Any, SupportsFloat
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -14,9 +16,6 @@ from kernelweave.studio.pages.switch import project_name, project_switch
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
 from kernelweave.studio.pages.tour import show_step, start_button
 from kernelweave.studio.service import Studio
-
-if TYPE_CHECKING:
-    pass
 
 PAGES = (
     ("", "/", "Data", "table_view"),
@@ -47,6 +46,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
     everywhere = studio.store.inside(None)
     look = everywhere.draft(APPEARANCE) or "auto"
     ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
+    ui.on_exception(_teller())
     everywhere.open_project(studio.store.project or "")
     ui.page_title(f"{title} · {project_name(studio)} · kernelweave studio")
     # NiceGUI makes the whole page a main element; here it is only the content
@@ -135,6 +135,12 @@ def stat(value: str, label: str, note: str = "") -> None:
             if note:
                 text(f" {note}", "i")
         text(label, "span")
+
+
+def counted(name: str, count: int, note: str = "") -> None:
+    """A number of things."""
+    number, _, word = plural(count, name).partition(" ")
+    stat(number, word, note)
 
 
 def tag(content: str, kind: str = "", icon: str = "") -> ui.element:
@@ -288,100 +294,30 @@ def explained(label: str, about: str) -> Iterator[None]:
 
 def said(error: Exception) -> None:
     """Show an error as a notification."""
-    ui.notify(str(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
-
-
-#: Columns that a list shows at once; of longer lists, those that match the typed text.
-MOST_OPTIONS = 200
-
-
-def pick_column(
-    names: Sequence[str],
-    value: Any,
-    label: str,
-    on_change: Callable[[Any], Any],
-    *,
-    multiple: bool = False,
-    clearable: bool = False,
-    hint: str = "",
-) -> Any:
-    """A list of columns; a long one is searched here, so that the browser is not sent all of it.
-
-    Parameters
-    ----------
-    names : sequence of str
-    value : str, list of str or None
-        Chosen; what is not among the names is left out.
-    label : str
-    on_change : callable
-    multiple, clearable : bool, default=False
-    hint : str, default=""
-
-    Returns
-    -------
-    Select
-    """
-    known = set(names)
-    if multiple:
-        value = [name for name in value or [] if name in known]
-    elif value not in known:
-        value = None
-    long = len(names) > MOST_OPTIONS
-
-    def offered(text: str, chosen: Any) -> list[str]:
-        kept = [chosen] if isinstance(chosen, str) else list(chosen or [])
-        if text == chosen:  # the field shows what is chosen, and nothing has been typed
-            text = ""
-        return list(dict.fromkeys([*find_columns(names, text), *kept]))
-
-    pick = ui.select(
-        offered("", value) if long else list(names),
-        value=value,
-        label=label,
-        multiple=multiple,
-        with_input=len(names) > 12,
-        on_change=on_change,
-    )
-    pick.props(
-        "outlined dense options-dense"
-        + (" clearable" if clearable else "")
-        + (" use-chips" if multiple else "")
-    )
-    if long:
-        count = f"{plural(len(names), 'column')}: type a part of the name"
-        hint = f"{hint}. {count}" if hint else count
-        pick.on(
-            "input-value",
-            lambda event: pick.set_options(
-                offered(event.args if isinstance(event.args, str) else "", pick.value)
-            ),
-            throttle=0.2,
-            leading_events=False,
+    what = str(error)
+    if not isinstance(error, InputError):
+        what = (
+            f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
+            "which it was started says more."
         )
-    if hint:
-        pick.props["hint"] = hint
-    return pick
+    ui.notify(what, type="negative", multi_line=True, timeout=8000, close_button="Close")
 
 
-def find_columns(names: Sequence[str], text: str, most: int = MOST_OPTIONS) -> list[str]:
-    """Columns whose names hold a text, those that begin with it first.
+def _teller() -> Callable[[Exception], None]:
+    """Show what nothing else has shown: errors of handlers and timers of a page, the same one once in a while."""
+    seen: dict[str, float] = {}
 
-    Parameters
-    ----------
-    names : sequence of str
-    text : str
-    most : int, default=200
+    def tell(error: Exception) -> None:
+        now, what = time.monotonic(), repr(error)
+        if now - seen.get(what, -AGAIN) >= AGAIN:
+            seen[what] = now
+            said(error)
 
-    Returns
-    -------
-    list of str
-    """
-    part = text.lower()
-    if not part:
-        return list(names[:most])
-    found = [name for name in names if part in name.lower()]
-    # sorting keeps the order of the table within both halves
-    return sorted(found, key=lambda name: not name.lower().startswith(part))[:most]
+    return tell
+
+
+#: Seconds after which an error that occurs again, such as that of a timer, is shown again.
+AGAIN = 30.0
 
 
 class Turn:
@@ -400,21 +336,18 @@ class Turn:
         return lambda: mine == self._now
 
 
-def guarded(action: Callable[[], object]) -> Callable[[], None]:
-    """An action whose input errors are shown to the user."""
+def guarded(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
+    """An action, which may be a coroutine function, whose input errors are shown to the user."""
 
-    def do() -> None:
+    async def do() -> None:
         try:
-            action()
+            found = action()
+            if inspect.isawaitable(found):
+                await found
         except InputError as error:
             said(error)
 
     return do
-
-
-def choices(found: Mapping[str, str]) -> dict[str, str]:
-    """Choices of a select: values and their labels."""
-    return dict(found)
 
 
 def head() -> None:
@@ -464,6 +397,11 @@ def duration(seconds: float | None) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def has(count: int) -> str:
+    """The verb after so many."""
+    return "has" if count == 1 else "have"
 
 
 def plural(count: int, name: str, several: str = "") -> str:

@@ -12,7 +12,7 @@ from kernelweave._errors import InputError
 from kernelweave.studio.methods import called
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.guidance import Guide
-from kernelweave.studio.pages.shell import Turn, card, note, once, plural, stack, stat, text
+from kernelweave.studio.pages.shell import Turn, card, counted, note, once, plural, stack, stat, text
 from kernelweave.studio.schema import Checked, RunRequest
 from kernelweave.studio.service import Studio
 
@@ -97,13 +97,15 @@ class StartCard:
             note(problem, "bad")
         else:
             with stack("kw-stats"):
-                stat(str(found.n_training), "training rows")
-                stat(str(found.n_held), "rows held out")
-                stat(str(found.n_columns), "columns")
+                counted("training row", found.n_training)
+                stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
+                counted("column", found.n_columns)
                 if found.n_steps:
-                    stat(f"{found.n_steps:,}".replace(",", "\u202f"), "fits at most")
+                    number, _, fits = plural(found.n_steps, "fit").partition(" ")
+                    stat(number, f"{fits} at most")
             text(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").classes("kw-hint").style(
                 "overflow-wrap: anywhere"
             )
             if found.n_dropped:
-                note(f"{plural(found.n_dropped, 'row')} with missing values are left out.", "warn")
+                are = "is" if found.n_dropped == 1 else "are"
+                note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")

@@ -84,7 +84,7 @@ class _UnderstandPage:
         self.weight_bars.refresh()
 
     async def build(self) -> None:
-        runs = finished(self.studio)
+        runs = await offload(finished, self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
         lead = "What was learnt, how certain it is, and where it is wrong."
@@ -166,7 +166,8 @@ class _UnderstandPage:
             if results.held is not None and results.held.intervals:
                 text("In brackets 95 % intervals, over samples of the held-out rows.").classes("kw-hint")
             with stack("kw-stats"):
-                stat(str(run.summary.n_active), "kernels with a weight", f"of {run.summary.n_kernels}")
+                with_weight = "kernel with a weight" if run.summary.n_active == 1 else "kernels with a weight"
+                stat(str(run.summary.n_active), with_weight, f"of {run.summary.n_kernels}")
                 stat(run.summary.regularization.split(" = ")[1], run.summary.regularization.split(" = ")[0])
                 stat(f"{results.certificate.rel_gap or 0:.0e}", "relative gap")
                 stat(str(run.summary.n_training), "rows learnt from")
@@ -378,7 +379,8 @@ class _UnderstandPage:
                                 f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
-        text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} are misclassified.").classes("kw-hint")
+        are = "is" if wrong == 1 else "are"
+        text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are} misclassified.").classes("kw-hint")
 
     def nested(self, results: Results) -> None:
         """Scores of outer folds."""

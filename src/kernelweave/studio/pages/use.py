@@ -15,6 +15,7 @@ from kernelweave.studio.pages.shell import (
     big_table,
     card,
     empty,
+    has,
     note,
     once,
     page,
@@ -26,7 +27,7 @@ from kernelweave.studio.pages.shell import (
     text,
 )
 from kernelweave.studio.pages.uploads import drop_zone
-from kernelweave.studio.schema import Data, Predicted, Run
+from kernelweave.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave.studio.service import Studio
 
 FILES = {
@@ -70,7 +71,7 @@ class _UsePage:
         self.predicted: Predicted | None = None
 
     async def build(self) -> None:
-        runs = finished(self.studio)
+        runs = await offload(finished, self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
         lead = "Predict new rows, and download model, report, figures, settings and script."
@@ -82,26 +83,26 @@ class _UsePage:
             with aside:
                 choose_run(runs, self.run_id, "/use")
             run = next(run for run in runs if run.id == self.run_id)
+            tables = await offload(self.studio.tables)
+            made = await offload(self.studio.artifacts, run.id)
             with stack("kw-two"):
-                self.predict(run)
-                self.files(run)
+                self.predict(run, tables)
+                self.files_place = stack()
+                with self.files_place:
+                    self.files(run, made)
             self.result()
-            self.figures(run)
-            self.script(run)
+            self.figures(run, made)
+            self.script(*await offload(self.again, run))
 
     # ---- predicting -------------------------------------------------------------------------------
 
-    def predict(self, run: Run) -> None:
+    def predict(self, run: Run, tables: list[TableRef]) -> None:
         """Choose a table and predict its rows."""
         need = len(run.request.data.tables)
         uses = {"kernels": len(run.request.data.kernels), "sparse": len(run.request.data.sparse)}
         with card("Predict", "Choose a table with the columns of the model."):
-            options = {
-                ref.id: ref.name
-                for ref in sorted(
-                    self.studio.tables(), key=lambda r: (r.source != "data folder", r.name.lower())
-                )
-            }
+            ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
+            options = {ref.id: ref.name for ref in ordered}
             several = ui.select(
                 options,
                 label="Table" if need == 1 else "Tables, joined by the same key",
@@ -112,8 +113,8 @@ class _UsePage:
                 "width: 100%"
             )
 
-            def uploaded(new: str) -> None:
-                refs = {ref.id: ref for ref in self.studio.tables()}
+            async def uploaded(new: str) -> None:
+                refs = {ref.id: ref for ref in await offload(self.studio.tables)}
                 use = refs[new].uses[0] if new in refs else "table"
                 if use in beside:
                     here = {ref.id: ref.name for ref in refs.values() if use in ref.uses}
@@ -126,7 +127,7 @@ class _UsePage:
             for use, count in uses.items():
                 if not count:
                     continue
-                of = {ref.id: ref.name for ref in self.studio.tables() if use in ref.uses}
+                of = {ref.id: ref.name for ref in tables if use in ref.uses}
                 label = (
                     "Kernels of new rows with training rows"
                     if use == "kernels"
@@ -151,6 +152,10 @@ class _UsePage:
                 )
                 self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
+                made = await offload(self.studio.artifacts, run.id)
+                self.files_place.clear()
+                with self.files_place:
+                    self.files(run, made)
 
             with ui.element("div").classes("kw-end"):
                 once("Predict", "bolt", go)
@@ -164,15 +169,15 @@ class _UsePage:
             with aside:
                 ui.link("Download", address(self.run_id, found.artifact)).classes("kw-link").props("download")
             with stack("kw-stats"):
-                stat(str(found.n_rows), "rows")
+                stat(str(found.n_rows), "row" if found.n_rows == 1 else "rows")
                 for name, value in found.scores.items():
                     stat(score(value), name)
             for old, new in found.stands_for.items():
                 text(f"{new} is used for {old}.").classes("kw-hint")
             if found.n_missing:
                 note(
-                    f"{plural(found.n_missing, 'row')} with missing values have no prediction; rows like these were "
-                    "left out of training too.",
+                    f"{plural(found.n_missing, 'row')} with missing values {has(found.n_missing)} no prediction; rows "
+                    "like these were left out of training too.",
                     "warn",
                 )
             if not found.scores:
@@ -187,9 +192,9 @@ class _UsePage:
 
     # ---- files ------------------------------------------------------------------------------------
 
-    def files(self, run: Run) -> None:
+    def files(self, run: Run, artifacts: list[Artifact]) -> None:
         """Everything but figures."""
-        made = {file.name: file for file in self.studio.artifacts(run.id)}
+        made = {file.name: file for file in artifacts}
         with card("Files"), stack("kw-stack tight"):
             for name, (title, about) in FILES.items():
                 if name in made:
@@ -210,13 +215,9 @@ class _UsePage:
                 link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
                 link.props["aria-label"] = f"Download {name}"
 
-    def figures(self, run: Run) -> None:
+    def figures(self, run: Run, artifacts: list[Artifact]) -> None:
         """Figures for papers."""
-        made = [
-            file.name
-            for file in self.studio.artifacts(run.id)
-            if file.kind == "figure" and file.name.endswith(".svg")
-        ]
+        made = [file.name for file in artifacts if file.kind == "figure" and file.name.endswith(".svg")]
         if not made:
             return
         with card("Figures", "As SVG and PDF."), ui.element("div").classes("kw-figures"):
@@ -241,11 +242,16 @@ class _UsePage:
                                 f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
                             )
 
-    def script(self, run: Run) -> None:
-        """The script, to be read before it is run."""
+    def again(self, run: Run) -> tuple[str, str]:
+        """The script and the command that repeat a run; empty where it left none."""
         try:
-            content = self.studio.artifact(run.id, "script.py").read_text("utf8")
+            return self.studio.artifact(run.id, "script.py").read_text("utf8"), self.studio.command(run.id)
         except InputError:
+            return "", ""
+
+    def script(self, content: str, command: str) -> None:
+        """The script, to be read before it is run, and the command."""
+        if not content:
             note("This run left no script.", "warn")
             return
         what = STOPPED if STOPPED in content else AGAIN
@@ -254,8 +260,6 @@ class _UsePage:
         if STOPPED in content:
             return
         with card(
-            "The same on the command line", "With the table and the settings of this run, on this machine."
+            "The same on the command line", "With the tables and the settings of this run, on this machine."
         ):
-            text(self.studio.command(run.id), "pre").classes("kw-log").props(
-                'tabindex=0 aria-label="Command"'
-            )
+            text(command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command"')

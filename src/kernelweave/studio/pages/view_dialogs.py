@@ -84,7 +84,8 @@ def ask_for_file(
             views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
             dialog.close()
             if found.n_unknown:
-                ui.notify(f"{found.n_unknown} names are not columns of these tables.", type="warning")
+                names_are = plural(found.n_unknown, "name is not a column", "names are not columns")
+                ui.notify(f"{names_are} of these tables.", type="warning")
             then(views)
 
         most = studio.limits.views

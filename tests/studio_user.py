@@ -1,0 +1,52 @@
+"""Pages of the studio without a browser: a simulated user in this process."""
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+
+from nicegui import ElementFilter, ui
+from nicegui.testing import user_simulation
+from nicegui.testing.user_interaction import UserInteraction
+
+
+@asynccontextmanager
+async def user_of(studio):
+    """A user of the pages of a studio."""
+    from kernelweave.studio.pages import compare, data, kernels, method, projects, runs, understand, use
+
+    os.environ["NICEGUI_STORAGE_PATH"] = str(studio.places.pages)
+    async with user_simulation() as user:
+        for module in (data, kernels, method, runs, understand, compare, use, projects):
+            module.add(studio)
+        yield user
+
+
+def visiting(studio, visit):
+    """Let a coroutine function be a user of a studio."""
+
+    async def go():
+        async with user_of(studio) as user:
+            await visit(user)
+
+    asyncio.run(go())
+
+
+def named(user, name, kind=ui.element):
+    """The elements of a page with an accessible name."""
+    with user:
+        return [one for one in ElementFilter(kind=kind) if one.props.get("aria-label") == name]
+
+
+def press(user, name):
+    """Click the only button with an accessible name."""
+    [button] = named(user, name, ui.button)
+    UserInteraction(user, {button}, name).click()
+
+
+async def until(question, seconds=20.0):
+    """Ask again until the answer is not empty."""
+    for _ in range(int(seconds / 0.05)):
+        if found := question():
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"nothing after {seconds} s")

@@ -1,0 +1,193 @@
+"""Pages with a simulated user: what handlers say when they fail, and what can be reached without a browser."""
+
+import threading
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("nicegui")
+pytest.importorskip("psutil")
+
+from nicegui import ui
+
+from kernelweave._errors import InputError
+from kernelweave.studio.catalogue import Catalogue, file_id
+from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.projects import Projects
+from kernelweave.studio.schema import RunRequest
+from kernelweave.studio.service import Studio
+from kernelweave.studio.worker import Job
+from studio_server import run_here
+from studio_user import named, press, until, visiting
+
+
+@pytest.fixture
+def studio(tmp_path):
+    frame = pd.DataFrame(
+        {"a": range(40), "b": [k % 7 for k in range(40)], "code": [f"c{k % 9}" for k in range(40)]}
+    )
+    frame.assign(y=frame["a"] * 1.5).to_csv(tmp_path / "rows.csv", index=False)
+    studio = Studio(tmp_path)
+    Desk(studio).set_tables([file_id("rows.csv")])
+    yield studio
+    studio.store.close()
+
+
+def test_errors_behind_buttons_are_shown(studio, monkeypatch):
+    """Of a button that is pressed once, and of any other one: wrong input, and mistakes of the studio."""
+
+    def fail(*_, **__):
+        raise errors.pop(0)
+
+    errors = [ZeroDivisionError("a mistake"), InputError("Choose other columns.")]
+    monkeypatch.setattr(Studio, "recommend", fail)
+    monkeypatch.setattr(Studio, "set_draft", fail)
+
+    async def visit(user):
+        await user.open("/method")
+        await user.should_see("Recommend", retries=100)
+        for said in ("by a mistake of the studio: ZeroDivisionError: a mistake", "Choose other columns."):
+            user.find("Recommend").click()
+            await until(lambda said=said: any(said in one for one in user.notify.messages))
+        # a field that stores what was chosen
+        errors.append(OSError("the cable is loose"))
+        user.find("Quick").click()
+        await until(lambda: any("OSError: the cable is loose" in one for one in user.notify.messages))
+
+    visiting(studio, visit)
+
+
+#: What reads tables, many runs, or files.
+SLOW = (
+    (Catalogue, "join"),
+    (Catalogue, "read_file"),
+    (Projects, "all"),
+    (Studio, "artifact"),
+    (Studio, "log"),
+    (Studio, "points"),
+    (Studio, "results"),
+    (Studio, "runs"),
+)
+
+
+def test_pages_read_nothing_in_the_loop_of_the_server(studio, monkeypatch):
+    """While one window waits for a large table the others go on: what takes time is done in threads."""
+    monkeypatch.setattr(Job, "_pictures", lambda *_: [])
+    desk = Desk(studio)
+    desk.set(target="y", drop=["code"], alphas="0.1,1", cv=2, method="rls2", kernels="linear")
+    run_id = run_here(studio, RunRequest(data=desk.data, spec=desk.spec))
+    here, loop = [], threading.get_ident()
+    for owner, name in SLOW:
+        real = getattr(owner, name)
+
+        def watched(self, *args, real=real, what=f"{owner.__name__}.{name}", **kwargs):
+            if threading.get_ident() == loop:
+                here.append(what)
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    async def visit(user):
+        for path, seen in (
+            ("/", "Views from a file"),
+            ("/kernels", "Gram matrices of"),
+            ("/method", "fits at most"),
+            ("/runs", "rows.csv"),
+            (f"/runs?run={run_id}", "Where these numbers come from"),
+            (f"/understand?run={run_id}", "Certificate"),
+            (f"/compare?runs={run_id}", "Settings that differ"),
+            (f"/use?run={run_id}", "The same on the command line"),
+            ("/projects", "The version is the beginning"),
+        ):
+            await user.open(path)
+            await user.should_see(seen, retries=200)
+            assert not here, f"{path}: {here}"
+        # a key is chosen among the columns of all tables
+        await user.open("/")
+        [role] = await until(lambda: named(user, "Role of b", ui.select))
+        role.set_value("group")
+        await until(lambda: Desk(studio).spec.group == "b")
+        assert not here, here
+
+    visiting(studio, visit)
+
+
+def test_a_single_column_is_not_called_all_of_them(studio):
+    Desk(studio).set(target="y", drop=["a", "code"])
+
+    async def visit(user):
+        await user.open("/kernels")
+        await user.should_see("No views: kernels see the only column", retries=200)
+
+    visiting(studio, visit)
+
+
+def test_views_from_a_file_begin_on_the_page_of_tables(studio):
+    Desk(studio).set(target="y")
+
+    async def visit(user):
+        await user.open("/")
+        await user.should_see("Views from a file", retries=200)
+        user.find("Views from a file").click()
+
+        def asked():
+            return [one for one in user.find(ui.upload).elements if ".gmt" in str(one.props.get("accept"))]
+
+        [upload] = await until(asked)
+        content = b'[views]\nnumbers = ["a", "b"]\nnames = ["code", "gone"]\n'
+        await upload.handle_uploads([ui.upload.SmallFileUpload("views.toml", "text/plain", content)])
+        await until(lambda: Desk(studio).views() == {"numbers": ["a", "b"], "names": ["code"]})
+        await until(lambda: user.back_history[-1] == "/kernels")
+        assert any("1 name is not a column" in one for one in user.notify.messages)
+
+    visiting(studio, visit)
+
+
+def test_a_column_of_names_can_be_read_as_text(studio):
+    Desk(studio).set(target="y")
+
+    async def visit(user):
+        await user.open("/")
+        [pick] = await until(lambda: named(user, "Type of code", ui.select))
+        assert pick.options == {
+            "": "text: a category", "number": "number", "category": "category", "text": "text to read"
+        }  # fmt: skip
+        pick.set_value("text")
+        await until(lambda: Desk(studio).spec.types == {"code": "text"})
+        assert "CharNGrams" in studio.kernels(Desk(studio).data, Desk(studio).spec, 0).model_dump_json()
+
+    visiting(studio, visit)
+
+
+def test_the_order_of_runs_can_be_turned_without_headings(studio):
+    for number, name in enumerate(("beta", "alpha", "gamma")):
+        run = f"20260101-00000{number}-abcdef"
+        request = {
+            "data": {"tables": [file_id("rows.csv")]},
+            "spec": {"target": "y"},
+            "paths": {},
+            "method": "rls2",
+        }
+        studio.store.add_run(run, name, request)
+        studio.store.finish(run, "failed", "as a test")
+
+    async def visit(user):
+        await user.open("/runs")
+
+        def names():
+            found = [one for one in user.find(ui.link).elements if "kw-runlink" in one.classes]
+            return [one.text for one in sorted(found, key=lambda one: one.id)]
+
+        await user.should_see("gamma", retries=100)
+        assert names() == ["gamma", "alpha", "beta"]
+        [pick] = [one for one in user.find(ui.select).elements if one.props.get("label") == "Sort by"]
+        pick.set_value("name")
+        # names begin with A, as pressing their heading does
+        await until(lambda: names() == ["alpha", "beta", "gamma"])
+        press(user, "Sort the other way round, now ascending")
+        await until(lambda: names() == ["gamma", "beta", "alpha"])
+        press(user, "Sort the other way round, now descending")
+        await until(lambda: names() == ["alpha", "beta", "gamma"])
+
+    visiting(studio, visit)
