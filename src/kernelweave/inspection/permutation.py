@@ -29,7 +29,6 @@ from kernelweave.inspection.resampling import (
     Scoring,
     Targets,
     as_targets,
-    count_rows,
     each_done,
     fit_on,
     folds_of,
@@ -156,13 +155,12 @@ def permutation_test(
     >>> found.p_value, bool(found.score > found.permuted.max())
     (0.05, True)
     """
-    targets = as_targets(y)
-    n = count_rows(X, targets)
+    targets = as_targets(X, y)
     splitter = splitter_of(estimator, targets, cv)
     folds = folds_of(splitter, targets, groups)
     labels = None if groups is None else np.asarray(groups)
     score, known = _score_folds(estimator, X, targets, folds, scoring, params)
-    draws = _permutations(n, n_permutations, targets, labels, seed)
+    draws = _permutations(len(targets), n_permutations, targets, labels, seed)
     if refit:
         tasks = ((estimator, X, take(targets, draw), splitter, labels, scoring, params) for draw in draws)
         found, stopped = each_done(_score_again, tasks, n_jobs, report, "permutation", n_permutations)
@@ -376,8 +374,7 @@ def source_test(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
             "learner of one layer, such as rls2 or simple."
         )
-    truth = np.asarray(y)
-    count_rows(X, truth)
+    truth = as_targets(X, y)
     if truth.ndim != 1:
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)

@@ -28,7 +28,6 @@ from kernelweave.inspection.resampling import (
     Scoring,
     Targets,
     as_targets,
-    count_rows,
     each_done,
     fit_on,
     folds_of,
@@ -166,8 +165,7 @@ def source_refit_test(
     ('x2', 0.4, 0.0)
     """
     check_is_fitted(estimator)
-    targets = as_targets(y)
-    count_rows(X, targets)
+    targets = as_targets(X, y)
     given = None if groups is None else np.asarray(groups)
     views = views_of(estimator)
     names = _sources(estimator, views, sources)

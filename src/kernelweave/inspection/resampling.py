@@ -17,7 +17,7 @@ from sklearn.model_selection import check_cv
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._parameters import Function, InstanceOf, Number, Rule, Text, Unfit, Whole
-from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
+from kernelweave._types import BaseCrossValidator, Features, Splits
 
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
@@ -77,9 +77,12 @@ def take(X: Features, rows: Rows) -> Any:
     return [located[i] for i in rows] if isinstance(located, list) else located[rows]
 
 
-def count_rows(X: Any, y: Labels) -> int:
-    """The number of rows of a table and its targets, which must agree."""
-    n = len(y)
+def as_targets(X: Any, y: ArrayLike) -> Any:
+    """Targets of the rows of a table as an array; frames of several stay frames."""
+    targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
+    if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
+        raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
+    n = len(targets)
     try:
         found = X.shape[0] if hasattr(X, "shape") else len(X)
     except (TypeError, IndexError):
@@ -88,16 +91,6 @@ def count_rows(X: Any, y: Labels) -> int:
         ) from None
     if found != n:
         raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
-    return n
-
-
-def as_targets(y: ArrayLike) -> Any:
-    """Targets of rows as an array; frames of several stay frames."""
-    if hasattr(y, "iloc") and np.ndim(y) == 2:
-        return y
-    targets = np.asarray(y)
-    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
-        raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
     return targets
 
 

@@ -25,7 +25,6 @@ from kernelweave.inspection.resampling import (
     Rows,
     Targets,
     as_targets,
-    count_rows,
     each_done,
     fit_on,
 )
@@ -161,8 +160,7 @@ def weight_stability(
     ('x0', 1.0, [])
     """
     check_is_fitted(estimator)
-    targets = as_targets(y)
-    n = count_rows(X, targets)
+    targets = as_targets(X, y)
     given = None if groups is None else np.asarray(groups)
     fresh = clone(estimator) if choose_again else plainly(estimator)
     passed = dict(params or {})
@@ -170,7 +168,8 @@ def weight_stability(
         passed["groups"] = given
     labels = targets if is_classifier(estimator) and np.ndim(targets) == 1 else None
     tasks = (
-        (fresh, X, targets, rows, passed) for rows in _samples(n, n_samples, sampling, labels, given, seed)
+        (fresh, X, targets, rows, passed)
+        for rows in _samples(len(targets), n_samples, sampling, labels, given, seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
     names = tuple(map(str, estimator.kernel_names_))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, Text, checked
 from kernelweave.persistence import archive, foreign, former, states
+from kernelweave.persistence.whole_files import check_place, whole_file
 
 __all__ = ["load", "save"]
 
@@ -58,17 +58,10 @@ def save(
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    target = Path(path)
-    if not target.name or target.is_dir():
-        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
-    # not by tempfile, whose files only the owner may read
-    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+    target = check_place(path)
     state, things = _take_apart(model)
-    try:
+    with whole_file(target) as name:
         archive.write(name, state, foreign.write(things) if things else None)
-        os.replace(name, target)
-    finally:
-        name.unlink(missing_ok=True)
     return target
 
 

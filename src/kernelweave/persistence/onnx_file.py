@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from kernelweave.persistence import graph_nodes as nodes
 from kernelweave.persistence.graph_columns import Columns
 from kernelweave.persistence.graph_kernels import features, values
 from kernelweave.persistence.graph_nodes import Graph, Node
+from kernelweave.persistence.whole_files import check_place, whole_file
 from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["to_onnx"]
@@ -83,22 +83,15 @@ def to_onnx(
     ...     kw.to_onnx(model, pathlib.Path(folder) / "model.onnx").name
     'model.onnx'
     """
-    target = Path(path)
-    if not target.name or target.is_dir():
-        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
+    target = check_place(path)
     made = _graph(model, dtype)
     if made.ByteSize() >= LARGEST_FILE:
         raise InputError(
             f"An ONNX file holds at most 2 GiB, and the training rows take {made.ByteSize() / 2**30:.1f}. Fit the "
             "model with approximation='nystroem', whose file does not grow with the rows."
         )
-    content = made.SerializeToString()
-    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        name.write_bytes(content)
-        os.replace(name, target)
-    finally:
-        name.unlink(missing_ok=True)
+    with whole_file(target) as name:
+        name.write_bytes(made.SerializeToString())
     return target
 
 
