@@ -13,7 +13,12 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
+import kernelweave as kw
+from figure_checks import overprinted
 from kernelweave.cli import main
+from kernelweave.reports import close, draw_pictures
+from kernelweave.reports.evidence_figures import draw_evidence
+from kernelweave.reports.printing import SINGLE, fit_to, in_print
 from kernelweave.runs.evidence import KINDS, kinds_for
 
 N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
@@ -56,6 +61,31 @@ def test_figures_have_the_width_that_was_asked_for(done):
         assert (run / "evidence-figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
         drawn = (run / "evidence-figures" / f"{name}.svg").read_text("utf8")
         assert float(re.search(r'width="([\d.]+)pt"', drawn)[1]) == pytest.approx(120 / 25.4 * 72, abs=0.01)
+
+
+def in_a_column(model, tree):
+    """What is wrong with the figures of a model and its evidence in the width of one column, by their names."""
+    found = {}
+    with in_print():
+        for picture in [*draw_pictures(model), *draw_evidence(tree)]:
+            fit_to(picture, SINGLE)
+            found[picture.name] = overprinted(picture.figure)
+            close(picture.figure)
+    return found
+
+
+def test_texts_of_figures_fit_into_a_column(done):
+    _, run, _ = done
+    found = in_a_column(kw.load(run / "model.skops"), json.loads((run / "evidence.json").read_text("utf8")))
+    assert {"choice", "stability", "permutation", "learning-curve"} <= found.keys()
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+def test_legends_of_panels_side_by_side_fit_into_a_column():
+    X = load_diabetes().data[:40, :3]
+    kernels = [kw.kernels.Linear(), kw.kernels.RBF(gamma=0.3)]
+    found = in_a_column(kw.MKLClassifier(kernels, "mlmkl").fit(X, X[:, 0] > 0), {})
+    assert found["descent"] == []
 
 
 def test_tables_hold_the_numbers_of_the_file(done):

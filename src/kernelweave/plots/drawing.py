@@ -214,9 +214,19 @@ def legend(ax: Axes, **options: Any) -> None:
         ax.legend(frameon=False, **options)
 
 
-def legend_beside(ax: Axes) -> None:
+#: Where a legend on the right of the axes begins, in the units of the axes.
+BESIDE = (1.0, 0.5)
+
+
+def legend_beside(ax: Axes, **options: Any) -> None:
     """A legend on the right of the axes, where it covers nothing; none if there are no labelled artists."""
-    legend(ax, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend(ax, fontsize="small", loc="center left", bbox_to_anchor=BESIDE, **options)
+
+
+def is_beside(found: Any, ax: Axes) -> bool:
+    """Whether a legend was placed by `legend_beside`."""
+    anchor = ax.transAxes.inverted().transform(found.get_bbox_to_anchor().p0)
+    return bool(np.allclose(anchor, BESIDE))
 
 
 def short(name: str, most: int = 44) -> str:

@@ -23,6 +23,7 @@ from kernelweave.plots.drawing import (
     axes,
     grid,
     layer_name,
+    legend_beside,
     plain,
     same_length,
     short,
@@ -236,13 +237,7 @@ class LayerSpectraDisplay(Display):
         self.ax_.set_xlabel("number of the eigenvalue")
         self.ax_.set_ylabel("share of the trace")
         titled(self.ax_, name)
-        self.ax_.legend(
-            title="effective rank",
-            frameon=False,
-            fontsize="small",
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-        )
+        legend_beside(self.ax_, title="effective rank")
         plain(self.ax_)
 
     @classmethod

@@ -58,7 +58,7 @@ def _stability(found: Tree) -> Figure:
     low, high = np.array(found["low"])[order], np.array(found["high"])[order]
     often = np.array(found["frequency"])[order]
     n_outputs = weights.shape[1]
-    figure, ax = _frame(7.0, 1.3 + 0.28 * len(order) * max(1.0, 0.6 * n_outputs))
+    figure, ax = _frame(7.0, 1.45 + 0.28 * len(order) * max(1.0, 0.6 * n_outputs))
     height = 0.8 / n_outputs
     for k, output in enumerate(found["outputs"]):
         place = np.arange(len(order)) + (k - 0.5 * (n_outputs - 1)) * height
@@ -72,7 +72,8 @@ def _stability(found: Tree) -> Figure:
     ax.set_yticks(range(len(order)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0)
-    ax.set_xlabel(f"kernel weight; lines: 95 % of {found['n']} halves; names: share with a weight")
+    # two lines: one would be wider than a column
+    ax.set_xlabel(f"kernel weight; lines: 95 % of {found['n']} halves\nbeside names: share with a weight")
     if n_outputs > 1:
         legend_beside(ax)
     return figure
@@ -126,6 +127,6 @@ def _permutation(found: Tree) -> Figure:
     permuted = np.array(found["permuted"])
     ax.hist(permuted, bins=min(30, max(5, len(permuted) // 4)), color=GREY)
     ax.axvline(found["score"], color=COLOURS[1], linewidth=2)
-    ax.set_xlabel(f"score of permuted targets; line: of the true ones (p = {found['p_value']:.2g})")
+    ax.set_xlabel(f"score of permuted targets\nline: of the true ones (p = {found['p_value']:.2g})")
     ax.set_ylabel("permutations")
     return figure

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: Widths in millimetres of one column and of two, as most journals have them.
 SINGLE, DOUBLE = 85.0, 174.0
 LEAST, MOST, TALLEST = 40.0, 400.0, 230.0
+#: Widths up to which legends on the right of the axes move above them.
+NARROW = 120.0
 INCH = 25.4
 #: Points of letters; figures of pages have 10.
 LETTERS = 7.0
@@ -66,6 +68,8 @@ def fit_to(picture: Picture, width: float) -> None:
     """Give a figure that was drawn in `in_print` a width in millimetres; its letters keep their size."""
     from matplotlib.figure import Figure
 
+    from kernelweave.plots.drawing import is_beside, titled
+
     figure = picture.figure
     assert isinstance(figure, Figure)
     _, tall = figure.get_size_inches()
@@ -74,11 +78,15 @@ def fit_to(picture: Picture, width: float) -> None:
     figure.set_size_inches(width / INCH, tall)
     for ax in figure.axes:
         found = ax.get_legend()
-        if found is None or width > 120.0:
+        if found is None or width > NARROW:
             continue
-        # beside the axes it would take half of a narrow column
+        title, box = ax.get_title(loc="left"), found.get_window_extent()
+        if title and box.y0 > ax.bbox.y1 - 0.1 * ax.bbox.height:
+            # over the legend, which it would cover in a narrow panel
+            titled(ax, title, pad=box.height * 72.0 / figure.dpi + 0.7 * LETTERS)
         handles, labels = ax.get_legend_handles_labels()
-        if handles:
+        # beside the axes it would take half of a narrow column
+        if handles and is_beside(found, ax):
             found.remove()
             ax.legend(
                 handles,
@@ -88,6 +96,8 @@ def fit_to(picture: Picture, width: float) -> None:
                 loc="lower left",
                 bbox_to_anchor=(0.0, 1.0),
                 ncols=2 if max(map(len, labels)) < 24 else 1,
+                title=found.get_title().get_text() or None,
+                alignment="left",
             )
 
 
