@@ -211,6 +211,7 @@ def test_sources_of_layers_are_not_offered():
     assert kinds_for(held) == list(KINDS)
     assert "sources" not in kinds_for({**held, "kernels": {"in layers": True}})
     assert not {"sources", "baselines"} & set(kinds_for({"kernels": {"in layers": False}}))
+    assert not {"sources", "omission"} & set(kinds_for({**held, "views": {"all": 1.0}}))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,11 @@ def test_fold_intervals_are_wider_than_the_usual_by_the_correction():
     assert ratio == pytest.approx(np.sqrt((1 / 5 + 1 / 4) / (1 / 5)))
     assert found.value == pytest.approx(values.mean())
     assert np.isnan(inspection.fold_interval([0.5], 1.0).low)
+    # of equal scores the spread is not known, also where it is one of rounding
+    for equal in ([0.9, 0.9, 0.9], [0.0, 0.0], [0.1 + 0.2, 0.3, 0.3]):
+        found = inspection.fold_interval(equal, 1 / 4)
+        assert found.value == pytest.approx(equal[0])
+        assert np.isnan([found.low, found.high]).all()
 
 
 # ---- paired tests ----------------------------------------------------------------------------------
@@ -130,6 +135,11 @@ def test_corrected_t_test_by_hand_and_its_errors(rng):
     assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t), 9))
     assert found.p_value > plain.pvalue
     assert inspection.compare_folds(one, one, 1 / 9).p_value == 1.0
+    # differences that are all the same say nothing about their spread
+    same = inspection.compare_folds([0.9, 0.8, 0.7], [0.8, 0.7, 0.6], 1 / 2)
+    assert same.difference == pytest.approx(0.1)
+    assert same.p_value == 1.0
+    assert np.isnan([same.low, same.high]).all()
     with pytest.raises(InputError, match="got 10 and 9"):
         inspection.compare_folds(one, two[:9], 1 / 9)
 
@@ -554,3 +564,28 @@ def test_without_an_interval_no_verdict_on_more_rows():
     (flat,) = said([0.69, 0.7], [0.6, 0.6], [0.8, 0.8])
     assert flat.endswith("more rows would help little.")
     assert said([0.5, 0.7], [None, None], [None, None]) == []
+
+
+def test_sentences_without_an_interval_have_no_brackets():
+    from kernelweave.reports.statements import statements
+
+    one = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 5}
+    tree = {"task": "classification", "rows": {"training": 90, "held out": 0}, "kernels": {"all": 3}}
+    tree["kernels"]["with a weight"] = 1
+    folds = {"score": "accuracy", **one}
+    said = [found.sentence for found in statements({**tree, "folds": folds, "nested": {"accuracy": one}})]
+    assert "of 0.900 (95 % interval 0.800 to 0.950, corrected for rows in common)." in said[0]
+    bare = {**one, "low": None, "high": None}
+    said = [found.sentence for found in statements({**tree, "folds": {**folds, **bare}})]
+    assert said[0].startswith("The mean accuracy over 5 folds is 0.900; it chose")
+    assert "1 of 3 kernels has a weight." in said
+
+
+def test_intervals_of_nested_scores_end_where_scores_end(patients):
+    pytest.importorskip("jinja2")
+    from kernelweave.reports.evidence import gather
+
+    X, y = patients
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0)).fit(X, y)
+    found = gather(model, nested=[{"accuracy": 0.6}, {"accuracy": 0.9}])["nested"]["accuracy"]
+    assert (found["value"], found["low"], found["high"]) == (0.75, 0.0, 1.0)

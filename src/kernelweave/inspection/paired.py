@@ -13,7 +13,7 @@ from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave.inspection.arguments import Seed
 from kernelweave.inspection.resampling import Entries, Level
-from kernelweave.inspection.scores import corrected_error
+from kernelweave.inspection.scores import all_equal, corrected_error
 
 Array = NDArray[np.float64]
 
@@ -208,6 +208,7 @@ def compare_folds(
     Returns
     -------
     PairedTest
+        If all differences are the same, their spread is not known: there is no interval, and the p-value is 1.
 
     Raises
     ------
@@ -230,18 +231,19 @@ def compare_folds(
             f"`first` and `second` must be scores over the same folds, two or more, got {len(one)} and {len(two)}."
         )
     apart = one - two
-    k = len(apart)
-    error = corrected_error(apart, test_share)
-    mean = float(apart.mean())
-    half = error * stats.t.ppf(0.5 + level / 2, k - 1)
-    statistic = np.inf if error == 0 and mean else 0.0 if error == 0 else abs(mean) / error
+    k, mean = len(apart), float(apart.mean())
+    half, p_value = np.nan, 1.0
+    if not all_equal(apart, np.concatenate([one, two])):
+        error = corrected_error(apart, test_share)
+        half = error * stats.t.ppf(0.5 + level / 2, k - 1)
+        p_value = 2.0 * stats.t.sf(abs(mean) / error, k - 1)
     return PairedTest(
         "corrected resampled t-test",
         "scores over the same folds depend on each other, because their training rows overlap",
         mean,
         float(mean - half),
         float(mean + half),
-        float(2 * stats.t.sf(statistic, k - 1)),
+        float(p_value),
         k,
         {},
     )

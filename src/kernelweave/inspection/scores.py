@@ -113,6 +113,7 @@ def fold_interval(
     Returns
     -------
     Interval
+        Without ends for one score, and for scores that are all the same, whose spread is not known.
 
     References
     ----------
@@ -125,12 +126,17 @@ def fold_interval(
     (0.85, 0.757, 0.943)
     """
     values = np.asarray(scores)
-    if len(values) < 2:
+    if len(values) < 2 or all_equal(values, values):
         return Interval(float(values.mean()), float("nan"), float("nan"), CORRECTED, len(values))
     half = corrected_error(values, test_share) * stats.t.ppf(0.5 + level / 2, len(values) - 1)
     return Interval(
         float(values.mean()), float(values.mean() - half), float(values.mean() + half), CORRECTED, len(values)
     )
+
+
+def all_equal(values: Array, of: Array) -> bool:
+    """Whether numbers differ by no more than rounding in those of which they were computed."""
+    return bool(np.ptp(values) <= 1e-12 * np.abs(of).max())
 
 
 def corrected_error(values: Array, test_share: float) -> float:

@@ -197,10 +197,12 @@ def chosen_score(model: BaseMKL) -> tuple[str, Interval] | None:
     if not len(values):
         return None
     name = str(results["score_name"])
-    found = fold_interval(values, share_of_tests(model, len(folds)))
-    # Student's t may reach further than a score can
-    low, high = clip_score(found.low, name), clip_score(found.high, name)
-    return name, replace(found, low=low, high=high)
+    return name, _within(fold_interval(values, share_of_tests(model, len(folds))), name)
+
+
+def _within(found: Interval, name: str) -> Interval:
+    """An interval of Student's t, which may reach further than a score can, cut there."""
+    return replace(found, low=clip_score(found.low, name), high=clip_score(found.high, name))
 
 
 # ---- everything together ---------------------------------------------------------------------------
@@ -254,7 +256,9 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
     if nested:
         k = len(nested)
         tree["nested"] = {
-            name: _plain(fold_interval([one[name] for one in nested if name in one], 1 / max(1, k - 1)))
+            name: _plain(
+                _within(fold_interval([one[name] for one in nested if name in one], 1 / max(1, k - 1)), name)
+            )
             for name in nested[0]
         }
     if held is None or several or np.ndim(held.truth) != 1:

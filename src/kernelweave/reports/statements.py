@@ -20,6 +20,8 @@ TOPICS = {
     "sure": "How sure is that?",
     "distrust": "What to distrust",
 }
+#: The interval of a mean over folds.
+CORRECTED = " (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common)"
 #: Sources that are named one by one.
 MOST_SOURCES = 3
 #: Held-out rows below which all intervals are wide: that of an accuracy of 80 % is 0.28 wide for 30 rows.
@@ -85,8 +87,21 @@ class _Writer:
         self.tree = tree
         self.said: list[Statement] = []
 
-    def say(self, topic: str, text: str, words: dict[str, str] | None = None, /, **sources: Source) -> None:
-        """Add a sentence, unless a number that it needs is missing."""
+    def say(
+        self,
+        topic: str,
+        text: str,
+        words: dict[str, str] | None = None,
+        /,
+        *,
+        interval: str = "",
+        **sources: Source,
+    ) -> None:
+        """Add a sentence, unless a number that it needs is missing; without an interval `interval` is left out."""
+        if any(look_up(self.tree, sources[end]) is None for end in ("low", "high") if end in sources):
+            interval = ""
+            sources = {name: source for name, source in sources.items() if name not in ("low", "high")}
+        text = text.replace("{interval}", interval)
         values = {name: look_up(self.tree, source) for name, source in sources.items()}
         if any(value is None for value in values.values()):
             return
@@ -130,15 +145,16 @@ def _score(out: _Writer) -> None:
             own = (*held, "accuracy")
             out.say(
                 "score",
-                "Of {n:d} held-out rows, which the model had not seen, {v:.1%} are predicted right (95 % interval "
-                "{low:.1%} to {high:.1%}).",
+                "Of {n:d} held-out rows, which the model had not seen, {v:.1%} are predicted right{interval}.",
+                interval=" (95 % interval {low:.1%} to {high:.1%})",
                 **_ends(own),
             )
             area = (*held, "ROC AUC")
             out.say(
                 "score",
                 "Of two rows of different classes the model ranks the right one higher with a chance of {v:.3f} "
-                "(ROC AUC, 95 % interval {low:.3f} to {high:.3f}).",
+                "(ROC AUC{interval}).",
+                interval=", 95 % interval {low:.3f} to {high:.3f}",
                 **{k: v for k, v in _ends(area).items() if k != "n"},
             )
             found = [
@@ -148,21 +164,23 @@ def _score(out: _Writer) -> None:
                 worst = min(found, key=lambda name: tree["classes"][name]["recall"]["value"])
                 out.say(
                     "score",
-                    "Least often found is class {name}: {v:.1%} of its {n:d} held-out rows ({low:.1%} to {high:.1%}).",
+                    "Least often found is class {name}: {v:.1%} of its {n:d} held-out rows{interval}.",
                     {"name": worst},
+                    interval=" ({low:.1%} to {high:.1%})",
                     **_ends(("classes", worst, "recall")),
                 )
         else:
             out.say(
                 "score",
-                "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f} (95 % interval {low:.3f} to "
-                "{high:.3f}): the share of the variance of the target that the predictions explain.",
+                "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f}{interval}: the share of the "
+                "variance of the target that the predictions explain.",
+                interval=" (95 % interval {low:.3f} to {high:.3f})",
                 **_ends((*held, "R^2")),
             )
             out.say(
                 "score",
-                "Predictions are off by {v:.4g} on average (95 % interval {low:.4g} to {high:.4g}), in units of the "
-                "target.",
+                "Predictions are off by {v:.4g} on average{interval}, in units of the target.",
+                interval=" (95 % interval {low:.4g} to {high:.4g})",
                 **{k: v for k, v in _ends((*held, "MAE")).items() if k != "n"},
             )
     for name in tree.get("nested", {}):
@@ -170,16 +188,18 @@ def _score(out: _Writer) -> None:
             out.say(
                 "score",
                 "Nested cross-validation, which repeats the whole fit on {n:d} parts of the rows, gives a mean {name} "
-                "of {v:.3f} (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common).",
+                "of {v:.3f}{interval}.",
                 {"name": name},
+                interval=CORRECTED,
                 **_ends(("nested", name)),
             )
     if "folds" in tree:
         out.say(
             "score",
-            "The mean {name} over {n:d} folds is {v:.3f} (95 % interval {low:.3f} to {high:.3f}, corrected for rows in "
-            "common); it chose the regularisation parameter, so it is somewhat too good.",
+            "The mean {name} over {n:d} folds is {v:.3f}{interval}; it chose the regularisation parameter, so it is "
+            "somewhat too good.",
             {"name": tree["folds"]["score"]},
+            interval=CORRECTED,
             **_ends(("folds",)),
         )
 
@@ -244,9 +264,10 @@ def _sources(out: _Writer) -> None:
         out.said.append(
             Statement("which", f"{rest} more {'source has' if rest == 1 else 'sources have'} a weight.", ())
         )
+    one = look_up(tree, ("kernels", "with a weight")) == 1
     out.say(
         "which",
-        "{v:d} of {n:d} kernels have a weight.",
+        f"{{v:d}} of {{n:d}} kernels {'has' if one else 'have'} a weight.",
         v=("kernels", "with a weight"),
         n=("kernels", "all"),
     )
@@ -274,9 +295,10 @@ def _sources(out: _Writer) -> None:
         out.say(
             "which",
             "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {n:d} divisions "
-            "of the rows: a loss of {v:.3f} (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common; "
-            + ("p = {p:.2g})." if clear else "p = {p:.2g}): the other sources may be enough."),
+            "of the rows: a loss of {v:.3f}{interval}, p = {p:.2g}"
+            + ("." if clear else ": the other sources may be enough."),
             {"name": _shown(name), "score": score},
+            interval=CORRECTED,
             w=(*own, "without"),
             s=("omission", "score"),
             n=("omission", "n"),
@@ -384,8 +406,8 @@ def _distrust(out: _Writer) -> None:
     if tree.get("stability", {}).get("unstable"):
         out.say(
             "distrust",
-            f"{{k:d}} of the kernels with a weight have one in fewer than {STABLE:.0%} of {{n:d}} random halves of the "
-            "rows: other rows would select others.",
+            f"{{k:d}} of the kernels with a weight {'has' if tree['stability']['unstable'] == 1 else 'have'} one in "
+            f"fewer than {STABLE:.0%} of {{n:d}} random halves of the rows: other rows would select others.",
             k=("stability", "unstable"),
             n=("stability", "n"),
         )

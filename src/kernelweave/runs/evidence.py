@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelweave._drawing import clip_score
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
 from kernelweave.reports.evidence import against, number
@@ -270,7 +271,7 @@ def _omission(
         "sources": len(named),
         "views": {
             name: {
-                **{key: float(values[k]) for key, values in columns.items()},
+                **{key: number(values[k]) for key, values in columns.items()},
                 "p": float(found.p_values[k]),
             }
             for k, name in enumerate(found.names)
@@ -363,12 +364,16 @@ def _curve(
         seed=spec.seed,
         report=report,
     )
+    score = "accuracy" if prepared.task == "classification" else "R^2"
     return {
         "interrupted": found.interrupted,
         "n": found.scores.shape[1],
         "sizes": found.sizes.tolist(),
-        "score": "accuracy" if prepared.task == "classification" else "R^2",
-        **{name: [number(v) for v in getattr(found, name)] for name in ("mean", "low", "high")},
+        "score": score,
+        **{
+            name: [number(clip_score(v, score)) for v in getattr(found, name)]
+            for name in ("mean", "low", "high")
+        },
     }
 
 
@@ -384,13 +389,13 @@ def _baselines(
     if held is None or prepared.names:
         raise InputError("Baselines need held-out rows of one target. Hold out a share of the rows.")
     found: Tree = {}
-    for name, changes in OTHERS.items():
-        if "kernels" in changes and _has_kernels(prepared.X):
-            continue  # a model with precomputed kernels is not linear
+    # a model with precomputed kernels is not linear
+    others = {name: of for name, of in OTHERS.items() if "kernels" not in of or not _has_kernels(prepared.X)}
+    for k, (name, changes) in enumerate(others.items()):
         other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
         guess = predictions(other, prepared.X.iloc[test], prepared.task)["prediction"].to_numpy()
         found[name] = against(model, held, guess)
-        if report(name):
+        if report(f"baseline {k + 1} of {len(others)}"):
             break
     return found
 
@@ -408,10 +413,10 @@ def _other(spec: FitSpec, prepared: Prepared, test: Rows, changes: dict[str, Any
 def kinds_for(tree: Tree) -> list[str]:
     """Kinds of evidence that a run can have, by what `gather` found."""
     # held-out rows of one target are compared with a baseline
-    held = "baselines" in tree
+    held, several = "baselines" in tree, len(tree.get("views", {})) > 1
     out_of_reach = {
         "baselines": not held,
-        "sources": not held or tree["kernels"].get("in layers", False),
-        "omission": len(tree.get("views", {})) < 2,
+        "sources": not held or not several or tree["kernels"].get("in layers", False),
+        "omission": not several,
     }
     return [kind for kind in KINDS if not out_of_reach.get(kind)]
