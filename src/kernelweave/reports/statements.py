@@ -92,9 +92,8 @@ class _Writer:
         topic: str,
         text: str,
         words: dict[str, str] | None = None,
-        /,
-        *,
         interval: str = "",
+        /,
         **sources: Source,
     ) -> None:
         """Add a sentence, unless a number that it needs is missing; without an interval `interval` is left out."""
@@ -146,7 +145,8 @@ def _score(out: _Writer) -> None:
             out.say(
                 "score",
                 "Of {n:d} held-out rows, which the model had not seen, {v:.1%} are predicted right{interval}.",
-                interval=" (95 % interval {low:.1%} to {high:.1%})",
+                None,
+                " (95 % interval {low:.1%} to {high:.1%})",
                 **_ends(own),
             )
             area = (*held, "ROC AUC")
@@ -154,7 +154,8 @@ def _score(out: _Writer) -> None:
                 "score",
                 "Of two rows of different classes the model ranks the right one higher with a chance of {v:.3f} "
                 "(ROC AUC{interval}).",
-                interval=", 95 % interval {low:.3f} to {high:.3f}",
+                None,
+                ", 95 % interval {low:.3f} to {high:.3f}",
                 **{k: v for k, v in _ends(area).items() if k != "n"},
             )
             found = [
@@ -166,7 +167,7 @@ def _score(out: _Writer) -> None:
                     "score",
                     "Least often found is class {name}: {v:.1%} of its {n:d} held-out rows{interval}.",
                     {"name": worst},
-                    interval=" ({low:.1%} to {high:.1%})",
+                    " ({low:.1%} to {high:.1%})",
                     **_ends(("classes", worst, "recall")),
                 )
         else:
@@ -174,13 +175,15 @@ def _score(out: _Writer) -> None:
                 "score",
                 "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f}{interval}: the share of the "
                 "variance of the target that the predictions explain.",
-                interval=" (95 % interval {low:.3f} to {high:.3f})",
+                None,
+                " (95 % interval {low:.3f} to {high:.3f})",
                 **_ends((*held, "R^2")),
             )
             out.say(
                 "score",
                 "Predictions are off by {v:.4g} on average{interval}, in units of the target.",
-                interval=" (95 % interval {low:.4g} to {high:.4g})",
+                None,
+                " (95 % interval {low:.4g} to {high:.4g})",
                 **{k: v for k, v in _ends((*held, "MAE")).items() if k != "n"},
             )
     for name in tree.get("nested", {}):
@@ -190,7 +193,7 @@ def _score(out: _Writer) -> None:
                 "Nested cross-validation, which repeats the whole fit on {n:d} parts of the rows, gives a mean {name} "
                 "of {v:.3f}{interval}.",
                 {"name": name},
-                interval=CORRECTED,
+                CORRECTED,
                 **_ends(("nested", name)),
             )
     if "folds" in tree:
@@ -199,7 +202,7 @@ def _score(out: _Writer) -> None:
             "The mean {name} over {n:d} folds is {v:.3f}{interval}; it chose the regularisation parameter, so it is "
             "somewhat too good.",
             {"name": tree["folds"]["score"]},
-            interval=CORRECTED,
+            CORRECTED,
             **_ends(("folds",)),
         )
 
@@ -298,7 +301,7 @@ def _sources(out: _Writer) -> None:
             "of the rows: a loss of {v:.3f}{interval}, p = {p:.2g}"
             + ("." if clear else ": the other sources may be enough."),
             {"name": _shown(name), "score": score},
-            interval=CORRECTED,
+            CORRECTED,
             w=(*own, "without"),
             s=("omission", "score"),
             n=("omission", "n"),
