@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from kernelweave._errors import InputError
-from kernelweave.studio.catalogue import file_id, try_reading, uses_of
+from kernelweave.studio.catalogue import describe_file, try_reading
 from kernelweave.studio.checking import check_table_file
 from kernelweave.studio.disk import room
 from kernelweave.studio.limits import Limits
@@ -70,10 +70,4 @@ def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
         raise InputError(str(error).replace(str(trial), name)) from None
     finally:
         trial.unlink(missing_ok=True)
-    return TableRef(
-        id=file_id(path.name),
-        name=path.name,
-        source="data folder",
-        size=path.stat().st_size,
-        uses=uses_of(path),
-    )
+    return describe_file(path)

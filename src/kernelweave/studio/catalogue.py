@@ -85,13 +85,7 @@ class Catalogue:
         """All tables by id."""
         found: dict[str, Entry] = {}
         for path in self.places.tables():
-            ref = TableRef(
-                id=file_id(path.name),
-                name=path.name,
-                source="data folder",
-                size=path.stat().st_size,
-                uses=uses_of(path),
-            )
+            ref = describe_file(path)
             found[ref.id] = Entry(ref, partial(Path, path))
         for name, (_, about) in SHIPPED.items():
             found[f"set-{name}"] = self._set(name, about)
@@ -287,6 +281,17 @@ def _uses(path: Path, time: int, size: int) -> tuple[Use, ...]:
 def uses_of(path: Path) -> list[Use]:
     """What a file can be to a run, the usual first; told by the name and, for npz files, the shapes inside."""
     return list(_uses(*_version(path)))
+
+
+def describe_file(path: Path) -> TableRef:
+    """A file of the data folder, to choose."""
+    return TableRef(
+        id=file_id(path.name),
+        name=path.name,
+        source="data folder",
+        size=path.stat().st_size,
+        uses=uses_of(path),
+    )
 
 
 def try_reading(path: Path) -> None:

@@ -16,8 +16,9 @@ from kernelweave._types import Tree
 from kernelweave.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
 from kernelweave.runs.folders import write_text
 from kernelweave.studio.disk import room
-from kernelweave.studio.jobs import THREAD_VARIABLES, is_alive
+from kernelweave.studio.jobs import is_alive
 from kernelweave.studio.places import Places
+from kernelweave.studio.processes import environment
 
 #: Folder of a run with a file of progress for each kind.
 FOLDER = "evidence"
@@ -93,9 +94,6 @@ class EvidenceJobs:
                 refit=refit,
                 created=time.time(),
             )
-        threads = str(max(1, (os.cpu_count() or 1) - 1))
-        environment = {**dict.fromkeys(THREAD_VARIABLES, threads), **os.environ, "MPLBACKEND": "Agg"}
-        environment = {k: v for k, v in environment.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
         command = [sys.executable, "-P", "-m", "kernelweave.studio.evidence_worker"]
         self._children = [child for child in self._children if child.poll() is None]
         with (folder / FOLDER / "log.txt").open("ab") as output:
@@ -105,7 +103,7 @@ class EvidenceJobs:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env=environment,
+                env=environment((os.cpu_count() or 1) - 1),
                 start_new_session=True,
             )
         self._children.append(child)

@@ -20,6 +20,7 @@ import psutil
 from kernelweave._errors import InputError
 from kernelweave.studio.disk import DiskFull, room
 from kernelweave.studio.places import MODEL, SAVING, Places
+from kernelweave.studio.processes import environment
 from kernelweave.studio.store import ACTIVE, FINAL, KEPT, Store
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ LOST = 60.0
 LOG = "log.txt"
 #: Clocks of the kernel and of Python differ by less.
 CLOCK = 1.0
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 class Queue:
@@ -214,10 +214,6 @@ class Queue:
         if not self.store.move(run_id, ("queued",), "starting", started=time.time()):
             return
         log = self.places.run(run_id) / LOG
-        threads = str(max(1, (os.cpu_count() or 1) // self.at_once))
-        environment = {**dict.fromkeys(THREAD_VARIABLES, threads), **os.environ, "MPLBACKEND": "Agg"}
-        # runs do not need the server's token
-        environment = {k: v for k, v in environment.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
         command = [sys.executable, "-P", "-m", "kernelweave.studio.worker", str(self.places.root), run_id]
         try:
             with log.open("ab") as output:
@@ -227,7 +223,7 @@ class Queue:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=log.parent,
-                    env=environment,
+                    env=environment((os.cpu_count() or 1) // self.at_once),
                     start_new_session=True,
                 )
         except OSError as error:

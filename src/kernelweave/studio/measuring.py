@@ -14,11 +14,11 @@ from collections.abc import Mapping
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.processes import environment
 from kernelweave.studio.schema import Expected
 
 #: Seconds after which measuring is given up.
 MOST_SECONDS = 90.0
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 def main() -> int:
@@ -54,14 +54,16 @@ def measure(spec: FitSpec, paths: Mapping[str, str], at_once: int = 1) -> Expect
     InputError
         If the run itself would refuse these settings, or nothing was measured in time.
     """
-    threads = str(max(1, (os.cpu_count() or 1) // at_once))
-    environment = {**dict.fromkeys(THREADS, threads), **os.environ}
-    environment = {k: v for k, v in environment.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
     command = [sys.executable, "-P", "-m", "kernelweave.studio.measuring"]
     asked = json.dumps({"spec": spec.model_dump(), "paths": dict(paths)})
     try:
         done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=MOST_SECONDS, env=environment
+            command,
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            env=environment((os.cpu_count() or 1) // at_once),
         )
         found = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:

@@ -30,6 +30,7 @@ from kernelweave.studio.projects import Projects, check_name
 from kernelweave.studio.schema import Draft
 from kernelweave.studio.schema.projects import Project, StoredProject, StoredRun
 from kernelweave.studio.service import Studio
+from kernelweave.studio.store import FINAL
 from kernelweave.studio.worker import KERNELS
 
 INDEX = "project.json"
@@ -64,7 +65,7 @@ def pack(studio: Studio, project: str) -> Path:
         with room(studio.places.root), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for table in here.places.tables():
                 _write(archive, table, f"tables/{table.name}")
-            for row in here.store.runs(("done", "cancelled", "failed")):
+            for row in here.store.runs(FINAL):
                 stored, files = dump_run(here, row["id"])
                 runs.append(stored)
                 for name, file in files.items():

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave.reports.printing import LEAST, MOST
+from kernelweave.studio.processes import environment
 
 if TYPE_CHECKING:
     from kernelweave.reports import Picture
@@ -37,13 +37,11 @@ def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
         raise InputError(f"A figure must be one of {', '.join(FIGURES)}, as pdf or svg, got {name!r:.40}.")
     if not LEAST <= width <= MOST:
         raise InputError(f"The width must be from {LEAST:g} to {MOST:g} millimetres, got {width:g}.")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("KERNELWEAVE_STUDIO_")}
-    environment |= {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-m", "kernelweave.studio.printing"]
     try:
         found = subprocess.run(
             [*command, str(folder), name, f"{width:g}", kind],
-            env=environment,
+            env=environment(1),
             capture_output=True,
             text=True,
             timeout=PATIENCE,

@@ -15,6 +15,7 @@ from kernelweave.studio.disk import room
 from kernelweave.studio.places import FIRST
 from kernelweave.studio.schema.projects import Project
 from kernelweave.studio.service import Studio
+from kernelweave.studio.store import FINAL
 
 if TYPE_CHECKING:
     import sqlite3
@@ -135,7 +136,7 @@ class Projects:
         draft = self.store.inside(old.id).draft(DRAFT)
         if draft is not None:
             self.store.inside(new.id).set_draft(DRAFT, draft)
-        for row in self.store.inside(old.id).runs(("done", "cancelled", "failed")) if runs else ():
+        for row in self.store.inside(old.id).runs(FINAL) if runs else ():
             stored, files = dump_run(self.studio.inside(old.id), row["id"])
             load_run(self.studio.inside(new.id), stored, files, old.folder)
 

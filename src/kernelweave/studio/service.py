@@ -286,7 +286,7 @@ class Studio(Looking):
     def run(self, run_id: str) -> Run:
         """One run."""
         row = self.store.run(run_id)
-        return describe_run(row, self.store.metrics(run_id), self.store.marks().get(run_id))
+        return describe_run(row, self.store.metrics(run_id), self.store.mark_of(run_id))
 
     def runs(self) -> list[Run]:
         """All runs, newest first; those that have ended are read once."""

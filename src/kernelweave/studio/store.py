@@ -222,6 +222,11 @@ class Store(Database):
             "INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", run_id, int(pinned), note, json.dumps(tags)
         )
 
+    def mark_of(self, run_id: str) -> sqlite3.Row | None:
+        """What somebody wrote about a run."""
+        found = self._rows("SELECT run, pinned, note, tags FROM mark WHERE run = ?", run_id)
+        return found[0] if found else None
+
     def marks(self) -> dict[str, sqlite3.Row]:
         """What somebody wrote about runs, by run."""
         return {row["run"]: row for row in self._rows("SELECT run, pinned, note, tags FROM mark")}

@@ -127,7 +127,8 @@ class Guide:
             self.measured = spec, await offload(self.studio.estimate, data, spec)
         except InputError as error:
             self.problem = str(error)
-        self.told.refresh(measuring=False)
+        finally:
+            self.told.refresh(measuring=False)
 
     @ui.refreshable_method
     def told(self, measuring: bool = False) -> None:

@@ -29,6 +29,7 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.schema import Draft, Log, PathPoints, Run
 from kernelweave.studio.service import Studio
+from kernelweave.studio.store import FINAL
 
 #: Seconds between two queries of the store.
 EVERY = 0.4
@@ -42,7 +43,6 @@ STATES = {
     "cancelled": ("stopped", "warn", "stop"),
     "failed": ("failed", "bad", "error_outline"),
 }
-FINAL = ("done", "cancelled", "failed")
 
 
 def state_tag(run: Run) -> ui.element:
@@ -99,7 +99,7 @@ class OneRun:
                 ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("flat")
             self.show()
             MarksCard(self.studio, run).build()
-            await LineageCard(self.studio, run.id).build()
+            LineageCard(self.studio, run.id).build()
         self.seen = self.print_of(run)
         ui.timer(EVERY, self.look)
 

@@ -8,6 +8,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.runs.lineage import Lineage
 from kernelweave.studio.pages.shell import card, guarded, note, simple_table, size, stack, text
 from kernelweave.studio.schema import Marks, Run
 from kernelweave.studio.schema.runs import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
@@ -77,11 +78,26 @@ class LineageCard:
     def __init__(self, studio: Studio, run_id: str) -> None:
         self.studio, self.run_id = studio, run_id
 
-    async def build(self) -> None:
-        """Draw what the run recorded; nothing where it recorded nothing."""
-        found = await offload(self.studio.lineage, self.run_id)
-        if found is None:
-            return
+    def build(self) -> None:
+        """Draw the card once the page is shown: checksums of large tables take a while."""
+        place = stack()
+
+        async def draw() -> None:
+            try:
+                found = await offload(self.studio.lineage, self.run_id)
+            except InputError as error:
+                with place:
+                    note(str(error), "warn")
+                return
+            if found is not None:
+                with place:
+                    self.draw(found)
+
+        ui.timer(0.05, draw, once=True)
+
+    @staticmethod
+    def draw(found: Lineage) -> None:
+        """What the run recorded."""
         with card("Where these numbers come from"), stack():
             for line in found.changed:
                 note(line, "warn")

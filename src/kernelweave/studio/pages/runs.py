@@ -20,7 +20,7 @@ from kernelweave.studio.leaderboard import (
     table_of,
 )
 from kernelweave.studio.pages.finished import when
-from kernelweave.studio.pages.one_run import FINAL, STATES, OneRun, progress_line, state_tag
+from kernelweave.studio.pages.one_run import STATES, OneRun, progress_line, state_tag
 from kernelweave.studio.pages.place import here
 from kernelweave.studio.pages.run_cards import ask
 from kernelweave.studio.pages.shell import (
@@ -39,6 +39,7 @@ from kernelweave.studio.pages.shell import (
 )
 from kernelweave.studio.schema import Run
 from kernelweave.studio.service import Studio
+from kernelweave.studio.store import FINAL
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
