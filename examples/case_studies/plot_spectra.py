@@ -51,11 +51,9 @@ print(
 )
 
 # %%
-# How steady are the weights? Twenty subsamples of four fifths of the rows, each drawn with both classes.
-rng, drawn = np.random.default_rng(0), []
-for _ in range(20):
-    rows = np.flatnonzero(rng.uniform(size=len(y)) < 0.8)
-    drawn.append(kw.MKLClassifier(**model.get_params(deep=False)).fit(X[rows], y[rows]).weights_)
+# How steady are the weights? Their spread over random halves of the rows estimates that over other samples of as many
+# echoes.
+halves = kw.inspection.weight_stability(model, X, y, n_samples=20)
 figure, (top, below) = plt.subplots(2, 1, figsize=(8, 5), layout="constrained", sharex=True)
 for kind, colour in (("mine", "#D55E00"), ("rock", "#0072B2")):
     middle, spread = X[y == kind].mean(axis=0), X[y == kind].std(axis=0)
@@ -67,5 +65,5 @@ top.set(ylabel="energy, mean and\nstandard deviation")
 top.legend(frameon=False)
 centres = np.arange(0, 60, width) + (width + 1) / 2
 below.bar(centres, model.weights_, width=0.9 * width, color="#999999", label="all rows")
-below.boxplot(np.array(drawn), positions=centres, widths=1.5, manage_ticks=False, showfliers=False)
-below.set(xlabel="band of frequency", ylabel="weight, and its\n20 subsamples")
+below.boxplot(halves.samples[:, :, 0], positions=centres, widths=1.5, manage_ticks=False, showfliers=False)
+below.set(xlabel="band of frequency", ylabel="weight, and those\nof 20 halves")

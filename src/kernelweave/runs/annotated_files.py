@@ -105,7 +105,8 @@ def check_annotated(path: Path, shown: str, cells: int = MOST_NUMBERS, columns: 
         n_rows, n_columns = (_length(file, part) for part in ("obs", "var"))
         if n_columns > columns or n_rows * len(file["obs"]) > cells:
             raise InputError(
-                f"{shown} is larger than is read: at most {columns} variables and {cells} cells."
+                f"{shown} has {n_columns} variables, and {n_rows} observations with {len(file['obs'])} columns; at "
+                f"most {columns} variables and {cells} cells of obs are read. Leave some out."
             )
 
 
@@ -113,16 +114,23 @@ def _check_parts(h5py: Any, group: Any, shown: str, count: list[int]) -> None:
     for name in group:
         count[0] += 1
         if count[0] > MOST_PARTS:
-            raise InputError(f"{shown} has more than {MOST_PARTS} parts.")
+            raise InputError(
+                f"{shown} has more than {MOST_PARTS} parts, which are not looked through. Leave some out, such as uns."
+            )
         link = group.get(name, getlink=True)
         if not isinstance(link, h5py.HardLink):
-            raise InputError(f"{shown}: {name!r} is a link to another part or file, which is never followed.")
+            raise InputError(
+                f"{shown}: {name!r} is a link to another part or file, which is never followed. Leave it out, or copy "
+                "what it links to."
+            )
         part = group[name]
         if isinstance(part, h5py.Group):
             _check_parts(h5py, part, shown, count)
         elif isinstance(part, h5py.Dataset):
             if part.is_virtual or part.external:
-                raise InputError(f"{shown}: {name!r} is stored in another file, which is never read.")
+                raise InputError(
+                    f"{shown}: {name!r} is stored in another file, which is never read. Copy it into this one."
+                )
             if part.size and part.size > MOST_NUMBERS:
                 raise InputError(
                     f"{shown}: {name!r} has {part.size:.3g} numbers, and at most {MOST_NUMBERS:.3g} are read."
