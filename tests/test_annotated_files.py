@@ -19,6 +19,14 @@ h5py = pytest.importorskip("h5py")
 
 N = 40
 
+# AnnData asks pandas for an option that pandas 3 gives up
+pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+
+
+def names(letter, n):
+    """Names as objects: texts of pandas 3 are not written by default."""
+    return pd.Index([f"{letter}{k}" for k in range(n)], dtype=object)
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -26,10 +34,10 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     counts = rng.poisson(1.0, size=(N, 12)).astype(float)
     obs = pd.DataFrame(
-        {"type": pd.Categorical(np.where(counts[:, 0] > 0, "T", "B")), "age": rng.normal(size=N)},
-        index=[f"c{k}" for k in range(N)],
+        {"type": pd.Categorical(np.where(counts[:, 0] > 0, "T", "B").tolist()), "age": rng.normal(size=N)},
+        index=names("c", N),
     )
-    cells = anndata.AnnData(sparse.csr_matrix(counts), obs, pd.DataFrame(index=[f"g{j}" for j in range(12)]))
+    cells = anndata.AnnData(sparse.csr_matrix(counts), obs, pd.DataFrame(index=names("g", 12)))
     cells.obsm["X_pca"] = rng.normal(size=(N, 3))
     cells.layers["counts"] = sparse.csr_matrix(2 * counts)
     cells.uns["notes"] = {"a": 1}
