@@ -99,9 +99,10 @@ def test_solvers_of_kernels_on_a_device():
     want = kw.rls2_path(gram, y, [1.0, 0.1], relax=0.05)
     assert seen == [ELSEWHERE] * 2
     assert path.weights.shape == (2, 5)
-    assert_allclose(hosted(path.dual_coef), want.dual_coef, atol=1e-6)
+    # measured: 5e-14, and 2e-15 of the degrees of freedom
+    assert_allclose(hosted(path.dual_coef), want.dual_coef, atol=1e-11)
     assert (path.n_active == want.n_active).all()
-    assert_allclose(path.df, want.df, rtol=1e-4)
+    assert_allclose(path.df, want.df, rtol=1e-11)
     warm = kw.solve_svm_mkl(there, labels, 1.1, warm_start=kw.solve_svm_mkl(there, labels, 1.0))
     assert warm.status is kw.Status.CONVERGED
 
@@ -143,7 +144,8 @@ def test_features_are_moved_to_a_device_and_results_are_of_the_kind_that_was_giv
     assert "device1" in repr(there)
     found = kw.solve_rls2(there, y, 1.0)
     assert isinstance(found.feature_coef, np.ndarray)
-    assert_allclose(found.feature_coef, here.feature_coef, atol=1e-6)
+    # measured: 0
+    assert_allclose(found.feature_coef, here.feature_coef, atol=1e-11)
     given = kw.FeatureStack(strict(Z), groups, device=xp.Device("CPU_DEVICE"))
     assert given.Z.dtype == np.float32
     found = kw.solve_rls2(given, strict(y), 1.0, sample_weight=strict(np.r_[0.0, np.ones(59)]))

@@ -87,7 +87,7 @@ def test_both_ways_have_one_answer(data, name, loss):
         f = rows @ got.feature_coef[:, 0] + got.intercept[0]
         losses = learner.losses(loss is not None).losses(y, f)
         value = float(weight @ losses) / alpha + penalty
-        assert value <= got.primal * (1 + 1e-9)
+        assert value == pytest.approx(got.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["simple", "ball", "average"])
@@ -106,7 +106,7 @@ def test_models_have_coefficients_of_features(data, monkeypatch, tmp_path, name)
     assert not hasattr(kernels, "feature_coef_")
     assert features.objective_ == pytest.approx(kernels.objective_, rel=2e-8)
     Q = X[N:]
-    # gaps of 1e-8 of the objective leave 1e-4 of the function
+    # gaps of 1e-8 of the objective leave 1e-4 of the function; measured: 2e-4
     np.testing.assert_allclose(features.decision_function(Q), kernels.decision_function(Q), atol=2e-3)
     np.testing.assert_allclose(features.weights_, kernels.weights_, atol=2e-3)
     parts = features.kernel_contributions(Q).sum(axis=1) + features.intercept_
@@ -135,7 +135,10 @@ def test_labels_folds_and_calibration_agree_with_kernels(data, monkeypatch):
         assert hasattr(features, "feature_coef_")
         assert getattr(features, "C_", None) == getattr(kernels, "C_", None)
         np.testing.assert_allclose(
-            features.decision_function(X[N:]), kernels.decision_function(X[N:]), atol=5e-3
+            # measured: 5e-4
+            features.decision_function(X[N:]),
+            kernels.decision_function(X[N:]),
+            atol=5e-3,
         )
         if hasattr(features, "cv_results_"):
             np.testing.assert_allclose(

@@ -125,7 +125,8 @@ def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: N
         wanted = one if wanted is None else wanted
         assert one.primal == pytest.approx(wanted.primal, rel=2e-9), name
         # points of files are sampled by the names of these, and others by numbers
-        assert np.allclose(one.feature_coef, wanted.feature_coef, atol=1e-3), name
+        # measured: 2e-8
+        assert np.allclose(one.feature_coef, wanted.feature_coef, atol=1e-6), name
     assert sources["files"].names == ("g0", "g1", "g2", "g3")
     f = kw.predict_rows(one, tmp_path / "0.parquet", columns=names)
     assert np.allclose(f, Z[:600] @ one.feature_coef + one.intercept)
@@ -145,9 +146,10 @@ def test_cross_validation_is_that_of_fits_without_each_fold(
         own = numbers == k
         held = kw.svm_mkl_path(kw.FeatureStack(Z[~own], GROUPS), y[~own], Cs, loss=loss, tol=1e-8)
         f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
+        # measured: 1.5e-3, of gaps of 1e-6
         assert np.allclose(f, Z[own] @ held.feature_coef.T + held.intercept[:, 0], atol=5e-3)
         assert np.allclose(found.accuracy[k], ((y[own] > 0) == (f > 0).T).mean(axis=1))
-        assert np.allclose(found.auc[k], [roc_auc_score(y[own], one) for one in f.T], atol=2e-4)
+        assert np.allclose(found.auc[k], [roc_auc_score(y[own], one) for one in f.T], rtol=1e-12)
     assert found.best_index == int(np.argmax(found.mean_accuracy))
     assert np.array_equal(found.Cs, Cs)
     assert found.path.rel_gap.max() <= 1e-6
@@ -170,7 +172,8 @@ def test_rows_without_weight_are_in_no_fold(data: tuple[np.ndarray, ...], small_
             sample_weight=weight[others],
             tol=1e-9,
         )
-        np.testing.assert_allclose(found.fold_coef[k], held.feature_coef, atol=1e-3)
+        # measured: 9e-5, of gaps of 1e-7
+        np.testing.assert_allclose(found.fold_coef[k], held.feature_coef, atol=5e-4)
         f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
         right = np.average((y[own] > 0) == (f > 0).T, axis=1, weights=weight[own])
         np.testing.assert_allclose(found.accuracy[k], right, rtol=1e-12)
