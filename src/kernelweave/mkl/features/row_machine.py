@@ -29,10 +29,11 @@ SLOW = 0.25
 PATIENCE = 20
 #: Radius of augmented losses at first, per unit of decision values; growth unless their gap falls by the other factor.
 RADIUS, GROWTH, FALL = 10.0, 3.0, 0.5
-#: A gap that is so many times the smallest shrinks the radius again.
-WORSE = 5.0
-#: Shares of a step that are tried where the whole one leads up.
-SHORTER = (0.5, 0.25, 0.1, 0.03, 0.01)
+#: A gap that is so many times the smallest shrinks the radius again, and asks for a smaller part of the norms before
+#: the next centre: by this factor.
+WORSE, NEARER = 5.0, 0.2
+#: Shares of a step that are tried where the whole one leads up, and those that say that the radius is too large.
+SHORTER, SHORT = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.03
 
 
 class Sums(NamedTuple):
@@ -110,6 +111,8 @@ class RowMachine:
         # whether second derivatives over all rows are wanted: few rows are near the kinks
         self.exact = not self.smooth.exact
         self.least, self.idle, self.fall = math.inf, 0, math.inf
+        # the norms' part of the gap at which the centre moves, as a share of that of the losses
+        self.inner = 1.0
         self.trace: list[tuple[float, float, int]] = []
         self._G = self._b = np.empty(0)
         self._hessian: tuple[Array, ...] = ()
@@ -146,19 +149,25 @@ class RowMachine:
 
     def _shorten(self, at: Point, product: Array, before: float) -> None:
         """The best of some shorter steps, by the products at both ends."""
-        values = []
+        best, least = 0.0, before
         for share in SHORTER:
             w, t = at.w + share * (self.w - at.w), at.t + share * (self.t - at.t)
-            values.append(self._value(w, t, at.product + share * (product - at.product)))
-        best = int(np.argmin(values))
+            value = self._value(w, t, at.product + share * (product - at.product))
+            if value < least:
+                best, least = share, value
+            elif best:
+                # convex: shorter ones are worse
+                break
         self.exact = True
         self.idle += 1
         if isinstance(self.smooth, Augmented):
+            if best <= SHORT:
+                # few rows are between the kinks, and the model of the others is wrong at once
+                self.smooth.radius /= GROWTH
             self.later = min(self.later, self.smooth.radius / GROWTH)
-        share = SHORTER[best] if values[best] < before else 0.0
-        if share == 0.0 and self.idle > PATIENCE:
+        if best == 0.0 and self.idle > PATIENCE:
             self.status = Status.STALLED
-        self.w, self.t = at.w + share * (self.w - at.w), at.t + share * (self.t - at.t)
+        self.w, self.t = at.w + best * (self.w - at.w), at.t + best * (self.t - at.t)
 
     def _certify(self, b: Array, found: Sums, tol: float) -> None:
         assert self.at is not None
@@ -201,16 +210,18 @@ class RowMachine:
         self._aim = MODEL_SHARE * max(gap, tol * primal)
 
     def _move(self, smooth: Augmented, at: Point, b: Array, found: Sums) -> None:
-        """Take the coefficients as centre of the augmented loss once the norms' part of the gap is the smaller one."""
-        if self._of_norms > self._of_loss:
+        """Take the coefficients as centre of the augmented loss once the norms' part of the gap is small beside it."""
+        if self._of_norms > self.inner * self._of_loss:
             return
         self._hessian = found.hessian[3:]
         worse = self.trace[-1][1] > WORSE * min(row[1] for row in self.trace)
         smooth.centre, smooth.radius = b, self.later
         self._G, self._b = found.later, smooth.coefficients(at.product + at.t)
         if worse:
-            # a smaller radius has more rows between the kinks, and longer steps
+            # a smaller radius has more rows between the kinks, and longer steps; far from its solution a centre is
+            # no better than the one before
             self.later = smooth.radius / GROWTH
+            self.inner *= NEARER
         elif self._of_loss > FALL * self.fall:
             self.later = GROWTH * smooth.radius
         self.fall = self._of_loss
