@@ -17,6 +17,7 @@ pytest.importorskip("uvicorn")
 
 import kernelweave as kw
 from kernelweave.runs.spec import FitSpec
+from kernelweave.studio.previews import _coloured
 from studio_server import Served, run_script, two_tables
 
 WINE = {"tables": ["set-wine"]}
@@ -165,6 +166,15 @@ def test_views_come_from_files_of_both_kinds(served):
     assert found == {"views": {"acids": ["malic_acid"]}, "n_unknown": 2}
     answer = served.client.post("/api/views", json={"data": WINE, "text": "x = [", "format": "toml"})
     assert answer.status_code == 422
+
+
+def test_pictures_of_kernels_have_the_colours_of_cividis():
+    import matplotlib
+
+    shares = np.linspace(0.0, 1.0, 256)
+    wanted = 255 * matplotlib.colormaps["cividis"](shares)[:, :3]
+    # eleven colours stand for 256: at most 10.2 of 255 away, measured
+    assert np.abs(_coloured(shares) - wanted).max() < 11
 
 
 def test_kernels_are_previewed_as_they_will_be(served):

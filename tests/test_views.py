@@ -17,6 +17,7 @@ from kernelweave.views import (
     as_tables,
     freeze_columns,
 )
+from kernelweave.views.columns import plain_frame
 from kernelweave.views.groups import read_views
 
 DATA = {
@@ -193,6 +194,57 @@ def test_frames_of_both_libraries_and_declared_categories_agree():
     for other in (pl.DataFrame(DATA), declared, enums):
         np.testing.assert_array_equal(encoder.transform(other).values, expected)
         np.testing.assert_array_equal(TableEncoder().fit(other).transform(other).values, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "at_once"),
+    [
+        ({}, True),
+        ({"a": np.nan}, True),
+        ({"b": np.int8(3)}, True),
+        ({"a": np.float32(0.1)}, True),
+        ({"c": True}, False),
+        ({"c": "x"}, False),
+        ({"a": np.inf}, False),
+    ],
+    ids=["numbers", "missing", "small", "single", "yes/no", "text", "infinite"],
+)
+def test_frames_read_at_once_are_those_read_column_by_column(change, at_once, monkeypatch):
+    frame = pd.DataFrame({"a": [0.1, 1.5, -2.0], "b": [2**53 + 1, 2, 3], "c": [1.0, 0.0, 2.0]})
+    frame = frame.assign(**{name: [value] * 3 for name, value in change.items()})
+    other = frame[["c", "a", "b"]].iloc[::-1]
+
+    def read():
+        try:
+            encoder = TableEncoder(missing=True).fit(frame)
+            tables = [encoder.transform(frame), encoder.transform(other), as_table(frame, missing=True)]
+        except InputError as error:
+            return str(error)
+        kept = [
+            (
+                t.values.tobytes(),
+                t.values.flags.c_contiguous,
+                t.names,
+                t.levels,
+                [c and c.values for c in t.cells or ()],
+            )
+            for t in tables
+        ]
+        return sorted(vars(encoder).items()), kept
+
+    assert (plain_frame(frame, missing=True) is not None) == at_once
+    found = str(read())
+    monkeypatch.setattr("kernelweave.views.encoder.plain_frame", lambda X, missing: None)
+    assert str(read()) == found
+
+
+def test_a_table_shares_no_memory_with_its_frame():
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    table = as_table(frame)
+    frame.loc[0, "a"] = 5.0
+    assert table.values[0, 0] == 1.0
+    table.values[1, 0] = 7.0
+    assert frame.loc[1, "a"] == 2.0
 
 
 def test_numeric_categories_stay_numbers():

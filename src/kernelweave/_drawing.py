@@ -16,6 +16,12 @@ RAISES_WORD, LOWERS_WORD = "blue", "orange"
 #: From the lowest contribution through none to the highest.
 SIGNED = (LOWERS, "#F3CF9B", "#F4F4F2", "#9CC9E3", RAISES)
 
+#: From small to large values: eleven colours of cividis, which was made for colour-blind readers.
+SEQUENTIAL = (
+    *("#00224E", "#0C3470", "#35456C", "#50576C", "#666970", "#7D7C78"),
+    *("#948E77", "#AEA371", "#C8B866", "#E5CF52", "#FEE838"),
+)
+
 _UP_TO_ONE = (None, 1.0)
 _SHARE = (0.0, 1.0)
 _LOSS = (0.0, None)

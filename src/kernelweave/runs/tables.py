@@ -70,18 +70,24 @@ def read_table(path: str | Path) -> DataFrame:
     table.columns = [str(c) for c in table.columns]
     if len(set(table.columns)) < len(table.columns):
         raise _same_name(source, list(table.columns))
-    for name in table.columns:
+    for name in _columns_of_objects(table, table.columns):
         column = table[name]
-        if column.dtype == object and _are(column, numbers.Real | Decimal) and not _are(column, bool):
+        if _are(column, numbers.Real | Decimal) and not _are(column, bool):
             # numbers beyond 64 bits, and decimals
             table[name] = column.astype(float)
     return table
 
 
+def _columns_of_objects(table: DataFrame, names: Iterable[str]) -> list[str]:
+    # asking each column for its type takes long where there are many
+    found = {name for name, kind in zip(table.columns, table.dtypes, strict=True) if str(kind) == "object"}
+    return [name for name in names if name in found]
+
+
 def check_cells(table: DataFrame, names: list[str]) -> None:
     """Raise if cells of some columns are neither numbers nor text, such as the lists of a Parquet file."""
-    for name in names:
-        if table[name].dtype == object and not _are(table[name], str | numbers.Real):
+    for name in _columns_of_objects(table, names):
+        if not _are(table[name], str | numbers.Real):
             kinds = sorted({type(cell).__name__ for cell in table[name]})
             raise InputError(
                 f"Cells must be numbers or text, but column {name!r} holds {', '.join(kinds[:3])}. Leave it out, or "

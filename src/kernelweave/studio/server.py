@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from kernelweave._errors import InputError
 from kernelweave.studio.disk import room
+from kernelweave.studio.footprint import give_back_memory, keep_imports
 from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
 
 #: Seconds that open connections have when the server stops.
@@ -59,6 +60,7 @@ def serve(
     project : str, default=""
         Name of the project to open; by default the one that was opened last.
     """
+    give_back_memory()
     token = os.environ.get(TOKEN_VARIABLE, "")
     check_host(host, exposed=exposed, token=token)
     # NiceGUI reads this when it is imported, and would write into the current folder
@@ -145,16 +147,16 @@ def list_projects(folder: Path) -> None:
 
 
 def _warm_up() -> None:
-    import matplotlib.image
     import pandas
     import sklearn.metrics
     import sklearn.model_selection
 
     from kernelweave.estimators import cv
-    from kernelweave.studio import methods
+    from kernelweave.studio import methods, previews
 
     methods.settings()
-    del matplotlib, pandas, sklearn, cv
+    del pandas, sklearn, cv, previews
+    keep_imports()
 
 
 def _listen(host: str, port: int) -> socket.socket:

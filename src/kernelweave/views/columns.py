@@ -45,6 +45,25 @@ def plain_array(X: object) -> NDArray[Any] | None:
     return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
 
 
+def plain_frame(X: Any, *, missing: bool) -> tuple[list[str], NDArray[np.float64]] | None:
+    """Names and numbers of a data frame that need not be read column by column, else None.
+
+    These are frames of NumPy's real numbers alone, under names that are strings and differ; finite ones, or missing if
+    that is allowed.
+    """
+    if not hasattr(X, "iloc") or not hasattr(X, "columns") or not all(X.shape):
+        return None
+    if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+        return None
+    names = list(X.columns)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return None
+    # rows one after another, and no memory shared with the frame
+    values = np.array(X.to_numpy(dtype=np.float64), order="C")
+    fine = not np.isinf(values).any() if missing else np.isfinite(values).all()
+    return (list(map(str, names)), values) if fine else None
+
+
 def read_columns(X: Any) -> tuple[list[str] | None, list[Column]]:
     """The names of the columns, if they have any, and the columns; raises if it is not a table."""
     if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked

@@ -17,6 +17,7 @@ from kernelweave.views.columns import (
     check_missing,
     is_missing,
     plain_array,
+    plain_frame,
     read_columns,
     to_floats,
 )
@@ -101,6 +102,11 @@ class TableEncoder:
             self.names_ = None
             self.categories_ = [[] for _ in range(self.n_columns_)]
             return self
+        if (frame := plain_frame(X, missing=self.missing)) is not None:
+            self.names_ = frame[0]
+            self.n_columns_ = len(self.names_)
+            self.categories_ = [[] for _ in self.names_]
+            return self
         names, columns = _read(X)
         check_missing(columns, names, allowed=self.missing)
         self.n_columns_ = len(columns)
@@ -148,6 +154,10 @@ class TableEncoder:
         plain = not self.texts_ and not any(self.categories_)
         if array is not None and array.shape[1] == self.n_columns_ and plain:
             dense = Table(array.astype(np.float64), own_names)
+            return as_sparse(dense) if self.sparse_ else dense
+        frame = plain_frame(X, missing=self.missing) if plain else None
+        if frame is not None and frame[0] == self.names_:
+            dense = Table(frame[1], own_names)
             return as_sparse(dense) if self.sparse_ else dense
         names, columns = _read(X)
         if names is not None and self.names_ is not None:
