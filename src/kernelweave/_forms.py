@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Form", "Shown", "said", "shown"]
+__all__ = ["Form", "Shown", "numbered", "said", "shown"]
+
+
+def numbered(count: int, name: str, several: str = "") -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> numbered(1, "row"), numbered(0, "row"), numbered(2, "class", "classes")
+    ('1 row', '0 rows', '2 classes')
+    """
+    return f"{count} {name if count == 1 else several or f'{name}s'}"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._forms import numbered
 from kernelweave._sparse import entries
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
 from kernelweave.kernels.restriction import put
@@ -152,7 +153,7 @@ def of_view(
         shapes: list[Kernel] = [CharNGrams(), Tokens()]
         kernels += shapes if len(levels) == 1 else [kernel.on([_called(table, j)]) for kernel in shapes]
     if len(texts):
-        found.append(f"{_number(len(texts), 'column')} of texts: character n-grams, and words.")
+        found.append(f"{numbered(len(texts), 'column')} of texts: character n-grams, and words.")
     return ViewRecipe(kernels, found)
 
 
@@ -169,7 +170,7 @@ def _of_sparse(table: SparseTable, widths: tuple[float, ...], found: list[str]) 
     stored = np.count_nonzero(entries(table.values))
     shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
     first = (
-        f"{_number(table.n_columns, 'sparse column')}, {_share(1.0 - stored / cells)} of the cells zero: rows of "
+        f"{numbered(table.n_columns, 'sparse column')}, {_share(1.0 - stored / cells)} of the cells zero: rows of "
         f"length 1, never standardised; Linear, and RBF at {_multiples(widths)} over the median squared distance."
     )
     return ViewRecipe([kernel.prepared("normalize-rows") for kernel in shapes], [first, *found])
@@ -190,7 +191,7 @@ def _of_columns(
     zeros = float(weights @ (values == 0.0).sum(axis=1)) / max(float(weights.sum()) * len(numeric), 1.0)
     constant = int((values == values[:1]).all(axis=0).sum())
     n_columns = table.n_expanded_columns
-    first = _number(table.n_columns, "column")
+    first = numbered(table.n_columns, "column")
     if len(categories):
         first += f", {len(categories)} of them categories, as {n_columns - len(numeric)} indicator columns"
     if len(numeric):
@@ -235,10 +236,6 @@ def _is_binary(values: NDArray[np.float64]) -> bool:
 
 def _called(table: Table, j: int) -> int | str:
     return j if table.names is None else table.names[j]
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _share(value: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.runs.fitting import OF_PATHS, chosen, unused_settings
@@ -114,9 +115,9 @@ def _without_choices(spec: FitSpec) -> FitSpec:
 
 def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
     n, columns = len(prepared.y), prepared.X.shape[1]
-    found = [f"{n} rows, {columns} columns; {prepared.said}"]
+    found = [f"{numbered(n, 'row')}, {numbered(columns, 'column')}; {prepared.said}"]
     if prepared.views:
-        found.append(f"{len(prepared.views)} views: {', '.join(list(prepared.views)[:6])}")
+        found.append(f"{numbered(len(prepared.views), 'view')}: {', '.join(list(prepared.views)[:6])}")
     cells = missing_share(prepared)
     if cells:
         found.append(f"{100 * cells:.2g} % of the cells are missing")
@@ -129,7 +130,7 @@ def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
             else f"from {counts[low]} ({low}) to {counts[high]} ({high}) rows"
         )
         found.append(f"{len(counts)} classes, {shown}")
-    found.append(f"{n_train} rows to learn from, {n_held} held out")
+    found.append(f"{numbered(n_train, 'row')} to learn from, {n_held} held out")
     return found
 
 

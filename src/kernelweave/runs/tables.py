@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.runs.annotated_files import is_annotated_file, read_annotated
 from kernelweave.runs.sparse_files import is_sparse_file, sparse_columns
@@ -418,4 +419,5 @@ def describe(table: DataFrame) -> str:
         pd.api.types.is_numeric_dtype(table[c]) and not pd.api.types.is_bool_dtype(table[c]) for c in table
     )
     others = table.shape[1] - numeric
-    return f"{table.shape[0]} rows, {table.shape[1]} columns ({numeric} numeric, {others} categorical)"
+    rows, columns = numbered(table.shape[0], "row"), numbered(table.shape[1], "column")
+    return f"{rows}, {columns} ({numeric} numeric, {others} categorical)"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelweave._forms import numbered
 from kernelweave._types import Tree
 from kernelweave.runs.fitting import stopped_at
 from kernelweave.runs.folders import csv_text, write_text, writing
@@ -141,13 +142,15 @@ def write_report(
     train, test = rows
     about = [
         describe(data.table),
-        f"{len(train)} training rows, {len(test)} held out",
+        f"{numbered(len(train), 'training row')}, {len(test)} held out",
         f"task: {prepared.said}",
     ]
     if prepared.n_dropped:
-        about.append(f"{prepared.n_dropped} rows left out because of missing values")
+        about.append(f"{numbered(prepared.n_dropped, 'row')} left out because of missing values")
     about += [
-        f"{len(lost)} rows of other tables are not in {name}" for name, lost in data.missing.items() if lost
+        f"{numbered(len(lost), 'row')} of other tables {'is' if len(lost) == 1 else 'are'} not in {name}"
+        for name, lost in data.missing.items()
+        if lost
     ]
     about += [nested] if nested else []
     evidence = gather(model, held) if evidence is None else evidence

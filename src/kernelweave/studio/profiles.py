@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.tables import check_target, detect_task, need_column
@@ -98,7 +99,8 @@ def describe_target(table: DataFrame, name: str, task: str) -> Target:
         counts = column.value_counts()
         if len(counts) > min(200, max(10, len(column) // 2)):
             problem = (
-                problem or f"{len(counts)} classes for {len(column)} rows: is this an identifier or a number?"
+                problem
+                or f"{len(counts)} classes for {numbered(len(column), 'row')}: is this an identifier or a number?"
             )
         if len(counts) < 2:
             problem = problem or "There is only one class: nothing to learn."

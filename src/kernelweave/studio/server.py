@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave.studio.disk import room
 from kernelweave.studio.footprint import give_back_memory, keep_imports
 from kernelweave.studio.security import LOGIN, LOOPBACK_NAMES, TOKEN_VARIABLE, Access, check_host, is_loopback
@@ -139,10 +140,7 @@ def list_projects(folder: Path) -> None:
     store = Store(places.database)
     for row in sorted(store.projects(), key=lambda row: -float(row["opened"])):
         n_tables, n_runs = len(places.inside(row["id"]).tables()), row["n_runs"]
-        print(
-            f"{row['name']}  ({n_tables} table{'' if n_tables == 1 else 's'}, "
-            f"{n_runs} run{'' if n_runs == 1 else 's'})"
-        )
+        print(f"{row['name']}  ({numbered(n_tables, 'table')}, {numbered(n_runs, 'run')})")
     store.close()
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
 from kernelweave.runs.evidence import EVIDENCE
 from kernelweave.studio.disk import DiskFull, describe_full, is_full
@@ -174,7 +175,7 @@ class Job:
         train, test = rows = split(prepared, spec)
         model = make_model(spec, prepared, test)
         self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
-        self._tell(f"{len(train)} rows to learn from, {len(test)} held out.")
+        self._tell(f"{numbered(len(train), 'row')} to learn from, {len(test)} held out.")
         self._note_kernels(model, prepared.X.iloc[train])
         outputs = self._outputs(prepared, train)
         steps = count_steps(spec, max(1, len(outputs)), prepared.task)
@@ -286,7 +287,7 @@ class Job:
         bank = known_kernels(model.kernels, X, "regression" if is_regressor(model) else "classification")
         text = json.dumps([kernel.label for kernel in bank])
         (self.folder / KERNELS).write_text(text, encoding="utf8")
-        self._tell(f"{len(bank)} kernels.")
+        self._tell(f"{numbered(len(bank), 'kernel')}.")
 
     @staticmethod
     def _outputs(prepared: Prepared, rows: Rows) -> list[str]:

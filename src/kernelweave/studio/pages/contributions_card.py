@@ -11,6 +11,7 @@ from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.prints import prints
 from kernelweave.studio.pages.shell import (
     card,
+    plural,
     stack,
     text,
 )
@@ -44,7 +45,7 @@ class ContributionsCard:
         layer = " of the last layer" if self.results.weights.layers else ""
         with card(
             "Contributions to single rows",
-            f"What every kernel{layer} adds to the decision value, for {len(found.rows)} {which} rows.",
+            f"What every kernel{layer} adds to the decision value, for {plural(len(found.rows), f'{which} row')}.",
         ) as aside:
             with aside:
                 rows = dict(enumerate(f"row {name}" for name in found.rows))

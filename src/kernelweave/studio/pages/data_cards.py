@@ -139,7 +139,7 @@ def show_outliers(found: Outliers, table: str, n_rows: int) -> None:
     if found.n_outliers > MOST_OUTLIERS:
         text(f"The {MOST_OUTLIERS} farthest ones.").classes("kw-hint")
     if found.n_rows < n_rows:
-        text(f"Of {found.n_rows} rows, evenly spread over all {n_rows}.").classes("kw-hint")
+        text(f"Of {plural(found.n_rows, 'row')}, evenly spread over all {n_rows}.").classes("kw-hint")
 
 
 def show_alignments(found: Alignments) -> None:

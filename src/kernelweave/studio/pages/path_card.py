@@ -14,6 +14,7 @@ from kernelweave.studio.pages.prints import prints
 from kernelweave.studio.pages.shell import (
     bar,
     card,
+    counted,
     number,
     plural,
     score,
@@ -108,7 +109,8 @@ class PathCard:
 
     def label(self) -> str:
         """Description of the chart for screen readers."""
-        return f"Weights of {len(self.path.names)} kernels along {len(self.path.alphas)} regularisation parameters"
+        kernels = plural(len(self.path.names), "kernel")
+        return f"Weights of {kernels} along {plural(len(self.path.alphas), 'regularisation parameter')}"
 
     def options(self) -> Tree:
         """The chart at the cursor."""
@@ -170,7 +172,7 @@ class PathCard:
                 if k == path.chosen:
                     tag("chosen", "now")
             with stack("kw-stats"):
-                stat(str(path.n_active[k]), "kernels")
+                counted("kernel", path.n_active[k])
                 if path.df[k] is not None:
                     stat(number(path.df[k], 3), "df")
                 found = self.score_at(path.alphas[k])

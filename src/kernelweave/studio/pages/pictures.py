@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.pages.shell import Turn, note, size, stack, stat, text, waiting
+from kernelweave.studio.pages.shell import Turn, counted, note, plural, size, stack, stat, text, waiting
 from kernelweave.studio.schema import KernelPreviews
 from kernelweave.studio.service import Studio
 
@@ -46,17 +46,17 @@ class Pictures:
             note(problem, "bad")
             return
         with stack("kw-stats"):
-            stat(str(found.n_kernels), "kernels")
+            counted("kernel", found.n_kernels)
             stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
-            stat(str(found.n_rows), "training rows")
+            counted("training row", found.n_rows)
         if found.memory > found.budget:
             note(
                 "More than the memory for kernels: they are recomputed by tiles, which is slower.",
                 "warn",
             )
         text(
-            f"Gram matrices of {found.n_sampled} rows sorted by the target, light where rows are alike. Alignment with "
-            "the target is from −1 to 1; best first."
+            f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
+            "Alignment with the target is from −1 to 1; best first."
         ).classes("kw-hint")
         with ui.element("div").classes("kw-thumbs"):
             for kernel in found.kernels[:THUMBNAILS]:
