@@ -15,6 +15,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
+from kernelweave.estimators.defaults import stated
 from kernelweave.inspection.arguments import Model, Seed, outputs_of
 from kernelweave.inspection.resampling import (
     Jobs,
@@ -29,6 +30,7 @@ from kernelweave.inspection.resampling import (
     fit_on,
 )
 from kernelweave.inspection.weights import views_of
+from kernelweave.normalizers import Trace, resolve
 
 Array = NDArray[np.float64]
 
@@ -116,7 +118,7 @@ def weight_stability(
         where `choose_again` chooses by folds.
     choose_again : bool, default=False
         Choose the regularisation parameter again in every sample, by the folds of the estimator; otherwise it is that
-        of the estimator.
+        of the estimator, for the number of rows of the sample.
     groups : array-like of shape (n_rows,), optional
         Whole groups are drawn. With `choose_again` they are passed to `fit` too.
     params : dict of str to array, optional
@@ -141,7 +143,9 @@ def weight_stability(
 
     Notes
     -----
-    n_samples fits. The regularisation parameter of all n rows is used on n / 2 rows too.
+    n_samples fits. Without `choose_again` the loss and the penalty have the same balance on a sample as on all rows: as
+    losses are summed over rows, alpha is multiplied by the share of the rows, or of their weights, and C divided by
+    it, unless kernels are scaled by their trace, which does the same.
 
     References
     ----------
@@ -167,8 +171,10 @@ def weight_stability(
     if choose_again and given is not None:
         passed["groups"] = given
     labels = targets if is_classifier(estimator) and np.ndim(targets) == 1 else None
+    weight = np.asarray(passed.get("sample_weight", np.ones(len(targets))), dtype=float)
+    scaled = not choose_again and not isinstance(resolve(stated(estimator)["normalize"]), Trace)
     tasks = (
-        (fresh, X, targets, rows, passed)
+        (fresh, X, targets, rows, passed, weight[rows].sum() / weight.sum() if scaled else 1.0)
         for rows in _samples(len(targets), n_samples, sampling, labels, given, seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
@@ -253,8 +259,25 @@ def _columns(weights: Array) -> Array:
     return np.atleast_2d(weights).T
 
 
+def _for_share(estimator: Any, share: float) -> Any:
+    """An estimator of `plainly` for a share of the rows: losses of fewer rows are worth as much against the penalty."""
+    learner = clone(estimator.learner)
+    known, parameter = learner.get_params(deep=False), learner.regularization_parameter
+    factors = {"C": 1.0 / share, "alpha": share, "relax": share}
+    learner.set_params(
+        **{
+            name: known[name] * factors[name]
+            for name in (parameter, "relax")
+            if isinstance(known.get(name), float)
+        }
+    )
+    return clone(estimator).set_params(learner=learner)
+
+
 def _weights_of(
-    estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any]
+    estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any], share: float
 ) -> tuple[Array, Array]:
+    if share != 1.0:
+        estimator = _for_share(estimator, share)
     model = fit_on(estimator, X, y, rows, params).model_
     return _columns(model.weights), model.weight_shares
