@@ -4,7 +4,7 @@ import asyncio
 import os
 from contextlib import asynccontextmanager
 
-from nicegui import ElementFilter, ui
+from nicegui import Client, ElementFilter, ui
 from nicegui.testing import user_simulation
 from nicegui.testing.user_interaction import UserInteraction
 
@@ -18,7 +18,11 @@ async def user_of(studio):
     async with user_simulation() as user:
         for module in (data, kernels, method, runs, understand, compare, use, projects):
             module.add(studio)
-        yield user
+        try:
+            yield user
+        finally:
+            # the modules of these pages would be imported again, and with them the whole package
+            Client.page_routes.clear()
 
 
 def visiting(studio, visit):
