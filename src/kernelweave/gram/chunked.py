@@ -64,7 +64,9 @@ class ChunkedFeatures(ABC):
     y, sample_weight : arrays of shape (n_samples,)
     sample : SampledRows
     n_given : int
-        Rows in every pass, of which `kept` take part; None for all.
+        Rows in every pass.
+    kept : array of int, shape (n_samples,), or None
+        Numbers of those that take part; None for all.
     budget : float
         Bytes for numbers of rows.
     """

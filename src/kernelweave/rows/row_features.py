@@ -217,7 +217,13 @@ class RowFeatures(ChunkedFeatures):
         ----------
         n_folds : int
         by : {"row", "file"}
+            Whether rows of a file may be in different folds.
         seed : int
+            Other numbers make other folds.
+
+        Returns
+        -------
+        array of int, shape (n_samples,)
         """
         if by == "file" and not all(source for source, _, _ in self.segments):
             raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
