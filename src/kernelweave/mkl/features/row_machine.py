@@ -19,7 +19,7 @@ from kernelweave.results import Solution, Status
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: A model is minimised to this share of the gap.
+#: A model is minimised to this share of the gap, or of its part that the step is for.
 MODEL_SHARE = 0.02
 #: Gaps up to this multiple of the tolerance are computed with their rounding errors.
 NEARLY = 2.0
@@ -29,8 +29,8 @@ SLOW = 0.25
 PATIENCE = 20
 #: Radius of augmented losses at first, per unit of decision values; growth unless their gap falls by the other factor.
 RADIUS, GROWTH, FALL = 10.0, 3.0, 0.5
-#: A gap that is so many times the smallest shrinks the radius again, and asks for a smaller part of the norms before
-#: the next centre: by this factor.
+#: A gap that is so many times the smallest one shrinks the radius again, and asks for a smaller part of the norms
+#: before the next centre: by this factor.
 WORSE, NEARER = 5.0, 0.2
 #: Shares of a step that are tried where the whole one leads up, and those that say that the radius is too large.
 SHORTER, SHORT = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.03
@@ -111,6 +111,8 @@ class RowMachine:
         # whether second derivatives over all rows are wanted: few rows are near the kinks
         self.exact = not self.smooth.exact
         self.least, self.idle, self.fall = math.inf, 0, math.inf
+        # the last gap, and the smallest since one was much larger
+        self.gap = self.recent = math.inf
         # the norms' part of the gap at which the centre moves, as a share of that of the losses
         self.inner = 1.0
         self.trace: list[tuple[float, float, int]] = []
@@ -203,25 +205,31 @@ class RowMachine:
             self._kept = (w, t, b, G, found.product)
         self.trace.append((primal, gap / primal if primal > 0 else 0.0, int(np.count_nonzero(norms))))
         self.exact = self.exact or gap > SLOW * self.least
-        self.idle = 0 if gap < 0.9 * self.least else self.idle + 1
+        self.idle = 0 if gap < 0.9 * self.recent else self.idle + 1
+        self.recent = min(self.recent, gap)
         if self.idle > PATIENCE and self.status is None:
             self.status = Status.STALLED
         self.least = min(self.least, gap)
-        self._aim = MODEL_SHARE * max(gap, tol * primal)
+        self.gap = gap
+        # a centre stays until the norms' part is small
+        inner = max(gap, tol * primal) if self.smooth.exact else self._of_norms
+        self._aim = max(MODEL_SHARE * inner, 1e-15 * primal)
 
     def _move(self, smooth: Augmented, at: Point, b: Array, found: Sums) -> None:
         """Take the coefficients as centre of the augmented loss once the norms' part of the gap is small beside it."""
         if self._of_norms > self.inner * self._of_loss:
             return
         self._hessian = found.hessian[3:]
-        worse = self.trace[-1][1] > WORSE * min(row[1] for row in self.trace)
+        worse = self.gap > WORSE * self.recent
         smooth.centre, smooth.radius = b, self.later
         self._G, self._b = found.later, smooth.coefficients(at.product + at.t)
+        self._aim = MODEL_SHARE * self._of_loss
         if worse:
             # a smaller radius has more rows between the kinks, and longer steps; far from its solution a centre is
             # no better than the one before
             self.later = smooth.radius / GROWTH
             self.inner *= NEARER
+            self.recent, self.idle = self.gap, 0
         elif self._of_loss > FALL * self.fall:
             self.later = GROWTH * smooth.radius
         self.fall = self._of_loss
