@@ -12,7 +12,9 @@ pytest.importorskip("psutil")
 from nicegui import ui
 
 from kernelweave._errors import InputError
+from kernelweave.studio import evidence_worker
 from kernelweave.studio.catalogue import Catalogue, file_id
+from kernelweave.studio.evidence_jobs import write_status
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.projects import Projects
 from kernelweave.studio.schema import RunRequest
@@ -109,6 +111,34 @@ def test_pages_read_nothing_in_the_loop_of_the_server(studio, monkeypatch):
         role.set_value("group")
         await until(lambda: Desk(studio).spec.group == "b")
         assert not here, here
+
+    visiting(studio, visit)
+
+
+def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeypatch):
+    """Computed as by the process that the button starts; the sources are the two columns."""
+    monkeypatch.setattr(Job, "_pictures", lambda *_: [])
+    desk = Desk(studio)
+    desk.set(target="y", drop=["code"], alphas="0.1,1", cv=2, method="rls2", kernels="linear_features")
+    run_id = run_here(studio, RunRequest(data=desk.data, spec=desk.spec))
+    folder = studio.places.run(run_id)
+    assert "omission" in studio.evidence.read(run_id).kinds
+    (folder / "evidence").mkdir()
+    write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
+    evidence_worker._Job(studio.places, run_id, "omission").do()
+    write_status(folder, "omission", state="done")
+    found = studio.evidence.read(run_id)
+    tree = found.numbers["omission"]
+    assert tree["n"] == 3
+    # the target is a multiple of the first column
+    assert next(iter(tree["views"])) == "a"
+    assert tree["views"]["a"]["loss"] > 0.5
+    assert "omission" in found.tables
+
+    async def visit(user):
+        await user.open(f"/understand?run={run_id}")
+        await user.should_see("Fitted without a, the model has a mean R^2 of", retries=200)
+        assert named(user, "Compute: Fit without each source", ui.button)
 
     visiting(studio, visit)
 
