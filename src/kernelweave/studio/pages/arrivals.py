@@ -168,8 +168,8 @@ class Arriving(ABC):
         """Add a file that was uploaded, or ask how it is to be used."""
         async with self.asking:  # of several files, one after the other
             self.desk = Desk(self.studio)
-            tables, _ = self.desk.found()
-            refs = {ref.id: ref for ref in self.studio.tables()}
+            tables, _ = await offload(self.desk.found)
+            refs = {ref.id: ref for ref in await offload(self.studio.tables)}
             # kernels and sparse views come beside tables, whatever is chosen
             tables = [table for table in tables if self.desk.use_of(table) == "table"]
             if not tables or refs[table_id].uses[0] != "table":
@@ -184,11 +184,11 @@ class Arriving(ABC):
             elif wish.way == LATER:
                 self.chosen.refresh()
             else:
-                chosen = [*self.desk.found()[0], table_id]
+                chosen = [*(await offload(self.desk.found))[0], table_id]
                 await self.choose(chosen, wish.key, wish.way == ORDER)
 
     async def _replace(self, old: str, new: str, delete: bool) -> None:
-        tables = [new if table == old else table for table in self.desk.found()[0]]
+        tables = [new if table == old else table for table in (await offload(self.desk.found))[0]]
         data = self.desk.data
         way = (data.key, data.by_order) if data else ("", False)
         await self.choose(tables, *way, {old: new})

@@ -166,22 +166,22 @@ class _DataPage(Arriving):
     async def add(self, table_id: str) -> None:
         # another window may have chosen tables since
         self.desk = Desk(self.studio)
-        tables, _ = self.desk.found()
-        uses = {ref.id: ref.uses[0] for ref in self.studio.tables()}
+        tables, _ = await offload(self.desk.found)
+        uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
         self.uses = {**self.desk.uses(), table_id: uses.get(table_id, "table")}
         data = self.desk.data
         await self.choose([*tables, table_id], data.key if data else "", bool(data and data.by_order))
 
     async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
         self.desk = Desk(self.studio)
-        tables, _ = self.desk.found()
+        tables, _ = await offload(self.desk.found)
         self.uses = {**self.desk.uses(), table_id: event.value}
         data = self.desk.data
         await self.choose(tables, data.key if data else "", bool(data and data.by_order))
 
     async def _drop(self, table_id: str) -> None:
         self.desk = Desk(self.studio)
-        tables, _ = self.desk.found()
+        tables, _ = await offload(self.desk.found)
         key = self.desk.data.key if self.desk.data else ""
         by_order = self.desk.data.by_order if self.desk.data else False
         await self.choose([t for t in tables if t != table_id], key, by_order)
@@ -224,7 +224,7 @@ class _DataPage(Arriving):
         assert data is not None
 
         async def change(event: ValueChangeEventArguments) -> None:
-            await self.choose(self.desk.found()[0], event.value or "")
+            await self.choose((await offload(self.desk.found))[0], event.value or "")
 
         if data.by_order:
             text("Rows are matched by their order.").classes("kw-hint")
