@@ -2,9 +2,9 @@
 
 A server in a process of its own, asked by Chromium: the first page of a new server and of one in use, every page on
 tables of 20,000 rows x 26 columns and of 100 rows x 20,000 columns, a list of 200 runs, and the memory after visits of
-all pages. A page counts as there when its heading is visible, and none of its parts says that it waits. The first visit
-reads and computes, a second one finds answers that are kept. Blocks are the longest times between two turns of the
-server's event loop.
+all pages; then the memory of another server, with usual tables only. A page counts as there when its heading is
+visible, and none of its parts says that it waits. The first visit reads and computes, a second one finds answers that
+are kept. Blocks are the longest times between two turns of the server's event loop.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ REST = 0.25
 LONG = 0.1
 PAGES = ("/projects", "/", "/kernels", "/method", "/runs", "/understand", "/compare", "/use")
 SHAPES = {"20,000 x 26": (20_000, 26), "100 x 20,000": (100, 20_000)}
+USUAL = ("wine", "breast-cancer", "iris", "diabetes", "digits")
 SPEC = {"target": "target", "kernels": "linear; rbf(gamma=0.01)", "alphas": "3", "cv": 2, "test_size": 0.3}
 
 Figures = dict[str, Any]
@@ -249,6 +250,30 @@ def many_runs(server_folder: Path, number: int) -> None:
             )
 
 
+def journeys(number: int) -> Figures:
+    """Memory of a server where people choose a usual table, look at every page, fit, and read the results."""
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory() as name, browser() as chromium:
+        server = Server(Path(name))
+        try:
+            visitor = Visitor(chromium.new_context(viewport={"width": 1280, "height": 900}), server)
+            time.sleep(8)
+            figures["at the start"] = server.memory()
+            for k in range(number):
+                table = f"set-{USUAL[k % len(USUAL)]}"
+                visitor.choose(table)
+                for path in PAGES[:4]:
+                    visitor.visit(path)
+                visitor.fit(table)
+                for path in PAGES[4:]:
+                    visitor.visit(path)
+                figures[f"after {k + 1} journeys of {len(PAGES)} pages and a fit"] = server.memory()
+                print(k + 1, server.memory(), "MB", flush=True)
+        finally:
+            server.close()
+    return figures
+
+
 def measure(rounds: int, visits: int) -> Figures:
     """All figures."""
     figures: Figures = {"load": os.getloadavg()[0], "pages": {}}
@@ -297,12 +322,15 @@ def main() -> None:
     parser.add_argument("out", nargs="?", type=Path)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--visits", type=int, default=40)
+    parser.add_argument("--journeys", type=int, default=20)
     parser.add_argument("--serve", nargs=2, metavar=("FOLDER", "BLOCKS"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
         serve(*asked.serve)
         return
-    found = measure(asked.rounds, asked.visits)
+    found = measure(asked.rounds, asked.visits) if asked.rounds else {}
+    if asked.journeys:
+        found["memory of a server with usual tables"] = journeys(asked.journeys)
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out:

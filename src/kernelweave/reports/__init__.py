@@ -50,8 +50,8 @@ class Picture:
     def write_pdf(self, path: Path) -> None:
         """Write the figure, once it is an SVG file, as a PDF file too."""
         figure = _whole(self.figure)
-        # the places of axes and labels are found: finding them again is a third of the time
-        figure.set_layout_engine("none")
+        # the places of axes and labels are found: finding them again would be half of the time
+        figure.set_layout_engine(None)
         figure.savefig(path, metadata={"CreationDate": None})
 
 
