@@ -315,7 +315,7 @@ def test_the_curve_of_auto(regression):
     model = kw.MKLRegressor(KERNELS, RLS2(n_alphas=5)).fit(X, Y)
     display = plots.CVCurveDisplay.from_estimator(model)
     np.testing.assert_array_equal(display.line_.get_ydata(), model.cv_results_["mean_test_score"])
-    assert "squared error" in display.ax_.get_ylabel()
+    assert display.ax_.get_ylabel() == "negative squared error"
 
 
 # ---- axes and errors -------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     "d2": _UP_TO_ONE,
     "explained variance": _UP_TO_ONE,
     "matthews": (-1.0, 1.0),
-    "neg ": (None, 0.0),
+    "neg": (None, 0.0),
     "rmse": _LOSS,
     "mae": _LOSS,
     "log loss": _LOSS,
@@ -68,7 +68,7 @@ def score_range(name: str) -> tuple[float | None, float | None]:
 
     Examples
     --------
-    >>> score_range("balanced_accuracy"), score_range("R^2, held out"), score_range("neg_log_loss")
+    >>> score_range("balanced_accuracy"), score_range("R^2, held out"), score_range("negative squared error, folds")
     ((0.0, 1.0), (None, 1.0), (None, 0.0))
     """
     plain = name.partition(",")[0].lower().replace("_", " ")

@@ -243,7 +243,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             score,
             "min",
             report,
-            name="- squared error",
+            name="negative squared error",
             n_jobs=getattr(learner, "n_jobs", None),
             narrow=True,
         )

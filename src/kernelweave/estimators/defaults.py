@@ -258,7 +258,9 @@ def cost_score(task: Task, rows: Rows) -> tuple[str, Callable[[Array, Rows], flo
     """What C is chosen by on folds of some rows: the share of rows in their class, or minus the squared error."""
     weights = None if task.loss_weight is None else task.loss_weight[rows]
     if not task.classification:
-        return "- squared error", negative_squared_error([target[rows] for target in task.targets], weights)
+        return "negative squared error", negative_squared_error(
+            [target[rows] for target in task.targets], weights
+        )
     if task.multilabel:
         labels = np.concatenate(task.targets, axis=1)[rows] > 0
 

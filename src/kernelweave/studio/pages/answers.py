@@ -25,6 +25,12 @@ class AnswersCard:
         with card("Answers"):
             self.sentences()
 
+    def renew(self, found: Evidence) -> None:
+        """Say what is known now."""
+        self.found = found
+        self.sentences.refresh()
+
+    @ui.refreshable_method
     def sentences(self) -> None:
         """The sentences, and a table of their numbers."""
         with ui.element("div").classes("kw-answers"):

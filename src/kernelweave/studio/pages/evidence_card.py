@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -12,15 +11,11 @@ from kernelweave._errors import InputError
 from kernelweave.runs.evidence import KINDS, USUAL
 from kernelweave.studio.evidence_jobs import ACTIVE
 from kernelweave.studio.pages import charts, evidence_charts
-from kernelweave.studio.pages.answers import AnswersCard
 from kernelweave.studio.pages.prints import own_width, prints, tables
 from kernelweave.studio.pages.shell import card, duration, note, said, simple_table, stack, text
 from kernelweave.studio.printing import FIGURES
 from kernelweave.studio.schema import Evidence
 from kernelweave.studio.service import Studio
-
-if TYPE_CHECKING:
-    from kernelweave._types import Tree
 
 #: Seconds between two looks at what is being computed.
 EVERY = 1.0
@@ -43,10 +38,12 @@ class EvidenceCard:
     run_id : str
     found : Evidence
     renewed : callable
-        Is given the numbers when there are new ones.
+        Is given the evidence when it has changed.
     """
 
-    def __init__(self, studio: Studio, run_id: str, found: Evidence, renewed: Callable[[Tree], None]) -> None:
+    def __init__(
+        self, studio: Studio, run_id: str, found: Evidence, renewed: Callable[[Evidence], None]
+    ) -> None:
         self.renewed = renewed
         self.studio, self.run_id, self.found = studio, run_id, found
         self.counts = dict(USUAL)
@@ -75,7 +72,7 @@ class EvidenceCard:
             self.buttons.refresh()
         if self.found.numbers != before.numbers:
             self.parts.refresh()
-            self.renewed(self.found.numbers)
+            self.renewed(self.found)
         if not self.busy():
             self.timer.deactivate()
 
@@ -166,9 +163,6 @@ class EvidenceCard:
     def parts(self) -> None:
         """Charts of what was computed, and downloads."""
         tree = self.found.numbers
-        if any(tree.get(kind) for kind in KINDS if kind != "baselines"):
-            with card("Answers with this evidence"):
-                AnswersCard(self.found).sentences()
         for key, name, title, make, caption in (
             ("learning curve", "learning-curve", "Learning curve", evidence_charts.learning, LEARNING),
             (

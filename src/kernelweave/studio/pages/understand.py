@@ -77,10 +77,13 @@ class _UnderstandPage:
         self.studio, self.run_id = studio, run_id
         #: what is known beyond the results
         self.known: Tree = {}
+        self.answers: AnswersCard | None = None
 
-    def renew(self, known: Tree) -> None:
-        """Draw charts anew that show what was computed."""
-        self.known = known
+    def renew(self, found: Evidence) -> None:
+        """Draw anew what shows what was computed."""
+        self.known = found.numbers
+        if self.answers is not None:
+            self.answers.renew(found)
         self.weight_bars.refresh()
 
     async def build(self) -> None:
@@ -106,7 +109,8 @@ class _UnderstandPage:
             self.summary(run, results)
             found = await self.evidence(run.id)
             if found is not None:
-                AnswersCard(found).build()
+                self.answers = AnswersCard(found)
+                self.answers.build()
             for remark in [*([] if found else results.doubts), *results.remarks]:
                 note(remark, "warn")
             if found is not None:
