@@ -173,12 +173,12 @@ def test_every_setting_that_names_things_knows_them(name):
 def test_killed_runs_resume_to_the_same_table(tmp_path):
     need("sonar")
     command = [
-        sys.executable, "-m", "kernelweave.cli", "reproduce", "rls2-uci", "--datasets", "sonar", "--splits", "4",
+        sys.executable, "-m", "kernelweave.cli", "reproduce", "rls2-uci", "--datasets", "sonar", "--splits", "3",
         "--methods", "rls2", "average", "--jobs", "2",
     ]  # fmt: skip
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run([*command, "--out", whole], check=True, capture_output=True, timeout=240)
-    for at_least in (2, 6):
+    for at_least in (1, 5):
         running = subprocess.Popen(
             [*command, "--out", cut, "--resume"],
             start_new_session=True,
@@ -190,7 +190,7 @@ def test_killed_runs_resume_to_the_same_table(tmp_path):
             time.sleep(0.05)
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        assert at_least <= _stored(cut) < 16
+        assert at_least <= _stored(cut) < 12
     subprocess.run([*command, "--out", cut, "--resume"], check=True, capture_output=True, timeout=240)
     for name in ("results", "profiles", "scores", "kernels"):
         one, two = (pd.read_csv(folder / "tables" / f"{name}.csv") for folder in (whole, cut))
