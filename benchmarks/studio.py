@@ -250,8 +250,11 @@ def many_runs(server_folder: Path, number: int) -> None:
             )
 
 
-def journeys(number: int) -> Figures:
-    """Memory of a server where people choose a usual table, look at every page, fit, and read the results."""
+def journeys(number: int, pace: float) -> Figures:
+    """Memory of a server where people choose a usual table, look at every page, fit, and read the results.
+
+    They read a page for `pace` seconds.
+    """
     figures: Figures = {}
     with tempfile.TemporaryDirectory() as name, browser() as chromium:
         server = Server(Path(name))
@@ -262,11 +265,11 @@ def journeys(number: int) -> Figures:
             for k in range(number):
                 table = f"set-{USUAL[k % len(USUAL)]}"
                 visitor.choose(table)
-                for path in PAGES[:4]:
+                for k_page, path in enumerate(PAGES):
+                    if k_page == len(PAGES) // 2:
+                        visitor.fit(table)
                     visitor.visit(path)
-                visitor.fit(table)
-                for path in PAGES[4:]:
-                    visitor.visit(path)
+                    time.sleep(pace)
                 figures[f"after {k + 1} journeys of {len(PAGES)} pages and a fit"] = server.memory()
                 print(k + 1, server.memory(), "MB", flush=True)
         finally:
@@ -323,6 +326,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--visits", type=int, default=40)
     parser.add_argument("--journeys", type=int, default=20)
+    parser.add_argument("--pace", type=float, default=3.0)
     parser.add_argument("--serve", nargs=2, metavar=("FOLDER", "BLOCKS"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.serve:
@@ -330,7 +334,7 @@ def main() -> None:
         return
     found = measure(asked.rounds, asked.visits) if asked.rounds else {}
     if asked.journeys:
-        found["memory of a server with usual tables"] = journeys(asked.journeys)
+        found["memory of a server with usual tables"] = journeys(asked.journeys, asked.pace)
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out:
