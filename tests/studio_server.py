@@ -161,12 +161,32 @@ class Command:
 
 def run_here(studio, request):
     """Execute a run in this process, without a queue; returns its id."""
+    import matplotlib.pyplot as plt
+
     from kernelweave.studio.worker import Job, Stopping
 
     made = studio.add_run(request)
     studio.store.move(made.id, ("queued",), "running", started=time.time())
     Job(studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))).do()
+    plt.close("all")  # a process of its own would have ended
     return made.id
+
+
+def evidence_here(studio, run_id, kind, count=2):
+    """Compute evidence of a run in this process; models stay for permutations."""
+    from kernelweave.studio import evidence_jobs, evidence_worker
+
+    folder = studio.places.run(run_id)
+    (folder / evidence_jobs.FOLDER).mkdir(exist_ok=True)
+    evidence_jobs.write_status(
+        folder, kind, state="starting", done=0, total=count, count=count, refit=False, created=time.time()
+    )
+    # the worker answers SIGTERM, which this process must not
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert evidence_worker.main(str(studio.places.root), run_id, kind) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def slow_request(seconds_each=1.0):

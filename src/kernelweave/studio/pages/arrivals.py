@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.studio.files import replace_file
 from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.shell import said, text
 from kernelweave.studio.schema import Data, TableRef
 from kernelweave.studio.service import Studio
@@ -105,8 +106,9 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
         ways[ORDER] = "Join: rows are matched by their order"
     ways[REPLACE] = "Replace a table that is chosen"
     ways[LATER] = "Only store it in the project"
-    with ui.dialog().props("persistent") as dialog, ui.card().classes("kw-ask"):
-        text(f"How should {refs[new].name} be used?", "h2").style("overflow-wrap: anywhere")
+    with titled(f"How should {refs[new].name} be used?") as dialog:
+        # Escape only stores it; a press beside the dialog could be a mistake
+        dialog.props("no-backdrop-dismiss")
         way = ui.radio(ways, value=next(iter(ways))).props("dense").classes("kw-ways")
         way.props["aria-label"] = "Use of the table"
         keys = ui.select(

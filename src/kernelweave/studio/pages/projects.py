@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.files import describe_files
+from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.place import address, here
 from kernelweave.studio.pages.shell import (
     card,
@@ -110,8 +111,7 @@ class _ProjectsPage:
         self, title: str, value: str, label: str, done: Callable[..., object], extra: bool = False
     ) -> None:
         """Ask for a name; with `extra`, whether runs come along."""
-        with ui.dialog() as dialog, ui.card().classes("kw-ask"):
-            text(title, "h2")
+        with titled(title) as dialog:
             field = ui.input("Name of the project", value=value).props(
                 f"outlined dense maxlength={LONGEST} autofocus"
             )
@@ -147,8 +147,7 @@ class _ProjectsPage:
 
     def delete(self, project: Project) -> None:
         """Ask, then delete."""
-        with ui.dialog() as dialog, ui.card():
-            text("Delete this project?", "h2")
+        with titled("Delete this project?") as dialog:
             tables = plural(project.n_tables, "table")
             stay = project.folder == str(self.projects.studio.places.root)
             runs = plural(project.n_runs, "run with its model", "runs with their models")
@@ -222,8 +221,7 @@ class _ProjectsPage:
 
     def remove(self, file: TableFile) -> None:
         """Ask, then delete a file."""
-        with ui.dialog() as dialog, ui.card():
-            text("Delete this file?", "h2")
+        with titled("Delete this file?") as dialog:
             keep = "keeps its results" if file.n_runs == 1 else "keep their results"
             runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
             text(f"{file.name} is deleted from the folder of the project.{runs}").style(

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.lineage import Lineage
+from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.shell import card, guarded, note, simple_table, size, stack, text
 from kernelweave.studio.schema import Marks, Run
 from kernelweave.studio.schema.runs import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
@@ -116,8 +117,7 @@ def ask(
     title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
 ) -> None:
     """Ask before something that cannot be undone."""
-    with ui.dialog() as dialog, ui.card():
-        text(title, "h2")
+    with titled(title) as dialog:
         text(about).style("overflow-wrap: anywhere")
 
         async def do() -> None:

@@ -220,7 +220,9 @@ def big_table(
     ]
     # names of columns come from users, names of fields do not: NiceGUI interprets some characters
     values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
-    found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
+    # the part of a table that scrolls has no stop of the keyboard; what is around it has one
+    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+        found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
     found.props("flat dense").style("width: 100%")
     found.props["aria-label"] = label
     return found
@@ -288,7 +290,7 @@ def explained(label: str, about: str) -> Iterator[None]:
         yield
         button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
         button.props["aria-label"] = f"About {label}"
-        with button, ui.menu().props("max-width=24rem"):
+        with button, ui.menu().props("max-width=24rem role=note"):
             text(about, "p").classes("kw-about")
 
 

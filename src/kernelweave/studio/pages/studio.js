@@ -18,3 +18,20 @@ setInterval(() => {
   if (!window.socket || window.socket.connected) return;
   fetch(window.path_prefix + '/api/about').then((answer) => { if (answer.status === 401) location.reload(); }, () => {});
 }, 3000);
+/* The bar of requests under way comes without a name. */
+window.addEventListener('load', () => window.Quasar.LoadingBar.setDefaults({'aria-label': 'Requests under way'}));
+/* Tab goes round in a dialog; from its last stop it would leave the page. */
+document.addEventListener('keydown', (event) => {
+  const inside = [...document.querySelectorAll('.q-dialog__inner')].pop();
+  if (event.key !== 'Tab' || !inside?.contains(document.activeElement)) return;
+  const stops = [...inside.querySelectorAll('button, input, select, textarea, a[href], [tabindex]')]
+    .filter((one) => one.tabIndex >= 0 && !one.disabled && one.checkVisibility());
+  if (event.shiftKey) stops.reverse();
+  if (!stops.length || document.activeElement !== stops.at(-1) && !(event.shiftKey && document.activeElement === inside)) return;
+  event.preventDefault();
+  stops[0].focus();
+});
+/* A list of choices holds choices alone, no stop of the keyboard around them. */
+window.addEventListener('load', () => new MutationObserver(() => requestAnimationFrame(() => {
+  for (const one of document.querySelectorAll('[role=listbox] .q-virtual-scroll__content[tabindex]')) one.removeAttribute('tabindex');
+})).observe(document.body, {childList: true}));

@@ -33,7 +33,8 @@ def project_switch(studio: Studio, path: str) -> None:
     button.props["title"] = name
     with button:
         TextElement(tag="span", text=name)
-        with ui.menu().classes("kw-menu"):
+        # links, which a menu does not hold
+        with ui.menu().classes("kw-menu").props('role=navigation aria-label="Projects"'):
             for row in rows[:MOST]:
                 link = ui.element("a")
                 link.props["href"] = address(row["id"])

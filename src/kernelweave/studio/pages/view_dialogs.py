@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.shell import plural, said, size, text
 from kernelweave.studio.pages.uploads import pick_button
 from kernelweave.studio.service import Studio
@@ -31,8 +32,7 @@ def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Cal
     then : callable
         Is given the name.
     """
-    with ui.dialog() as dialog, ui.card().style("min-width: min(24rem, 90vw)"):
-        text("New view", "h2")
+    with titled("New view") as dialog:
         text(plural(n_columns, "column")).classes("kw-hint")
         name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
 
@@ -65,8 +65,7 @@ def ask_for_file(
     then : callable
         Is given the columns of every view.
     """
-    with ui.dialog() as dialog, ui.card().style("min-width: min(30rem, 92vw)"):
-        text("Views from a file", "h2")
+    with titled("Views from a file") as dialog:
         text(
             "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
         ).classes("kw-hint")
@@ -85,7 +84,7 @@ def ask_for_file(
             dialog.close()
             if found.n_unknown:
                 names_are = plural(found.n_unknown, "name is not a column", "names are not columns")
-                ui.notify(f"{names_are} of these tables.", type="warning")
+                ui.notify(f"{names_are} of these tables.", type="warning", timeout=8000, close_button="Close")
             then(views)
 
         most = studio.limits.views
