@@ -45,6 +45,8 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     other.goto(here.studio.inside + "/p/first/")
     other.get_by_role("button", name="Wine", exact=True).click()
     expect(other.get_by_text("3 classes")).to_be_visible()
+    # browsers let a window behind another one draw once a second
+    page.bring_to_front()
 
     first, second, third = (tmp_path / name for name in ("one.csv", "two.csv", "three.csv"))
     first.write_text("id,a,target\n" + "".join(f"p{k},{k},{'xy'[k % 2]}\n" for k in range(12)))
@@ -79,6 +81,7 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     other.reload()
     expect(other.get_by_text("3 classes")).to_be_visible()
     assert "/p/first/" in other.url
+    page.bring_to_front()
     here.open(f"/p/{project}/projects")
     expect(page.get_by_role("cell", name="three.csv", exact=True)).to_be_visible()
     page.get_by_role("button", name="Delete three.csv").click()
