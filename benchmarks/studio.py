@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+ROOT = Path(__file__).resolve().parents[1]
 #: Seconds between two looks of the server at its own event loop.
 BEAT = 0.01
 #: Seconds without a part that waits, after which a page is there; they do not count.
@@ -99,7 +100,7 @@ class Server:
         self.blocks.unlink(missing_ok=True)
         self.started = time.monotonic()
         command = [sys.executable, "-m", "benchmarks.studio", "--serve", str(folder), str(self.blocks)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if "Open http" in line:
@@ -107,7 +108,9 @@ class Server:
                 break
         else:
             raise RuntimeError("The studio did not start.")
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        # a full pipe would stop the server
+        self.reader = threading.Thread(target=self.process.stdout.read, daemon=True)
+        self.reader.start()
 
     def memory(self) -> float:
         """Resident and largest resident memory in MB."""
@@ -130,6 +133,10 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 # ---- the visitor ----------------------------------------------------------------------------------
