@@ -23,9 +23,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds between two looks of the server at its own event loop.
 BEAT = 0.01
@@ -222,6 +219,10 @@ def browser() -> Iterator[Any]:
 
 def write_tables(folder: Path) -> dict[str, str]:
     """Tables of both shapes; their ids."""
+    # here, because the server is a process of this module too
+    import numpy as np
+    import pandas as pd
+
     from kernelweave.studio.catalogue import file_id
 
     found = {}

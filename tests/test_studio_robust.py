@@ -2,7 +2,9 @@
 
 import errno
 import json
+import os
 import sqlite3
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -344,3 +346,36 @@ def test_the_cookie_ends_with_its_session(served):
     with httpx.Client(base_url=served.address) as client:
         answer = client.get("/login", params={"token": served.access.mint()})
     assert f"max-age={int(security.SESSION_AGE)}" in answer.headers["set-cookie"].lower()
+
+
+# ---- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the GNU C library")
+def test_the_server_asks_the_system_to_take_memory_back(monkeypatch):
+    import ctypes
+
+    from kernelweave.studio.footprint import give_back_memory
+
+    asked = []
+
+    class Library:
+        @staticmethod
+        def mallopt(what, value):
+            asked.append((what, value))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library)
+    # set first, so that it is as before after the test
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL")
+    give_back_memory()
+    # numbers of malloc.h: threshold of trimming, of pages of their own, most arenas
+    assert sorted(asked) == [(-8, 2), (-3, 2**20), (-1, 2**20)]
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+    # what a user has chosen stays
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
+    give_back_memory()
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "mimalloc"
+    # another C library lacks the function
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    give_back_memory()

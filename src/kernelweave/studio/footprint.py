@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 
 #: Settings of the GNU C library, from its malloc.h.
@@ -20,6 +21,8 @@ def give_back_memory() -> None:
     """
     if sys.platform != "linux":
         return
+    # Arrow, which pandas holds texts in, would keep pages of its own: read when it is imported
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
