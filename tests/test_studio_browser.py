@@ -407,6 +407,29 @@ def test_a_second_table_keeps_settings_and_says_which_it_cannot(visit):
     expect(page.get_by_text("Regression: the target is numeric")).to_be_visible()
 
 
+def test_charts_can_leave_before_they_are_drawn(visit):
+    here = visit()
+    page = here.page
+    clear_tables(here)
+    # a chart is made one timer after its element: here that timer takes seconds
+    here.context.add_init_script(
+        """const soon = window.setTimeout; window.late = 0; window.setTimeout = (call, wait, ...more) => {
+            if (!new Error().stack.includes('echart.js')) return soon(call, wait, ...more);
+            window.late += 1;
+            return soon(call, 2000, ...more) }"""
+    )
+    here.open("/")
+    here.choose("Choose a table", re.compile(r"^means\.csv"), exact=False)
+    here.choose("Add another table, joined by a key", re.compile(r"^worst\.tsv"), exact=False)
+    charts = page.get_by_role("figure").get_by_role("img")
+    expect(charts.first).to_be_attached()
+    page.wait_for_function("window.late > 0")
+    page.get_by_role("button", name="Leave out worst.tsv").click()
+    expect(charts).to_have_count(0)
+    page.wait_for_timeout(2500)  # the chart is made now, and must go
+    assert here.errors == []
+
+
 def press(page, *columns):
     for column in columns:
         page.get_by_role("button", name=column, exact=True).click()

@@ -112,6 +112,36 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     other.close()
 
 
+def test_a_file_on_its_way_arrives_while_another_is_answered(visit, tmp_path):  # noqa: F811
+    here = visit()
+    page = here.page
+    page.get_by_role("button", name=re.compile("^Project ")).click()
+    page.get_by_role("link", name="All projects").click()
+    make(page, "Uploads")
+    first, second, third = (tmp_path / name for name in ("one.csv", "two.csv", "three.csv"))
+    for n_rows, path in enumerate((first, second, third), start=10):
+        path.write_text("a,target\n" + "".join(f"{k},{k % 2}\n" for k in range(n_rows)))
+    upload(page, first)
+    expect(page.get_by_text("Classification")).to_be_visible()
+    upload(page, second)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", name="How should two.csv be used?")).to_be_visible()
+    held = []
+    page.route(re.compile(r"/api/tables\?name=three\.csv"), lambda route: held.append(route))
+    with page.expect_request(re.compile(r"name=three\.csv")):
+        upload(page, third)
+    dialog.get_by_text("Only store it in the project").click()
+    dialog.get_by_role("button", name="Do that").click()
+    expect(dialog).to_have_count(0)
+    page.wait_for_timeout(500)  # what the server has to say about the second file
+    held[0].continue_()
+    expect(dialog.get_by_role("heading", name="How should three.csv be used?")).to_be_visible()
+    dialog.get_by_role("button", name="Do that").click()
+    expect(dialog).to_have_count(0)
+    files = page.evaluate("async () => (await (await fetch('/api/files')).json())")
+    assert {f["name"] for f in files} == {"one.csv", "two.csv", "three.csv"}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_projects_fits_the_screen(visit, scheme):  # noqa: F811
     for width in (1280, 390):

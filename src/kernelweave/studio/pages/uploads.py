@@ -63,14 +63,24 @@ def drop_zone(
         answer = done(event.args if isinstance(event.args, str) else event.args[0])
         if isinstance(answer, Awaitable):
             await answer
-        upload.reset()
 
-    upload.on("uploaded", arrived, js_handler="(info) => emit(JSON.parse(info.xhr.responseText).id)")
+    # what has ended leaves the list at once: the answer may take its time, and another file may be on its way by then
+    upload.on(
+        "uploaded",
+        arrived,
+        js_handler=(
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef; "
+            "[...info.files, ...list.$el.refused ?? []].forEach(list.removeFile); list.$el.refused = []; "
+            "emit(JSON.parse(info.xhr.responseText).id) }"
+        ),
+    )
     upload.on(
         "failed",
         lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
         js_handler=(
-            "(info) => { let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef.$el; "
+            "list.refused = [...list.refused ?? [], ...info.files]; "
+            "let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
             "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
         ),
     )
