@@ -623,6 +623,15 @@ def test_columns_of_numbers_sort_as_numbers(visit):
     assert values == sorted(values, reverse=True)
     assert values[0] > 1000
     assert len(values) > 5
+    expect(head).to_have_attribute("aria-sort", "descending")
+    # and by the keyboard alone
+    other = table.get_by_role("columnheader", name="alcohol", exact=True)
+    expect(other).to_have_attribute("aria-sort", "none")
+    other.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    expect(other).to_have_attribute("aria-sort", "ascending")
+    expect(head).to_have_attribute("aria-sort", "none")
+    expect(other.get_by_role("button")).to_be_focused()
 
 
 def test_lost_visitors_find_back_and_pages_have_one_main_part(visit):

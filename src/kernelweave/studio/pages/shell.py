@@ -201,6 +201,14 @@ def simple_table(
                             text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
 
 
+#: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks; a template of constants alone.
+HEADING = (
+    '<q-th :props="props" :aria-sort="props.col.__thClass.includes(\' sorted\') '
+    "? (props.col.__thClass.includes('sort-desc') ? 'descending' : 'ascending') : 'none'\">"
+    '<button type="button" class="kw-sort">{{ props.col.label }}</button></q-th>'
+)
+
+
 def big_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, label: str, page_size: int = 10
 ) -> ui.table:
@@ -225,6 +233,7 @@ def big_table(
         found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
     found.props("flat dense").style("width: 100%")
     found.props["aria-label"] = label
+    found.add_slot("header-cell", HEADING)
     return found
 
 

@@ -35,3 +35,17 @@ document.addEventListener('keydown', (event) => {
 window.addEventListener('load', () => new MutationObserver(() => requestAnimationFrame(() => {
   for (const one of document.querySelectorAll('[role=listbox] .q-virtual-scroll__content[tabindex]')) one.removeAttribute('tabindex');
 })).observe(document.body, {childList: true}));
+/* Headings of tables are drawn anew when they sort: the one that was pressed keeps the focus. */
+let headings;
+document.addEventListener('click', (event) => {
+  headings?.disconnect();
+  const button = event.target.closest?.('.q-table .kw-sort');
+  if (!button) return;
+  const table = button.closest('.q-table__container');
+  const at = [...table.querySelectorAll('.kw-sort')].indexOf(button);
+  const watch = headings = new MutationObserver(() => {
+    if (document.activeElement === document.body) table.querySelectorAll('.kw-sort')[at]?.focus();
+  });
+  headings.observe(table, {childList: true, subtree: true});
+  setTimeout(() => watch.disconnect(), 3000);
+});
