@@ -434,3 +434,18 @@ def test_shares_of_views_with_any_names():
 )
 def test_the_view_of_a_label(label, view):
     assert inspection.view_of(label) == view
+
+
+def test_marks_of_logarithmic_axes_are_text():
+    from kernelweave.plots.drawing import log_axis, power_text
+
+    shown = {0.001: "0.001", 1.0: "1", 10000.0: "10000", 1e5: "10⁵", 1e-12: "10⁻¹²", 2e-7: "2×10⁻⁷", 0.0: "0"}
+    assert {value: power_text(value) for value in shown} == shown
+    figure = plt.figure()
+    ax = figure.add_subplot()
+    log_axis(ax, "y")
+    ax.plot([1.0, 2.0], [1e-9, 10.0])
+    figure.canvas.draw()
+    marks = [label.get_text() for label in ax.get_yticklabels()]
+    assert "10⁻⁹" in marks or "10⁻⁸" in marks, marks
+    assert not any("$" in mark for mark in marks)

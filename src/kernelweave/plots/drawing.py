@@ -200,10 +200,28 @@ def parameter_values(alphas: Array, parameter: str) -> Array:
     return 1.0 / alphas if parameter == "C" else alphas
 
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power_text(value: float, place: object = None) -> str:
+    """A number at a mark of a logarithmic axis, as the studio writes it: plain, or as a power of ten."""
+    if value <= 0.0 or 1e-3 <= value <= 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.5e}".split("e")
+    power = "10" + str(int(exponent)).translate(_RAISED)
+    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}×{power}"
+
+
+def log_axis(ax: Axes, which: str) -> None:
+    """Make the axis "x" or "y" logarithmic, with text at its marks: formulas take much longer to draw."""
+    ax.set(**{f"{which}scale": "log"})
+    getattr(ax, f"{which}axis").set_major_formatter(power_text)
+
+
 def parameter_axis(ax: Axes, alphas: Array, parameter: str = "alpha") -> None:
     """An axis of regularisation parameters with the strongest on the left; infinity is not shown."""
     if np.isfinite(alphas).any():
-        ax.set_xscale("log")
+        log_axis(ax, "x")
     if parameter == "alpha":
         ax.invert_xaxis()
 

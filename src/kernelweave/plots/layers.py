@@ -24,6 +24,7 @@ from kernelweave.plots.drawing import (
     grid,
     layer_name,
     legend_beside,
+    log_axis,
     plain,
     same_length,
     short,
@@ -231,9 +232,9 @@ class LayerSpectraDisplay(Display):
                 lines += self.ax_.plot(
                     np.arange(1, len(e) + 1), np.where(e > self.floor, e, np.nan), **{**drawn, **style}
                 )
-        self.ax_.set_xscale("log")
+        log_axis(self.ax_, "x")
         if any((e > self.floor).any() for e in (*self.before, *self.after)):
-            self.ax_.set_yscale("log")
+            log_axis(self.ax_, "y")
         self.ax_.set_xlabel("number of the eigenvalue")
         self.ax_.set_ylabel("share of the trace")
         titled(self.ax_, name)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelweave._drawing import COLOURS, GREY
 from kernelweave.inspection.arguments import outputs_of, target_names
-from kernelweave.plots.drawing import legend_beside, line_style, plain, short
+from kernelweave.plots.drawing import legend_beside, line_style, log_axis, plain, short
 from kernelweave.reports.several import draw_panels
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
         gaps = np.asarray(history["rel_gap"], dtype=float)
         steps = np.arange(1, len(gaps) + 1)
         ax.plot(steps[gaps > 0], gaps[gaps > 0], marker=".", label=name, **line_style(k))
-    ax.set_yscale("log")
+    log_axis(ax, "y")
     ax.set_xlabel("iteration")
     ax.set_ylabel("relative gap")
     ax.locator_params(axis="x", integer=True)

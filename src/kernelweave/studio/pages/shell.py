@@ -201,7 +201,7 @@ def simple_table(
                             text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
 
 
-#: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks; a template of constants alone.
+#: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks. Constants alone.
 HEADING = (
     '<q-th :props="props" :aria-sort="props.col.__thClass.includes(\' sorted\') '
     "? (props.col.__thClass.includes('sort-desc') ? 'descending' : 'ascending') : 'none'\">"
