@@ -99,11 +99,11 @@ test-noext: $(STAMPS)/group-test
 	KERNELWEAVE_DISABLE_EXT=1 $(BIN)/python $(PYTEST) $(ARRAYS) $(ARGS)
 
 # With the oldest versions that pyproject.toml allows, which are made for the oldest Python that it allows. What it does not
-# name, pytest among it, comes in the tested version.
+# name, pytest among it, comes in the tested version. AnnData is tested here: it does not go with pandas 3.
 OLDEST := build/oldest
 test-oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python $(PYTEST) -q -m 'not slow' $(addprefix tests/test_,$(addsuffix .py, \
-	  callbacks estimators learners model_selection persistence)) $(ARGS)
+	  annotated_files callbacks estimators learners model_selection persistence workflows)) $(ARGS)
 
 $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__pycache__/*')
 	@echo "Installing the oldest versions in $(OLDEST) ..."
@@ -113,7 +113,7 @@ $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__
 	@$(PYTHON) .ci/oldest $(CONSTRAINTS) > $(OLDEST)/constraints.txt
 	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --upgrade pip $(PINS)
 	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -c $(OLDEST)/constraints.txt $(BUILD_PINS) \
-	  '.[save]' hypothesis pandas pytest pytest-xdist
+	  '.[anndata,cli,save]' hypothesis pytest pytest-xdist
 	@touch $@
 
 quick: $(STAMPS)/group-lint $(STAMPS)/group-test

@@ -63,6 +63,7 @@ def scope():
 
 
 def test_they_run_one_after_the_other(scope, anndata, capsys):
+    pytest.importorskip("onnxruntime")
     for _, block in BLOCKS:
         exec(block, scope)
     assert len(capsys.readouterr().out.splitlines()) > 10
