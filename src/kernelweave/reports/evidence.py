@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,13 @@ def _plain(one: Interval) -> Tree:
     return {name: number(v) if isinstance(v, float) else v for name, v in asdict(one).items()}
 
 
-def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, float]] | None = None) -> Tree:
+def gather(
+    model: BaseMKL,
+    held: Held | None = None,
+    *,
+    nested: list[dict[str, float]] | None = None,
+    doubts: Sequence[Doubt] = (),
+) -> Tree:
     """Numbers about a fitted model that say how good and how sure it is, as a tree for a file.
 
     Parameters
@@ -227,6 +234,8 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
         Held-out rows.
     nested : list of dict, optional
         Scores of outer folds.
+    doubts : sequence of Doubt
+        Further reasons for doubt, such as those of the table.
 
     Returns
     -------
@@ -248,7 +257,7 @@ def gather(model: BaseMKL, held: Held | None = None, *, nested: list[dict[str, f
             "in layers": bool(model.model_.layers),
         },
         "views": view_weights(model),
-        "doubts": [asdict(one) for one in reasons(model, held)],
+        "doubts": [asdict(one) for one in (*doubts, *reasons(model, held))],
     }
     folds = chosen_score(model)
     if folds is not None:

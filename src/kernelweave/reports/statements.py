@@ -252,7 +252,7 @@ def _sources(out: _Writer) -> None:
     for name in views[:MOST_SOURCES]:
         if len(tree["views"]) < 2:
             break
-        text = "{name} has {v:.1%} of the weight"
+        text = "The kernels of {name} have {v:.1%} of the weight"
         sources: dict[str, Source] = {"v": ("views", name)}
         if name in stability:
             text += " ({low:.0%} to {high:.0%} in 95 % of {n:d} random halves of the rows)"
@@ -261,7 +261,7 @@ def _sources(out: _Writer) -> None:
                 "high": ("stability", "views", name, "high"),
             }
             sources["n"] = ("stability", "n")
-        out.say("which", text + ".", {"name": _shown(name)}, **sources)
+        out.say("which", text + ".", {"name": _source(name)}, **sources)
     if len(views) > MOST_SOURCES:
         rest = len(views) - MOST_SOURCES
         out.said.append(
@@ -286,7 +286,7 @@ def _sources(out: _Writer) -> None:
                 if clear
                 else "; that may be chance (p = {p:.2g})."
             ),
-            {"name": _shown(name), "score": score},
+            {"name": _source(name), "score": score},
             v=("sources", "views", name, "loss"),
             p=("sources", "views", name, "adjusted"),
         )
@@ -300,7 +300,7 @@ def _sources(out: _Writer) -> None:
             "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {n:d} divisions "
             "of the rows: a loss of {v:.3f}{interval}, p = {p:.2g}"
             + ("." if clear else ": the other sources may be enough."),
-            {"name": _shown(name), "score": score},
+            {"name": _source(name), "score": score},
             CORRECTED,
             w=(*own, "without"),
             s=("omission", "score"),
@@ -310,6 +310,11 @@ def _sources(out: _Writer) -> None:
             high=(*own, "high"),
             p=(*own, "adjusted"),
         )
+
+
+def _source(name: str) -> str:
+    """A source in a sentence; kernels without columns of their own have all of them."""
+    return "the whole table" if name == "all" else _shown(name)
 
 
 def _shown(name: str) -> str:
@@ -332,8 +337,8 @@ def _sure(out: _Writer) -> None:
         if len(views) > 1:
             out.say(
                 "sure",
-                "{name} has a weight in {v:.0%} of {n:d} random halves of the rows.",
-                {"name": _shown(name)},
+                "A kernel of {name} has a weight in {v:.0%} of {n:d} random halves of the rows.",
+                {"name": _source(name)},
                 v=("stability", "views", name, "frequency"),
                 n=("stability", "n"),
             )

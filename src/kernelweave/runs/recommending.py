@@ -15,8 +15,10 @@ from kernelweave.runs.fitting import OF_PATHS, chosen, unused_settings
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.preparing import Prepared, prepare, split
 from kernelweave.runs.questions import Question, question
+from kernelweave.runs.row_names import row_names_in
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import DEFAULT, FitSpec, plain_kernels
+from kernelweave.views.groups import names_in
 
 #: Kernels of a plain fit on one view: linear, and Gaussian and Laplacian with three widths each, see `recipe`.
 USUAL_KERNELS = 7
@@ -83,7 +85,8 @@ def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommenda
     Notes
     -----
     The rules are those of the guide: a plain fit unless the question asks for another learner; weights where one class
-    has a third of the rows of another; outer folds where few rows are held out. Nothing is fitted.
+    has a third of the rows of another; outer folds where few rows are held out; columns that name the rows are left
+    out. Nothing is fitted.
     """
     asked = question(about)
     base = _without_choices(spec)
@@ -91,7 +94,11 @@ def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommenda
     prepared = prepare(data, base.model_copy(update=tolerant))
     train, test = split(prepared, base)
     facts = _facts(prepared, len(train), len(test))
-    advice = [*_learner(asked, base, prepared, len(train)), *_missing(prepared, base)]
+    advice = [
+        *_learner(asked, base, prepared, len(train)),
+        *_names(prepared, base),
+        *_missing(prepared, base),
+    ]
     advice += [*_classes(prepared, base, train), *_validation(prepared, base, train, len(test), asked)]
     given = {one.setting: one.value for one in advice}
     found = base.model_copy(update=given)
@@ -190,6 +197,16 @@ def _missing(prepared: Prepared, spec: FitSpec) -> list[Advice]:
     return found
 
 
+def _names(prepared: Prepared, spec: FitSpec) -> list[Advice]:
+    """That names of rows are left out; views that were given name their columns themselves."""
+    found = {} if spec.views else row_names_in(prepared)
+    if not found or len(found) == prepared.X.shape[1]:
+        return []
+    listed = "; ".join(f"{name}: {why}" for name, why in found.items())
+    why = f"names of rows say nothing about new rows ({listed})"
+    return [Advice("drop", [*names_in(spec.drop), *found], why)]
+
+
 def _classes(prepared: Prepared, spec: FitSpec, train: Any) -> list[Advice]:
     counts = class_counts(prepared, train)
     if len(counts) < 2 or spec.balanced or spec.class_weights:
@@ -197,7 +214,10 @@ def _classes(prepared: Prepared, spec: FitSpec, train: Any) -> list[Advice]:
     share = max(counts.values()) / max(min(counts.values()), 1)
     if share < UNEQUAL:
         return []
-    why = f"the largest class has {share:.0f} times the rows of the smallest, which would hardly count otherwise"
+    why = (
+        f"the largest class has {share:.0f} times the rows of the smallest, which would hardly count otherwise; "
+        "the accuracy over all rows may be lower"
+    )
     return [Advice("balanced", True, why)]
 
 

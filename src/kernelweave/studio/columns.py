@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from kernelweave.runs.row_names import why_names
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.schema import Column, Data
 from kernelweave.views import Cells
@@ -75,6 +76,7 @@ def describe_column(column: Series, name: str, cut: int = 80) -> Column:
         levels=levels,
         examples=[] if low is not None else list(levels)[:4],
         taken_for=taken_for(column, kind),
+        names_rows=why_names(column, name),
     )
 
 

@@ -158,6 +158,7 @@ class Job:
         from kernelweave.runs.lineage import trace
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.preparing import prepare, split
+        from kernelweave.runs.row_names import doubts_of_names
         from kernelweave.runs.spec import FitSpec
         from kernelweave.runs.tables import describe
         from kernelweave.runs.writing import score_held, write_report, write_run
@@ -213,7 +214,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer)
+        evidence = gather(model, held, nested=outer, doubts=doubts_of_names(prepared))
         write_report(
             self.folder,
             model,

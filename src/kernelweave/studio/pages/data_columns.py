@@ -173,6 +173,8 @@ def said_of(column: Column) -> str:
     parts = [plural(column.n_distinct or 0, "value")]
     if column.n_missing:
         parts.append(f"{column.n_missing} missing")
+    if column.names_rows:
+        parts.append("names of rows?")
     return ", ".join(parts)
 
 

@@ -30,6 +30,7 @@ CHANGED = (
     "missing",
     "missing_views",
     "balanced",
+    "drop",
 )
 
 

@@ -50,6 +50,9 @@ class Column(Record):
     taken_for: Literal["number", "category", "text", ""] = Field(
         default="", description="What a fit takes it for; empty where it cannot use it."
     )
+    names_rows: str = Field(
+        default="", description="Why it looks like names of the rows; empty where it does not."
+    )
 
 
 class Table(Record):

@@ -1,0 +1,99 @@
+"""Columns that name their rows: told from measurements, left out by recommendations, and doubted in results."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("cyclopts")
+
+from kernelweave.cli.app import run
+from kernelweave.runs.joining import Joined
+from kernelweave.runs.recommending import recommend
+from kernelweave.runs.row_names import find_row_names, why_names
+from kernelweave.runs.spec import FitSpec
+from kernelweave.views import as_texts
+
+N = 40
+WORDS = ["pain", "fever", "cough", "rest", "calm", "sleep", "night", "walk"]
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.normal(size=(N, 2))
+    return pd.DataFrame(
+        {
+            "patient": [f"p{k:02d}" for k in range(N)],
+            "visit": np.arange(1, N + 1),
+            "SampleID": rng.permutation(np.arange(5000, 5000 + N)),
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "y": np.where(X[:, 0] > 0, "ill", "well"),
+        }
+    )
+
+
+def test_names_are_told_from_measurements(table, rng):
+    assert list(find_row_names(table)) == ["patient", "visit", "SampleID"]
+    notes = [" ".join(rng.choice(WORDS, 6)) for _ in range(N)]
+    rests = {
+        "decimals": rng.normal(size=N),
+        "counts that return": rng.poisson(3.0, N),
+        "different whole numbers": rng.permutation(np.arange(100, 100 + N)),
+        "years": np.arange(1980, 1980 + N),
+        "paid": rng.permutation(np.arange(200, 200 + N)),  # ends like a name
+        "age no": rng.integers(20, 30, N),
+        "sex": list("mf") * (N // 2),
+        "yes": [True, False] * (N // 2),
+        "day": pd.date_range("2020-01-01", periods=N),
+        "notes": notes,
+        "short texts": as_texts(pd.Series([f"C{k}" for k in range(N)])),
+        "mostly missing": [f"p{k}" for k in range(N // 2)] + [None] * (N // 2),
+        "pairs": [f"p{k // 2}" for k in range(N)],
+    }
+    frame = pd.DataFrame(rests)
+    assert find_row_names(frame) == {}
+    # what the cheap look leaves out is no name for the careful one either
+    assert [name for name in frame if why_names(frame[name], name)] == []
+    # in few rows values differ by chance
+    assert find_row_names(table.head(9)) == {}
+
+
+def test_the_cheap_look_loses_none(rng):
+    counted = {f"c{k}": rng.permutation(N) + k for k in range(3)}
+    with_gaps = np.arange(N, dtype=float)
+    with_gaps[[3, 30]] = np.nan
+    frame = pd.DataFrame({**counted, "gaps": with_gaps, "No": rng.permutation(N) + 7})
+    careful = {name: why for name in frame if (why := why_names(frame[name], name))}
+    assert find_row_names(frame) == careful
+    assert list(careful) == ["c0", "c1", "No"]
+
+
+def test_recommendations_leave_them_out(table):
+    found = recommend(Joined(table, {}, {}, {}), FitSpec(target="y", drop=["b"]))
+    assert found.spec.drop == ["b", "patient", "visit", "SampleID"]
+    [advice] = [one for one in found.advice if one.setting == "drop"]
+    assert "patient: a text of its own in 40 of 40 rows" in advice.why
+    # nothing is left out of views, whose columns the user named, nor if nothing would be left
+    views = {"one": ["patient", "a"], "two": ["b"]}
+    for spec, data in (
+        (FitSpec(target="y", views=views), table),
+        (FitSpec(target="y"), table[["patient", "visit", "y"]]),
+    ):
+        assert "drop" not in [one.setting for one in recommend(Joined(data, {}, {}, {}), spec).advice]
+
+
+def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
+    path, out = tmp_path / "table.csv", tmp_path / "run"
+    table.drop(columns=["visit", "SampleID"]).to_csv(path, index=False)
+    command = ["fit", str(path), "--target", "y", "--alphas", "3", "--cv", "2"]
+    assert run([*command, "--out", str(out)]) == 0
+    said = "A column looks like names of the rows, which say nothing about new rows ('patient': a text of its own"
+    assert said in " ".join(capsys.readouterr().out.split())
+    doubts = json.loads((out / "evidence.json").read_text())["doubts"]
+    assert doubts[0]["sentence"].startswith(said)
+    assert said.split(" (")[0] in (out / "report.html").read_text()
+    assert run([*command, "--drop", "patient", "--out", str(tmp_path / "other")]) == 0
+    assert "names of the rows" not in capsys.readouterr().out
+    assert "names of the rows" not in (tmp_path / "other" / "evidence.json").read_text()
