@@ -221,3 +221,18 @@ def test_the_order_of_runs_can_be_turned_without_headings(studio):
         await until(lambda: names() == ["alpha", "beta", "gamma"])
 
     visiting(studio, visit)
+
+
+def test_names_of_rows_are_marked_and_left_out(studio):
+    Desk(studio).set(target="y")
+
+    async def visit(user):
+        await user.open("/")
+        await user.should_see("40 values, names of rows?", retries=100)
+        await user.open("/method")
+        await user.should_see("Recommend", retries=100)
+        user.find("Recommend").click()
+        await until(lambda: Desk(studio).spec.drop == ["a"])
+        await user.should_see("whole numbers that count the rows", retries=200)
+
+    visiting(studio, visit)
