@@ -28,8 +28,11 @@ _outside: ContextVar[int | None] = ContextVar("_outside", default=None)
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Use one BLAS thread inside the block, except for factorisations in `blas_threads_for`."""
-    before = _outside.get()
-    token = _outside.set(_now() if before is None else before)
+    if _outside.get() is not None:
+        # asking the libraries again takes as long as the equations of twenty rows
+        yield
+        return
+    token = _outside.set(_now())
     _at_first()
     try:
         with _controller().limit(limits=1):
