@@ -497,9 +497,9 @@ def _mkl(p: Problem, tol: float) -> Answers:
     weight_set = sets[p.options["set"]](*(() if value is None else (value,)))
     loss = p.options["loss"]
     more = {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
-    # cut short they must be as honest; hostile problems that need more than 30 iterations of these rarely end in 60
+    # cut short they must be as honest; hostile problems that need more than 20 iterations of these rarely end in 60
     slow = p.options["method"] in ("cutting-plane", "reduced-gradient")
-    more["max_iter"] = (30 if p.hostile else 60) if slow else 200
+    more["max_iter"] = (20 if p.hostile else 60) if slow else 200
     found = kw.solve_svm_mkl(
         p.gram, p.y, p.parameter, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
         **more,

@@ -393,7 +393,7 @@ def test_results_agree_with_the_model_file(served, done):
 def test_results_of_deep_models_have_their_layers(served):
     spec = {"target": "target", "method": "mlmkl", "n_layers": 2, "alphas": "1", "cv": 2}
     spec |= {"kernels": "linear; rbf(gamma=0.5)", "layer_kernels": "linear; rbf(gamma=1)", "max_iter": 3}
-    run = served.wait(served.run(data=WINE, spec=spec))
+    run = served.made(data=WINE, spec=spec)
     assert run["state"] == "done", run["reason"]
     results = get(served, f"/api/runs/{run['id']}/results")
     model = kw.load(served.studio.artifact(run["id"], "model.skops"))
@@ -482,9 +482,9 @@ def test_a_model_of_joined_tables_predicts_others(served, rng):
         return served.upload(name, table.to_csv(index=False)).json()["id"]
 
     old = [upload("ca.csv", ["age", "u", "y"]), upload("cb.csv", ["age2", "v"])]
-    run = served.run(data={"tables": old, "key": "who"}, spec={**SPEC, "target": "y"})
-    ended = served.wait(run)
+    ended = served.made(data={"tables": old, "key": "who"}, spec={**SPEC, "target": "y"})
     assert ended["state"] == "done", ended["reason"]
+    run = ended["id"]
     held = get(served, f"/api/runs/{run}/results")["held"]
     truth = dict(zip(frame["who"], frame["y"], strict=True))
     assert {"row", "who", "truth", "prediction"} <= set(held["columns"])
@@ -514,7 +514,7 @@ def test_runs_are_compared(served, done, tmp_path):
         "method": "simple",
         "kernels": "linear; rbf(gamma=0.1)",
     }
-    other = served.wait(served.run(data={"tables": ids, "key": "patient"}, spec=spec))
+    other = served.made(data={"tables": ids, "key": "patient"}, spec=spec)
     assert other["state"] == "done", other["reason"]
     found = get(served, "/api/compare", run_id=[done["id"], other["id"]])
     assert "accuracy, held out" in found["metrics"]
@@ -555,7 +555,7 @@ def test_rows_with_missing_cells_have_no_prediction(served, missing):
     text = frame.to_csv(index=False).encode()
     table = served.upload(f"whole-{missing}.csv", text).json()["id"]
     spec = {**SPEC, "alphas": "2", "kernels": "linear", "missing": missing}
-    run = served.wait(served.run(data={"tables": [table]}, spec=spec))
+    run = served.made(data={"tables": [table]}, spec=spec)
     frame.loc[[3, 7], "hue"] = np.nan
     gaps = served.upload(f"gaps-{missing}.csv", frame.to_csv(index=False).encode()).json()["id"]
     path = f"/api/runs/{run['id']}/predict"
@@ -588,7 +588,7 @@ def test_a_run_takes_the_learner_of_a_plain_fit(served):
     spec = {"target": "target", "test_size": 0.3}
     found = post(served, "/api/check", {"data": WINE, "spec": spec})
     assert found["splitter"] == "lp, as a plain fit chooses, with C by 5 folds"
-    run = served.wait(served.run(data=WINE, spec=spec))
+    run = served.made(data=WINE, spec=spec)
     assert run["state"] == "done", run["reason"]
     assert run["name"].startswith("wine: target by lp")
     assert run["summary"]["method"] == "lp"
@@ -665,7 +665,7 @@ def test_runs_with_missing_cells_and_views_are_checked(served):
     plain = {**both["spec"], "method": "default", "kernels": "default"}
     shown = post(served, "/api/kernels", {"data": both["data"], "spec": plain, "most": 2})
     assert shown["kernels"]
-    run = served.wait(served.run(data=both["data"], spec=plain))
+    run = served.made(data=both["data"], spec=plain)
     assert run["state"] == "done", run["reason"]
     assert run["summary"]["n_training"] + run["summary"]["n_held"] == 40
 

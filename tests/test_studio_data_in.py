@@ -96,8 +96,9 @@ def test_kernels_from_upload_to_prediction(served, grams):
     A, B = (part[:N] - part[:N].mean(axis=0) for part in (grams["A"], grams["B"]))
     rv = np.square(A.T @ B).sum() / np.sqrt(np.square(A.T @ A).sum() * np.square(B.T @ B).sum())
     np.testing.assert_allclose(found["values"], [[1.0, rv], [rv, 1.0]], atol=1e-9)
-    run = served.run(data=data, spec=SPEC)
-    assert served.wait(run)["state"] == "done"
+    done = served.made(data=data, spec=SPEC)
+    assert done["state"] == "done"
+    run = done["id"]
     new = {"tables": [grams["new.csv"]["id"]], "kernels": [grams["gnew.npz"]["id"]], "key": "id"}
     answer = served.client.post(f"/api/runs/{run}/predict", json={"data": new}).json()
     assert answer["n_rows"] == NEW
@@ -144,8 +145,9 @@ def test_sparse_views_from_upload_to_prediction(served):
     files = upload(served, {"words.npz": stream.getvalue(), "people.csv": csv(table)})
     assert files["words.npz"]["uses"] == ["sparse", "table"]
     data = {"tables": [files["people.csv"]["id"]], "sparse": [files["words.npz"]["id"]]}
-    run = served.run(data=data, spec=SPEC)
-    assert served.wait(run)["state"] == "done"
+    done = served.made(data=data, spec=SPEC)
+    assert done["state"] == "done"
+    run = done["id"]
     answer = served.client.post(f"/api/runs/{run}/predict", json={"data": data})
     assert answer.json()["n_rows"] == N
     bare = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": data["tables"]}})

@@ -729,9 +729,9 @@ def test_formulas_and_tags_in_names_come_out_as_text(served):
     data = {"tables": [table["id"]]}
     spec = {"target": "class", "alphas": "3", "cv": 2, "kernels": "linear"}
     spec["views"] = {"<img src=x onerror=alert(2)>": list(frame.columns[:2])}
-    run = served.run(data=data, spec=spec)
-    done = served.wait(run)
+    done = served.made(data=data, spec=spec, figures=True)
     assert done["state"] == "done", done["reason"]
+    run = done["id"]
     predicted = served.client.post(f"/api/runs/{run}/predict", json={"data": data}).json()
     for name in ("predictions.csv", predicted["artifact"]):
         text = served.client.get(f"/api/runs/{run}/files/{name}").text
@@ -749,9 +749,10 @@ def test_formulas_and_tags_in_names_come_out_as_text(served):
 
 def test_names_of_runs_are_text(served):
     spec = {"target": "target", "alphas": "2", "cv": 2, "kernels": "linear"}
-    run = served.run(data=WINE, spec=spec, name="<script>alert(1)</script>")
-    assert served.wait(run)["state"] == "done"
-    report = served.client.get(f"/api/runs/{run}/files/report.html").text
+    done = served.made(data=WINE, spec=spec, name="<script>alert(1)</script>")
+    assert done["state"] == "done"
+    report = served.client.get(f"/api/runs/{done['id']}/files/report.html").text
+    assert "&lt;script" in report
     assert "<script" not in report
 
 
