@@ -31,6 +31,9 @@ from kernelweave.runs.joining import Layout, join_new, match_tables
 from kernelweave.runs.spec import FitSpec, read_spec
 from kernelweave.runs.tables import find_separator, read_table
 
+#: Of the many runs here few are looked at: those with the mark `drawn`.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 FAST = ["--alphas", "6", "--cv", "3"]
 
 
@@ -64,6 +67,7 @@ def test_an_option_given_several_times_is_a_list():
     assert spec.join == "x.csv,y.csv"
 
 
+@pytest.mark.drawn
 def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["fit", str(wine), "--target", "target", "--out", str(out), *FAST]) == 0
@@ -86,6 +90,7 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     rows = pd.read_csv(wine).loc[held["row"]]
     assert (held["truth"].to_numpy() == rows["target"].to_numpy()).all()
     assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
+    assert (out / "report.html").read_text("utf8").count("<path") > 100  # figures are drawn
 
 
 @pytest.fixture
@@ -295,6 +300,7 @@ def test_names_say_which_table_stands_for_which():
     assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
 
 
+@pytest.mark.drawn
 def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
     frame = pd.read_csv(wine)
     frame["target"] = frame["target"].map({"barolo": "=1+1", "grignolino": "@x", "barbera": "-3"})
@@ -326,6 +332,7 @@ def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
     assert kw.load(again / "model.skops").alpha_ >= kw.load(run / "model.skops").alpha_
 
 
+@pytest.mark.drawn
 def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
     out = tmp_path / "path"
     drop = ["--drop", "weight,clinic"]
@@ -401,6 +408,7 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
 
 
+@pytest.mark.drawn
 def test_demo(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
     text = capsys.readouterr().out
@@ -676,6 +684,7 @@ def test_values_of_another_regularisation_parameter_are_refused(given, said, win
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     """The same kernels, learner, regularisation and predictions, also from the script and from saved settings."""
@@ -979,6 +988,7 @@ def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):

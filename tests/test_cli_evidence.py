@@ -146,6 +146,7 @@ def test_the_first_division_is_that_of_the_run(done):
         assert len(outside) == len(train) // 4
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_was_there_stays(done, tmp_path):
     """Of another kind computed later: baselines that took fits, and when the tables were read."""
     table, run, _ = done
@@ -161,6 +162,7 @@ def test_what_was_there_stays(done, tmp_path):
     assert "2001-02-03 04:05:06" in (again / "report.html").read_text("utf8")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     table, run, _ = done
     again = tmp_path / "run"
@@ -173,6 +175,7 @@ def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     assert folders == {"figures"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
     frame = load_diabetes(as_frame=True).frame.iloc[:60][["bmi", "bp", "s5", "target"]]
     frame.assign(twice=2.0 * frame["target"] + frame["bp"]).to_csv(tmp_path / "rows.csv", index=False)

@@ -627,6 +627,7 @@ def command(*arguments):
         ("deep-uniform", ["--n-layers", "3"]),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("undrawn")
 def test_options_reach_the_learner_and_the_script(method, options, table, tmp_path, capsys):
     out = tmp_path / "run"
     fixed = ["fit", table, "--target", "outcome", "--drop", "dose", "--method", method, "--out", str(out)]
@@ -659,6 +660,7 @@ def test_options_reach_the_learner_and_the_script(method, options, table, tmp_pa
     np.testing.assert_array_equal(kw.load(again / "model.skops").weights_, model.weights_)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_predict_evaluate_and_path(table, tmp_path, capsys):
     run = str(tmp_path / "run")
     fixed = ["--target", "dose", "--drop", "outcome", "--method", "mlmkl", *DEEP]

@@ -148,6 +148,7 @@ FAST = ("--method", "simple", "--cs", "1,10", "--cv", "3")
 
 
 @pytest.mark.parametrize("kernels", ["default", "linear; rbf(gamma='median')"])
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_with_a_sparse_view(folder, words, tmp_path, capsys, kernels, monkeypatch):
     monkeypatch.chdir(folder)
     status, said = command(
@@ -181,6 +182,7 @@ def test_a_run_with_a_sparse_view(folder, words, tmp_path, capsys, kernels, monk
     assert "words: " in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_groups_of_columns_beside_a_sparse_view(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     (tmp_path / "views.toml").write_text('[views]\na = ["age"]\nd = ["dose"]\n')
@@ -207,6 +209,7 @@ def test_groups_of_columns_beside_a_sparse_view(folder, tmp_path, capsys, monkey
     assert status == 0, said
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_svmlight_file_alone(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(folder)
     status, said = command(
@@ -235,6 +238,7 @@ def test_an_svmlight_file_alone(folder, tmp_path, capsys, monkeypatch):
     assert status == 0, said
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_with_missing_values_leave_the_sparse_rows_with_them(folder, words, tmp_path, capsys):
     table = pd.read_csv(folder / "table.csv")
     table.loc[[3, 10], "age"] = np.nan
