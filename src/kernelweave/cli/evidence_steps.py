@@ -27,8 +27,8 @@ from kernelweave.runs.evidence import (
 from kernelweave.runs.folders import csv_text, writing
 from kernelweave.runs.lineage import read_lineage
 from kernelweave.runs.preparing import prepare, split
-from kernelweave.runs.row_names import doubts_of_names
 from kernelweave.runs.spec import FitSpec, check_spec, read_spec
+from kernelweave.runs.table_doubts import doubts_of_table
 from kernelweave.runs.writing import FIGURES, TABLES, score_held, write_report
 
 
@@ -54,7 +54,7 @@ def run_evidence(
     held = score_held(model, prepared, rows[1])
     # numbers of the model itself are computed again, what took time is kept
     tree = read_evidence(folder)
-    for name, part in gather(model, held, doubts=doubts_of_names(prepared)).items():
+    for name, part in gather(model, held, doubts=doubts_of_table(prepared)).items():
         tree = add_evidence(tree, name, part)
     if tree["rows"]["training"] != _training(prepared, rows[0]):
         raise InputError(

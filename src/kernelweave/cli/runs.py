@@ -33,7 +33,6 @@ from kernelweave.runs.gram_views import new_grams, read_names
 from kernelweave.runs.joining import Joined, files_in, join_new, name_tables, read_layout
 from kernelweave.runs.kernels_of import make_kernels, standardize_of
 from kernelweave.runs.preparing import Prepared, prepare, split
-from kernelweave.runs.row_names import doubts_of_names
 from kernelweave.runs.scoring import (
     columns_of,
     features_of,
@@ -47,6 +46,7 @@ from kernelweave.runs.scoring import (
 from kernelweave.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
 from kernelweave.runs.sparse_views import read_views
 from kernelweave.runs.spec import DEFAULT, FitSpec
+from kernelweave.runs.table_doubts import doubts_of_table
 from kernelweave.runs.tables import check_target, describe, need_column, read_table
 from kernelweave.runs.targets import target_of_model
 
@@ -63,7 +63,7 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
             console.print(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
-    for one in doubts_of_names(prepared):
+    for one in doubts_of_table(prepared):
         console.print(one.sentence, markup=False)
     console.print(
         f"Task: {prepared.said}, because {prepared.reason}."
@@ -165,7 +165,7 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
         if nested:
             console.print(nested)
         write_run(folder, model, spec, data, prepared, paths, held, origin)
-        found = gather(model, held, nested=outer, doubts=doubts_of_names(prepared))
+        found = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
         write_report(
             folder,
             model,

@@ -18,6 +18,7 @@ from kernelweave.runs.questions import Question, question
 from kernelweave.runs.row_names import row_names_in
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import DEFAULT, FitSpec, plain_kernels
+from kernelweave.runs.table_doubts import doubts_of_table
 from kernelweave.views.groups import names_in
 
 #: Kernels of a plain fit on one view: linear, and Gaussian and Laplacian with three widths each, see `recipe`.
@@ -110,6 +111,7 @@ def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommenda
         warnings.append(
             f"{prepared.X.shape[1]} columns are many for one width each: look at the time below, or choose columns."
         )
+    warnings += [one.sentence for one in doubts_of_table(prepare(data, found))]
     return Recommendation(asked, facts, advice, found, now.method, warnings)
 
 

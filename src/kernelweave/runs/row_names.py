@@ -12,15 +12,12 @@ from kernelweave.views import Cells
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame, Series
-    from kernelweave.reports.evidence import Doubt
     from kernelweave.runs.preparing import Prepared
 
 #: Rows from which on names are told from measurements.
 FEWEST_ROWS = 10
 #: Share of the rows that have a value of their own.
 MOSTLY = 0.9
-#: Columns that are told by name.
-SHOWN = 5
 #: What names are called: "id", "patient_id", "sample no", and "PatientID".
 CALLED = re.compile(
     r"(?:^|[\W_])(?i:id|ids|idx|identifier|no|nr|number|accession|barcode)$|(?<=[a-z])(?:Id|ID|No|Nr)$"
@@ -102,22 +99,3 @@ def row_names_in(prepared: Prepared) -> dict[str, str]:
     """Columns to learn from that look like names of the rows, and why."""
     table = prepared.X.frame if isinstance(prepared.X, Tables) else prepared.X
     return find_row_names(table) if table.shape[1] else {}
-
-
-def doubts_of_names(prepared: Prepared) -> list[Doubt]:
-    """A reason for doubt in a model that learns from names of rows."""
-    from kernelweave.reports.evidence import Doubt
-
-    found = row_names_in(prepared)
-    if not found:
-        return []
-    listed = "; ".join(f"{name!r}: {why}" for name, why in list(found.items())[:SHOWN])
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    what = "A column looks" if len(found) == 1 else f"{len(found)} columns look"
-    return [
-        Doubt(
-            f"{what} like names of the rows, which say nothing about new rows ({listed}{more}). Leave "
-            f"{'it' if len(found) == 1 else 'them'} out (`drop`).",
-            {"columns that look like names of rows": float(len(found))},
-        )
-    ]

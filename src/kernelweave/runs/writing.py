@@ -14,11 +14,11 @@ from kernelweave.runs.gram_views import GRAMS, grams_text
 from kernelweave.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave.runs.lineage import LINEAGE, Lineage, trace
 from kernelweave.runs.preparing import Prepared
-from kernelweave.runs.row_names import doubts_of_names
 from kernelweave.runs.scoring import predictions, scores, with_truth
 from kernelweave.runs.scripts import script
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.table_doubts import doubts_of_table
 from kernelweave.runs.tables import describe
 from kernelweave.runs.used import used_settings
 
@@ -154,7 +154,7 @@ def write_report(
         if lost
     ]
     about += [nested] if nested else []
-    evidence = gather(model, held, doubts=doubts_of_names(prepared)) if evidence is None else evidence
+    evidence = gather(model, held, doubts=doubts_of_table(prepared)) if evidence is None else evidence
     write_evidence(folder, evidence)
     with writing():
         report = make_report(

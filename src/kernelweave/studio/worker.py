@@ -158,8 +158,8 @@ class Job:
         from kernelweave.runs.lineage import trace
         from kernelweave.runs.nested import nested_scores, say_nested
         from kernelweave.runs.preparing import prepare, split
-        from kernelweave.runs.row_names import doubts_of_names
         from kernelweave.runs.spec import FitSpec
+        from kernelweave.runs.table_doubts import doubts_of_table
         from kernelweave.runs.tables import describe
         from kernelweave.runs.writing import score_held, write_report, write_run
         from kernelweave.studio.progress import Progress
@@ -214,7 +214,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer, doubts=doubts_of_names(prepared))
+        evidence = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
         write_report(
             self.folder,
             model,
