@@ -634,6 +634,27 @@ def test_columns_of_numbers_sort_as_numbers(visit):
     expect(other.get_by_role("button")).to_be_focused()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_wide_tables_have_their_pages_in_sight(visit, width):
+    here = visit(width=width)
+    page = here.page
+    draft(page, {"target": "target"})
+    here.open("/")
+    page.get_by_role("tab", name="Rows").click()
+    table = page.get_by_label("First rows of wine")
+    assert table.evaluate("table => table.offsetWidth") > width * 0.8
+    following = page.get_by_role("button", name="Next page")
+    last = page.get_by_role("button", name="Last page")
+    for button in (following, last):
+        box = button.bounding_box()
+        assert 0 < box["x"] < box["x"] + box["width"] <= width
+    following.click()
+    expect(page.get_by_text("11-20 of 50")).to_be_visible()
+    # also after the table was scrolled
+    page.locator(".kw-scroll").filter(has=table).evaluate("part => { part.scrollLeft = 1e6 }")
+    assert last.bounding_box()["x"] + last.bounding_box()["width"] <= width
+
+
 def test_lost_visitors_find_back_and_pages_have_one_main_part(visit):
     here = visit(width=390)
     page = here.page

@@ -231,7 +231,7 @@ def big_table(
     # the part of a table that scrolls has no stop of the keyboard; what is around it has one
     with ui.element("div").classes("kw-scroll").props("tabindex=0"):
         found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
-    found.props("flat dense").style("width: 100%")
+    found.props("flat dense rows-per-page-label='Rows on a page:'").style("width: 100%")
     found.props["aria-label"] = label
     found.add_slot("header-cell", HEADING)
     return found
