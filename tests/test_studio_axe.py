@@ -57,10 +57,13 @@ RUN = """async ([inside, tags]) => {
     .forEach((one) => one.finish());
   await frame();
   const found = await axe.run(inside || document, {resultTypes: ['violations'], runOnly: tags, preload: false});
-  return found.violations
+  const cut = [...document.querySelectorAll(`${inside || 'body'} .q-field__label`)]
+    .filter((label) => label.checkVisibility() && label.scrollWidth > label.clientWidth + 1)
+    .map((label) => `the name of a field is cut: ${label.innerText}`);
+  return cut.concat(found.violations
     .filter((one) => ['serious', 'critical'].includes(one.impact))
     .flatMap((one) => one.nodes.map((node) =>
-      `${one.id}: ${node.target.join(' ')} | ${node.html.slice(0, 160)} | ${node.any[0]?.message ?? ''}`));
+      `${one.id}: ${node.target.join(' ')} | ${node.html.slice(0, 160)} | ${node.any[0]?.message ?? ''}`)));
 }"""
 #: Same picture, other levels: axe takes what lies behind a dialog for the ground of the words of its buttons.
 LEVEL = """.q-dialog__backdrop { z-index: 0 !important }

@@ -65,7 +65,7 @@ def test_evidence_is_computed_shown_and_printed(visit):
     expect(lines).to_have_count(0)
 
     # a button, progress, and sentences and intervals that were not there
-    page.get_by_label("Number of halves of the rows").fill("6")
+    page.get_by_label("Halves of the rows").fill("6")
     page.get_by_role("button", name="Compute: Stability of weights").click()
     weights = page.get_by_role("region", name="Weights of kernels")
     expect(weights.get_by_text(re.compile("^Bars: weights of the model. Lines: 95 %"))).to_be_visible(

@@ -119,7 +119,7 @@ class EvidenceCard:
                     return
                 if counted:
                     field = ui.number(
-                        f"Number of {counted}",
+                        counted.capitalize(),
                         value=self.counts[kind],
                         min=2,
                         max=10_000,

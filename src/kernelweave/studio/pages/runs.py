@@ -186,9 +186,9 @@ class Board:
                 def bound(event: ValueChangeEventArguments) -> None:
                     self.want(least=event.value)
 
-                ui.number("At least (errors: at most)", on_change=bound).props(
+                ui.number("Limit", on_change=bound).props(
                     "outlined dense clearable debounce=400 step=any"
-                )
+                ).tooltip("Runs that score at least this; of errors, at most this")
             pick("Learner", "method", {"": "all", **{name: name for name in methods}})
             pick("Table", "table", {"": "all", **{name: name for name in tables}})
             pick("State", "state", {"": "all", **states})
