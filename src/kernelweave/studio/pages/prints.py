@@ -29,7 +29,11 @@ def own_width(run_id: str, names: Sequence[str]) -> None:
     """Any figure in a width of one's own."""
     with ui.element("div").classes("kw-row"):
         figure = ui.select(list(names), value=names[0], label="Figure").props("outlined dense options-dense")
-        width = ui.number("Width in mm", value=SINGLE, min=40, max=400).props("outlined dense").style("width: 8rem")
+        width = (
+            ui.number("Width in mm", value=SINGLE, min=40, max=400)
+            .props("outlined dense")
+            .style("width: 8rem")
+        )
         kind = ui.select({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format")
         kind.props("outlined dense options-dense").style("width: 7rem")
 
