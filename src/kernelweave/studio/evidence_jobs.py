@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -62,6 +63,8 @@ class EvidenceJobs:
     def __init__(self, places: Places) -> None:
         self.places = places
         self._children: list[subprocess.Popen[bytes]] = []
+        #: Of two that ask for the same at once, the second finds what the first has begun.
+        self._starting = threading.Lock()
 
     def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Tree:
         """Begin to compute a kind of evidence, unless that is under way; the answer is as of `status`."""
@@ -77,8 +80,12 @@ class EvidenceJobs:
             )
         if not 0 <= count <= MOST:
             raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
-        if self.status(run_id).get(kind, {}).get("state") in ACTIVE:
-            return self.status(run_id)
+        with self._starting:
+            if self.status(run_id).get(kind, {}).get("state") not in ACTIVE:
+                self._begin(folder, kind, count, refit=refit)
+        return self.status(run_id)
+
+    def _begin(self, folder: Path, kind: str, count: int, *, refit: bool) -> None:
         with room(self.places.root):
             (folder / FOLDER).mkdir(exist_ok=True)
             stop_file(folder, kind).unlink(missing_ok=True)
@@ -98,7 +105,7 @@ class EvidenceJobs:
         self._children = [child for child in self._children if child.poll() is None]
         with (folder / FOLDER / "log.txt").open("ab") as output:
             child = subprocess.Popen(
-                [*command, str(self.places.root), run_id, kind],
+                [*command, str(self.places.root), folder.name, kind],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -107,7 +114,6 @@ class EvidenceJobs:
                 start_new_session=True,
             )
         self._children.append(child)
-        return self.status(run_id)
 
     def status(self, run_id: str) -> Tree:
         """Progress by kind: state, done, total, seconds_left, reason."""

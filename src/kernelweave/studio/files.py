@@ -34,7 +34,11 @@ def describe_files(studio: Studio) -> list[TableFile]:
     for row in studio.store.runs():
         for path in set(json.loads(row["request"]).get("paths", {}).values()):
             used[path] = used.get(path, 0) + 1
-    return [_describe(studio, path, used.get(str(path), 0)) for path in studio.places.tables()]
+    found = []
+    for path in studio.places.tables():
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+            found.append(_describe(studio, path, used.get(str(path), 0)))
+    return found
 
 
 def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:

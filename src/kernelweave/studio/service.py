@@ -311,6 +311,11 @@ class Studio(Looking):
         self.store.set_mark(run_id, marks.pinned, marks.note, marks.tags)
         return self.run(run_id)
 
+    def change_marks(self, run_id: str, **values: object) -> Run:
+        """Change some of what is written about a run, in one transaction."""
+        with self._drafting:
+            return self.mark(run_id, self.run(run_id).marks.model_copy(update=values))
+
     def points(self, run_id: str, after: int) -> PathPoints:
         """Points of the path after a given number."""
         record = json.loads(self.store.run(run_id)["request"])

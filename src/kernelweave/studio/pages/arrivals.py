@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from kernelweave.studio.files import replace_file
 from kernelweave.studio.pages.desk import Desk
 from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.shell import said, text
-from kernelweave.studio.schema import Data, TableRef
+from kernelweave.studio.schema import Data, TableRef, Use
 from kernelweave.studio.service import Studio
 
 KEY, ORDER, REPLACE, LATER = "key", "order", "replace", "later"
@@ -40,6 +41,34 @@ class Arrival:
     key: str = ""
     old: str = ""
     delete: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Files to learn from.
+
+    Attributes
+    ----------
+    tables : list of str
+    key : str
+        Column that names the rows.
+    by_order : bool
+        Whether rows are matched by their order.
+    uses : dict of str to {"table", "kernels", "sparse"}, optional
+        By default as before.
+    instead : dict of str to str, optional
+        Tables that are replaced, and by which.
+    """
+
+    tables: list[str]
+    key: str = ""
+    by_order: bool = False
+    uses: dict[str, Use] | None = None
+    instead: dict[str, str] | None = None
+
+
+#: From the draft, and those of its files that are there, to those that are to be chosen.
+Choosing = Callable[[Desk, list[str]], Choice]
 
 
 @dataclass(frozen=True)
@@ -128,7 +157,6 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
         with ui.element("div").classes("kw-end").style("width: 100%"):
             ui.button("Do that", on_click=lambda: dialog.submit(way.value)).props("unelevated")
     chosen = await dialog
-    dialog.delete()
     if chosen == KEY:
         return Arrival(KEY, key=keys.value or "")
     if chosen == REPLACE:
@@ -146,21 +174,20 @@ class Arriving(ABC):
     """
 
     chosen: Any
-    sign: ui.element
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.asking = asyncio.Lock()
+        # what handlers say after they have waited is said here: the part with their button may be gone by then
+        self.client = ui.context.client
 
     @abstractmethod
     async def add(self, table_id: str) -> None:
         """Choose one more file."""
 
     @abstractmethod
-    async def choose(
-        self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
-    ) -> None:
-        """Choose files."""
+    async def choose(self, choosing: Choosing) -> bool:
+        """Choose files; tells whether that was possible."""
 
     @abstractmethod
     def renew(self) -> None:
@@ -169,36 +196,39 @@ class Arriving(ABC):
     async def uploaded(self, table_id: str) -> None:
         """Add a file that was uploaded, or ask how it is to be used."""
         async with self.asking:  # of several files, one after the other
-            self.desk = Desk(self.studio)
-            tables, _ = await offload(self.desk.found)
+            desk = Desk(self.studio)
+            tables, _ = await offload(desk.found)
             refs = {ref.id: ref for ref in await offload(self.studio.tables)}
             # kernels and sparse views come beside tables, whatever is chosen
-            tables = [table for table in tables if self.desk.use_of(table) == "table"]
+            tables = [table for table in tables if desk.use_of(table) == "table"]
             if not tables or refs[table_id].uses[0] != "table":
                 await self.add(table_id)
                 return
-            key = self.desk.data.key if self.desk.data else ""
             offer = await offload(look, self.studio, tables, table_id)
-            with self.sign:
-                wish = await ask(refs, tables, table_id, offer, key)
+            if self.client.is_deleted:  # nobody is left to be asked
+                return
+            wish = await ask(refs, tables, table_id, offer, desk.data.key if desk.data else "")
             if wish.way == REPLACE:
                 await self._replace(wish.old, table_id, wish.delete)
             elif wish.way == LATER:
                 self.chosen.refresh()
             else:
-                chosen = [*(await offload(self.desk.found))[0], table_id]
-                await self.choose(chosen, wish.key, wish.way == ORDER)
+                await self.choose(
+                    lambda _, tables: Choice([*tables, table_id], wish.key, by_order=wish.way == ORDER)
+                )
 
     async def _replace(self, old: str, new: str, delete: bool) -> None:
-        tables = [new if table == old else table for table in (await offload(self.desk.found))[0]]
-        data = self.desk.data
-        way = (data.key, data.by_order) if data else ("", False)
-        await self.choose(tables, *way, {old: new})
-        if delete:
+        def instead(desk: Desk, tables: list[str]) -> Choice:
+            key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
+            # the old one may have been left out in another window
+            tables = [new if table == old else table for table in tables]
+            return Choice([*tables, new], key, by_order, instead={old: new})
+
+        if await self.choose(instead) and delete:
             try:
                 kept = await offload(replace_file, self.studio, old, new)
             except InputError as error:
                 said(error)
                 return
-            self.desk.rename_table(new, kept)
+            Desk(self.studio).rename_table(new, kept)
             self.renew()

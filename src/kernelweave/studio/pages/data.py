@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
-from kernelweave.studio.pages.arrivals import Arriving
+from kernelweave.studio.pages.arrivals import Arriving, Choice, Choosing
 from kernelweave.studio.pages.column_choice import pick_column
 from kernelweave.studio.pages.data_cards import (
     MISSING,
@@ -77,12 +78,28 @@ def add(studio: Studio) -> None:
         await _DataPage(here(studio)).build()
 
 
+def _choice(
+    desk: Desk,
+    tables: list[str],
+    *,
+    more: Sequence[str] = (),
+    less: Sequence[str] = (),
+    uses: Mapping[str, Use] | None = None,
+) -> Choice:
+    """The files of a draft with some more, without some, or otherwise used; their rows matched as before."""
+    key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
+    kept = [table for table in tables if table not in less]
+    return Choice([*kept, *more], key, by_order, {**desk.uses(), **(uses or {})})
+
+
 class _DataPage(Arriving):
     def __init__(self, studio: Studio) -> None:
         super().__init__(studio)
         self.turn = Turn()
-        #: what the files that are being chosen are to be used as
-        self.uses: dict[str, Use] = {}
+        #: the tables side by side, once they have been read
+        self.joined: Joining | None = None
+        #: of several choices each begins with what the one before it has left
+        self.choosing = asyncio.Lock()
 
     async def build(self) -> None:
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
@@ -111,7 +128,7 @@ class _DataPage(Arriving):
 
     def renew(self) -> None:
         """Show changes."""
-        self.desk = Desk(self.studio)
+        self.desk, self.joined = Desk(self.studio), None
         self.chosen.refresh()
         self.about.refresh()
 
@@ -139,6 +156,7 @@ class _DataPage(Arriving):
             if gone:
                 note("Put the file back and load this page again, or leave the table out.", "warn")
             self.key_place = stack()
+            self._show_key()
 
     def _file(self, table_id: str, name: str, about: str, uses: Sequence[Use] = ()) -> None:
         """A chosen file, which can be left out, or used otherwise."""
@@ -164,51 +182,43 @@ class _DataPage(Arriving):
             await self.add(event.value)
 
     async def add(self, table_id: str) -> None:
-        # another window may have chosen tables since
-        self.desk = Desk(self.studio)
-        tables, _ = await offload(self.desk.found)
         uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
-        self.uses = {**self.desk.uses(), table_id: uses.get(table_id, "table")}
-        data = self.desk.data
-        await self.choose([*tables, table_id], data.key if data else "", bool(data and data.by_order))
+        await self.choose(partial(_choice, more=[table_id], uses={table_id: uses.get(table_id, "table")}))
 
     async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
-        self.desk = Desk(self.studio)
-        tables, _ = await offload(self.desk.found)
-        self.uses = {**self.desk.uses(), table_id: event.value}
-        data = self.desk.data
-        await self.choose(tables, data.key if data else "", bool(data and data.by_order))
+        await self.choose(partial(_choice, uses={table_id: event.value}))
 
     async def _drop(self, table_id: str) -> None:
-        self.desk = Desk(self.studio)
-        tables, _ = await offload(self.desk.found)
-        key = self.desk.data.key if self.desk.data else ""
-        by_order = self.desk.data.by_order if self.desk.data else False
-        await self.choose([t for t in tables if t != table_id], key, by_order)
+        await self.choose(partial(_choice, less=[table_id]))
 
-    async def choose(
-        self, tables: list[str], key: str, by_order: bool = False, instead: dict[str, str] | None = None
-    ) -> None:
-        tables = list(dict.fromkeys(tables))
-        with self.sign:
-            waiting(READING)
+    async def choose(self, choosing: Choosing) -> bool:
+        async with self.choosing:
+            with self.client:
+                return await self._choose(choosing)
+
+    async def _choose(self, choosing: Choosing) -> bool:
+        desk = Desk(self.studio)
+        if not self.client.is_deleted:
+            with self.sign:
+                waiting(READING)
         try:
-            uses = self.uses or self.desk.uses()
+            chosen = choosing(desk, (await offload(desk.found))[0])
+            tables, key = list(dict.fromkeys(chosen.tables)), chosen.key
+            uses = desk.uses() if chosen.uses is None else chosen.uses
             frames = [t for t in tables if uses.get(t, "table") == "table"]
             for table_id in frames:
                 await offload(self.studio.catalogue.read, table_id)
-            if len(frames) > 1 and not key and not by_order:
+            if len(frames) > 1 and not key and not chosen.by_order:
                 shared = (await offload(self.studio.join, Data(tables=frames))).keys
                 key = shared[0] if shared else ""
-            lost = await offload(self.desk.set_tables, tables, key, uses, by_order, instead)
+            lost = await offload(desk.set_tables, tables, key, uses, chosen.by_order, chosen.instead)
         except InputError as error:
             said(error)
-            return
+            return False
         finally:
             self.sign.clear()
-            self.uses = {}
-        if lost:
-            target = self.desk.spec.target
+        if lost and not self.client.is_deleted:
+            target = desk.spec.target
             now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
             ui.notify(
                 f"Reset, because the tables do not have it: {'; '.join(lost)}.{now if target else ''}",
@@ -218,13 +228,21 @@ class _DataPage(Arriving):
                 close_button="Close",
             )
         self.renew()
+        return True
+
+    def _show_key(self) -> None:
+        """Show how the tables are joined, among those that are chosen."""
+        self.key_place.clear()
+        if self.joined is not None and len(self.joined.sides) > 1:
+            with self.key_place:
+                self._joining(self.joined)
 
     def _joining(self, joined: Joining) -> None:
         data = self.desk.data
         assert data is not None
 
         async def change(event: ValueChangeEventArguments) -> None:
-            await self.choose((await offload(self.desk.found))[0], event.value or "")
+            await self.choose(lambda _, tables: Choice(tables, event.value or ""))
 
         if data.by_order:
             text("Rows are matched by their order.").classes("kw-hint")
@@ -260,7 +278,9 @@ class _DataPage(Arriving):
                 ui.element("div").classes("kw-row").style("justify-content: center"),
             ):
                 for table_id, name in EXAMPLES.items():
-                    ui.button(name, on_click=lambda t=table_id: self.choose([t], "")).props("outline")
+                    ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
+                        "outline"
+                    )
                 ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
             return
         # reading large tables takes seconds, in which the page must not be blank
@@ -276,11 +296,9 @@ class _DataPage(Arriving):
         if joined is None or not newest():
             return
         sign.delete()
-        if len(joined.sides) > 1:
-            self.key_place.clear()
-            with self.key_place:
-                self._joining(joined)
-        elif joined.problem:
+        self.joined = joined
+        self._show_key()
+        if len(joined.sides) < 2 and joined.problem:
             note(joined.problem, "bad")
         if joined.problem:
             return
@@ -475,6 +493,7 @@ class _DataPage(Arriving):
                         names.get(table.id, {}),
                         columns,
                         self.renew,
+                        self.choosing,
                     ).build()
                 with ui.tab_panel(third).style("padding: 0"):
                     show_outliers(far, table.name, table.n_rows)

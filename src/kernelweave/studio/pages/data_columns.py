@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.runs.columns import read_types
 from kernelweave.studio.columns import ROLES, role_of, with_role
-from kernelweave.studio.pages.desk import Desk
+from kernelweave.studio.pages.desk import ELSEWHERE, Desk
 from kernelweave.studio.pages.shell import Turn, number, plural, said, stack, text
 from kernelweave.studio.schema import Column, Columns
 from kernelweave.studio.service import Studio
@@ -40,6 +41,8 @@ class ColumnList:
         The first columns.
     changed : callable
         Called when a type or a role has changed.
+    choosing : asyncio.Lock
+        Held while tables are chosen.
     """
 
     def __init__(
@@ -51,9 +54,10 @@ class ColumnList:
         names: Mapping[str, str],
         first: Columns,
         changed: Callable[[], object],
+        choosing: asyncio.Lock,
     ) -> None:
         self.studio, self.desk, self.table_id, self.table = studio, desk, table_id, table
-        self.names, self.found, self.changed = names, first, changed
+        self.names, self.found, self.changed, self.choosing = names, first, changed, choosing
         self.search, self.start = "", 0
         self.turn = Turn()
 
@@ -69,7 +73,9 @@ class ColumnList:
         await self._read()
 
     async def _turn(self, by: int) -> None:
-        self.start = max(0, self.start + by)
+        # a press that comes before the button is disabled leads nowhere
+        if 0 <= self.start + by < self.found.total:
+            self.start += by
         await self._read()
 
     async def _read(self) -> None:
@@ -130,17 +136,21 @@ class ColumnList:
         self._set(types=kinds or "")
 
     async def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
-        data = self.desk.data
-        assert data is not None
-        try:
-            if event.value == "key" or name == data.key:
-                key = name if event.value == "key" else ""
-                # columns of all tables are looked at
-                await offload(self.desk.set_tables, data.files, key)
-            if event.value != "key":
-                self.desk.set(**with_role(name, event.value, self.desk.spec))
-        except InputError as error:
-            said(error)
+        client = ui.context.client  # the list may be gone by the end
+        async with self.choosing:
+            desk = Desk(self.studio)
+            try:
+                if desk.data is None or desk.data != self.desk.data:
+                    raise InputError(ELSEWHERE)
+                if event.value == "key" or name == desk.data.key:
+                    key = name if event.value == "key" else ""
+                    # columns of all tables are looked at
+                    await offload(desk.set_tables, desk.data.files, key)
+                if event.value != "key":
+                    desk.set(**with_role(name, event.value, desk.spec))
+            except InputError as error:
+                with client:
+                    said(error)
         self.changed()
 
     def _set(self, **values: Any) -> None:

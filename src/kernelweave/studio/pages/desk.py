@@ -28,6 +28,8 @@ OF_A_TABLE = {
     "kernels": "kernels",
 }
 
+ELSEWHERE = "The tables have been changed in another window. Load this page again."
+
 #: Where a column comes from: the id of a table, and the name there.
 Origin = tuple[str, str]
 
@@ -77,8 +79,16 @@ class Desk:
 
     def set(self, **values: Any) -> None:
         """Change settings; wrong ones are an `InputError` and change nothing."""
-        if OF_A_TABLE.keys() & values.keys() and self.studio.draft().data != self.data:
-            raise InputError("The tables have been changed in another window. Load this page again.")
+        stored = self.studio.draft()
+        if OF_A_TABLE.keys() & values.keys() and stored.data != self.data:
+            raise InputError(ELSEWHERE)
+        for name in OF_A_TABLE.keys() & values.keys():
+            before, there = getattr(self._kept.spec, name), getattr(stored.spec, name)
+            # of what has several parts, those of the other window would be lost
+            if there != before and isinstance(there, dict | list) and there != values[name]:
+                raise InputError(
+                    f"The {OF_A_TABLE[name]} have been changed in another window. Load this page again."
+                )
         self.draft.spec = check_spec({**self.draft.spec.model_dump(), **values})
         self.keep()
 

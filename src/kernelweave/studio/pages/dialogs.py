@@ -14,6 +14,9 @@ from kernelweave.studio.pages.shell import text
 def titled(title: str) -> Iterator[ui.dialog]:
     """A dialog with a heading; what is made in the context stands below.
 
+    It belongs to the page, and so stays while the part of the page with its button is drawn anew; it is deleted when it
+    has been closed.
+
     Parameters
     ----------
     title : str
@@ -24,7 +27,15 @@ def titled(title: str) -> Iterator[ui.dialog]:
     ui.dialog
         Not yet open.
     """
-    with ui.dialog() as dialog, ui.card().classes("kw-ask"):
+    with ui.context.client.content:
+        place = ui.element().props("hidden")
+    with place, ui.dialog() as dialog, ui.card().classes("kw-ask"):
+
+        def leave() -> None:
+            dialog.delete()
+            place.delete()
+
+        dialog.on("hide", leave)
         dialog.props["aria-label"] = title
         text(title, "h2").style("overflow-wrap: anywhere")
         yield dialog

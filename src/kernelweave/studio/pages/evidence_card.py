@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
@@ -12,9 +14,9 @@ from kernelweave.runs.evidence import KINDS, USUAL
 from kernelweave.studio.evidence_jobs import ACTIVE
 from kernelweave.studio.pages import charts, evidence_charts
 from kernelweave.studio.pages.prints import own_width, prints, tables
-from kernelweave.studio.pages.shell import card, duration, note, said, simple_table, stack, text
+from kernelweave.studio.pages.shell import card, duration, guarded, note, simple_table, stack, text
 from kernelweave.studio.printing import FIGURES
-from kernelweave.studio.schema import Evidence
+from kernelweave.studio.schema import Evidence, EvidenceProgress
 from kernelweave.studio.service import Studio
 
 #: Seconds between two looks at what is being computed.
@@ -48,6 +50,11 @@ class EvidenceCard:
         self.studio, self.run_id, self.found = studio, run_id, found
         self.counts = dict(USUAL)
         self.refit = True
+        self.lines: dict[str, Callable[[], object]] = {}
+        #: the bar and the words of what is being computed
+        self.bars: dict[str, tuple[ui.linear_progress, TextElement]] = {}
+        #: what was read first is not taken for newer: buttons and the timer may ask at the same time
+        self.asking = asyncio.Lock()
 
     def build(self) -> None:
         """Draw the card."""
@@ -62,48 +69,62 @@ class EvidenceCard:
 
     async def look(self) -> None:
         """Read the progress, and draw anew what has changed."""
-        before = self.found
-        try:
-            self.found = await offload(self.studio.evidence.read, self.run_id)
-        except InputError:
-            self.timer.deactivate()
-            return
-        if self.found.progress != before.progress:
-            self.buttons.refresh()
-        if self.found.numbers != before.numbers:
+        async with self.asking:
+            try:
+                self.take(await offload(self.studio.evidence.read, self.run_id))
+            except InputError:
+                self.timer.deactivate()
+
+    def take(self, found: Evidence) -> None:
+        """Draw anew what has changed; fields and buttons of what has not stay as they are."""
+        before, self.found = self.found, found
+        for kind, draw in self.lines.items():
+            old, new = before.progress.get(kind), found.progress.get(kind)
+            if old == new and bool(before.numbers.get(kind)) == bool(found.numbers.get(kind)):
+                continue
+            if old and new and (old.state, old.stopping) == (new.state, new.stopping) and kind in self.bars:
+                self.advance(kind, new)
+            else:
+                draw()
+        if found.numbers != before.numbers:
             self.parts.refresh()
-            self.renewed(self.found)
-        if not self.busy():
-            self.timer.deactivate()
+            self.renewed(found)
+        # the page may have been left
+        if not self.timer.is_deleted:
+            self.timer.active = self.busy()
 
     async def start(self, kind: str) -> None:
         """Begin to compute."""
-        try:
-            self.found = await offload(
-                lambda: self.studio.evidence.start(
-                    self.run_id, kind, int(self.counts[kind] or 0), refit=self.refit
+        async with self.asking:
+            self.take(
+                await offload(
+                    lambda: self.studio.evidence.start(
+                        self.run_id, kind, int(self.counts[kind] or 0), refit=self.refit
+                    )
                 )
             )
-        except InputError as error:
-            said(error)
-            return
-        self.buttons.refresh()
-        self.timer.activate()
 
     async def stop(self, kind: str) -> None:
         """Stop computing."""
-        try:
-            self.found = await offload(self.studio.evidence.stop, self.run_id, kind)
-        except InputError as error:
-            said(error)
-        self.buttons.refresh()
+        async with self.asking:
+            self.take(await offload(self.studio.evidence.stop, self.run_id, kind))
 
-    @ui.refreshable_method
     def buttons(self) -> None:
         """A line for each kind of evidence."""
         with stack("kw-stack"):
             for kind in self.found.kinds:
-                self.line(kind)
+                self.place(kind)
+
+    def place(self, kind: str) -> None:
+        """A line that is drawn anew without the others."""
+
+        @ui.refreshable
+        def shown() -> None:
+            self.bars.pop(kind, None)
+            self.line(kind)
+
+        shown()
+        self.lines[kind] = shown.refresh
 
     def line(self, kind: str) -> None:
         """What it is, how many, a button or the progress."""
@@ -134,7 +155,7 @@ class EvidenceCard:
                 ui.button(
                     "Compute again" if known and kind != "baselines" else "Compute",
                     icon="play_arrow",
-                    on_click=lambda: self.start(kind),
+                    on_click=guarded(lambda: self.start(kind)),
                 ).props("outline no-caps").props["aria-label"] = f"Compute: {title}"
             if now is not None and now.reason:
                 note(now.reason, "bad" if now.state == "failed" else "warn")
@@ -146,18 +167,25 @@ class EvidenceCard:
     def progress(self, kind: str, title: str) -> None:
         """A bar, the time left, and a button that stops."""
         now = self.found.progress[kind]
-        total = max(1, now.total or len(self.found.kinds))
-        shown = ui.linear_progress(min(1.0, now.done / total), show_value=False).style("width: 12rem")
-        shown.props["aria-label"] = f"{title}: {now.done} of {now.total}"
-        words = {"waiting": "waits for another computation", "starting": "is starting"}
-        left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
-        counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
-        text(words.get(now.state, counted), "span").classes("kw-hint")
+        shown = ui.linear_progress(0.0, show_value=False).style("width: 12rem")
+        self.bars[kind] = shown, text("", "span").classes("kw-hint")
+        self.advance(kind, now)
         stop = ui.button(
-            "Stopping" if now.stopping else "Stop", icon="stop", on_click=lambda: self.stop(kind)
+            "Stopping" if now.stopping else "Stop", icon="stop", on_click=guarded(lambda: self.stop(kind))
         ).props("outline no-caps")
         stop.props["aria-label"] = f"Stop: {title}"
         stop.set_enabled(not now.stopping)
+
+    def advance(self, kind: str, now: EvidenceProgress) -> None:
+        """Move the bar; the button beside it stays, so that no press on it is lost."""
+        bar, said = self.bars[kind]
+        total = max(1, now.total or len(self.found.kinds))
+        bar.set_value(min(1.0, now.done / total))
+        bar.props["aria-label"] = f"{KINDS[kind][0]}: {now.done} of {now.total}"
+        words = {"waiting": "waits for another computation", "starting": "is starting"}
+        left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+        counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
+        said.set_text(words.get(now.state, counted))
 
     @ui.refreshable_method
     def parts(self) -> None:

@@ -16,7 +16,18 @@ from kernelweave.runs.recommending import Recommendation
 from kernelweave.runs.spec import FitSpec
 from kernelweave.studio.methods import called
 from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.pages.shell import card, note, once, said, simple_table, size, stack, text, waiting
+from kernelweave.studio.pages.shell import (
+    Turn,
+    card,
+    note,
+    once,
+    said,
+    simple_table,
+    size,
+    stack,
+    text,
+    waiting,
+)
 from kernelweave.studio.schema import Expected
 from kernelweave.studio.service import Studio
 
@@ -51,6 +62,7 @@ class Guide:
         self.found: Recommendation | None = None
         self.measured: tuple[FitSpec, Expected] | None = None
         self.problem = ""
+        self.turn = Turn()
 
     def expected(self) -> Expected | None:
         """Time and memory of the present settings, if they have been measured."""
@@ -109,9 +121,18 @@ class Guide:
         """Find settings, take them, and measure their time."""
         data = self.desk.data
         assert data is not None
-        found = await offload(self.studio.recommend, data, self.desk.spec, self.question)
+        asked = self.desk.spec
+        found = await offload(self.studio.recommend, data, asked, self.question)
+        advised = {one.setting for one in found.advice}
+        if "method" in advised:
+            advised.add("learner_params")
+        # what is not advised may have been changed meanwhile
         self.desk.set(
-            **{name: getattr(found.spec, name) for name in (*CHANGED, *OF_PATHS) if name != "group"}
+            **{
+                name: getattr(found.spec, name)
+                for name in (*CHANGED, *OF_PATHS)
+                if name != "group" and (name in advised or getattr(found.spec, name) != getattr(asked, name))
+            }
         )
         self.found = found
         self.changed()
@@ -122,14 +143,18 @@ class Guide:
         """Measure time and memory of the present settings."""
         data, spec = self.desk.data, self.desk.spec.model_copy(deep=True)
         assert data is not None
+        newest = self.turn.take()
         self.told.refresh(measuring=True)
-        self.problem = ""
+        problem, measured = "", self.measured
         try:
-            self.measured = spec, await offload(self.studio.estimate, data, spec)
+            measured = spec, await offload(self.studio.estimate, data, spec)
         except InputError as error:
-            self.problem = str(error)
+            problem = str(error)
         finally:
-            self.told.refresh(measuring=False)
+            # other settings may be measured by now
+            if newest():
+                self.problem, self.measured = problem, measured
+                self.told.refresh(measuring=False)
 
     @ui.refreshable_method
     def told(self, measuring: bool = False) -> None:

@@ -128,12 +128,13 @@ class _KernelsPage:
             await self.pictures.show()
 
     def change(self, **values: Any) -> None:
-        """Keep settings and show them."""
+        """Keep settings; their fields stay, since what is pressed next may be among them."""
         try:
             self.desk.set(**values)
         except InputError as error:
             said(error)
-        self.views.refresh()
+            self.views.refresh()
+            self.settings.refresh()
         self.pictures.show.refresh()
 
     def change_views(self, views: dict[str, list[str]]) -> None:
@@ -172,9 +173,9 @@ class _KernelsPage:
                 if own:
                     label = "Tables as views" if self.joined.views else "No views"
                     ui.button(label, icon="clear", on_click=lambda: self.change_views({})).props("flat dense")
-                ui.button("By name", icon="auto_awesome", on_click=self.group).props("flat dense").tooltip(
-                    "Columns whose names begin or end alike"
-                )
+                ui.button("By name", icon="auto_awesome", on_click=guarded(self.group)).props(
+                    "flat dense"
+                ).tooltip("Columns whose names begin or end alike")
                 ui.button("From a file", icon="upload_file", on_click=self.open_file).props(
                     "flat dense"
                 ).tooltip("TOML with a table [views], or GMT gene sets")
@@ -342,6 +343,8 @@ class _KernelsPage:
             kernels = self.desk.spec.kernels
             asked = dict(kernels) if isinstance(kernels, dict) else {}
             self.change(kernels={**asked, view: new})
+            if kernels != "default" and not asked:  # those of the other views are others now
+                self.views.refresh()
 
         def pick(event: ValueChangeEventArguments) -> None:
             own.set_visibility(event.value == OWN)
@@ -413,12 +416,9 @@ class _KernelsPage:
         """Make views of columns whose names have a word in common."""
         views = await offload(group_by_name, self.names())
         if len(views) < 2:
-            said(
-                InputError(
-                    "The names of the columns do not fall into groups. Select them and make views by hand."
-                )
+            raise InputError(
+                "The names of the columns do not fall into groups. Select them and make views by hand."
             )
-            return
         self.change_views(views)
 
     def open_file(self) -> None:

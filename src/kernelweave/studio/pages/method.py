@@ -152,7 +152,7 @@ class _MethodPage:
         spec = self.desk.spec
         known = {method.name: method for method in methods()}
         for name in learner_settings():
-            self.wrong.pop(name, None)
+            self.wrong.pop(name, None)  # another learner may not have it
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
                 for question, names in grouped():
@@ -251,6 +251,7 @@ class _MethodPage:
     def draw(self, setting: Setting, value: Any, keep: Callable[[Any], object]) -> Any:
         """A field for the admissible values of a setting."""
         name = setting.name
+        self.wrong.pop(name, None)  # the field shows what is stored
         label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
 
         def choose(event: ValueChangeEventArguments) -> None:

@@ -101,7 +101,7 @@ class OneRun:
             MarksCard(self.studio, run).build()
             LineageCard(self.studio, run.id).build()
         self.seen = self.print_of(run)
-        ui.timer(EVERY, self.look)
+        self.timer = ui.timer(EVERY, self.look)
 
     # ---- updating ---------------------------------------------------------------------------------
 
@@ -127,7 +127,10 @@ class OneRun:
                 elif run.state not in FINAL:
                     self.update(run, await offload(self.studio.points, run.id, self.live.last))
             except InputError:  # deleted in another window
-                ui.navigate.to("/runs")
+                # only once: a page that takes its time would be asked for again before it comes
+                if self.timer.active:
+                    self.timer.deactivate()
+                    ui.navigate.to("/runs")
 
     def update(self, run: Run, points: PathPoints) -> None:
         """Update the run that is shown, without rebuilding it."""
@@ -243,7 +246,7 @@ class OneRun:
 
         async def do() -> None:
             await offload(self.studio.delete, run.id)
-            ui.navigate.to("/runs")
+            await self.look()
 
         about = f"{run.name}, with its model and its files."
         ask("Delete this run?", about, "Delete", do, keep="Keep it")

@@ -14,6 +14,7 @@ from kernelweave.studio.files import describe_files
 from kernelweave.studio.pages.dialogs import titled
 from kernelweave.studio.pages.place import address, here
 from kernelweave.studio.pages.shell import (
+    Turn,
     card,
     counted,
     empty,
@@ -56,6 +57,7 @@ class _ProjectsPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
+        self.turn = Turn()
 
     async def build(self) -> None:
         # sizes of the files of all projects
@@ -171,12 +173,15 @@ class _ProjectsPage:
 
     async def tables(self) -> None:
         """Show the table files once they have been read."""
+        newest = self.turn.take()
         try:
             files = await offload(describe_files, self.studio)
         except InputError as error:
             self.tables_place.clear()
             with self.tables_place:
                 note(str(error), "bad")
+            return
+        if not newest():
             return
         self.tables_place.clear()
         with self.tables_place:

@@ -40,6 +40,8 @@ class MarksCard:
 
     def __init__(self, studio: Studio, run: Run) -> None:
         self.studio, self.run = studio, run
+        #: What this page has stored, or found.
+        self.marks = run.marks
 
     def build(self) -> None:
         """Draw the fields."""
@@ -58,9 +60,12 @@ class MarksCard:
                     "note": words.value or "",
                     "tags": (tags.value or "").split(","),
                 }
-                marks = check_marks(given)
-                if marks != self.run.marks:
-                    self.run = await offload(self.studio.mark, self.run.id, marks)
+                marks, before = check_marks(given), self.marks
+                # what was not changed here may have been changed in another window
+                changed = {name: value for name, value in marks if value != getattr(before, name)}
+                if changed:
+                    self.marks = marks
+                    await offload(self.studio.change_marks, self.run.id, **changed)
 
             pin.on_value_change(guarded(keep))
             tags.on("blur", guarded(keep))
@@ -121,8 +126,10 @@ def ask(
         text(about).style("overflow-wrap: anywhere")
 
         async def do() -> None:
-            dialog.close()
-            await action()
+            # the second press of a double click finds it closed
+            if dialog.value:
+                dialog.close()
+                await action()
 
         with ui.element("div").classes("kw-end").style("width: 100%"):
             ui.button(keep, on_click=dialog.close).props("flat")

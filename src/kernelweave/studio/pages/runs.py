@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,9 @@ class Board:
         self.runs: list[Run] = []
         self.tables: dict[str, str] = {}
         self.going: dict[str, tuple[Any, Any]] = {}
+        self.picks: dict[str, Any] = {}
+        #: the newest list is read last: a press on a button and the timer may look at the same time
+        self.looking = asyncio.Lock()
 
     async def build(self) -> None:
         """Draw the page."""
@@ -119,10 +123,13 @@ class Board:
 
     async def read(self) -> None:
         """Read runs and names of tables."""
-        self.runs = await offload(self.studio.runs)
+        self.take(await offload(self.studio.runs))
         self.tables = {ref.id: ref.name for ref in await offload(self.studio.tables)}
-        self.seen = self.print_of(self.runs)
-        if not self.wanted.score and (scores := scores_of(self.runs)):
+
+    def take(self, runs: list[Run]) -> None:
+        """Take a list of runs."""
+        self.runs, self.seen = runs, self.print_of(runs)
+        if not self.wanted.score and (scores := scores_of(runs)):
             self.wanted = replace(self.wanted, score=scores[0])
 
     @staticmethod
@@ -132,16 +139,17 @@ class Board:
 
     async def look(self) -> None:
         """Show changes since the last update."""
-        runs = await offload(self.studio.runs)
-        now = self.print_of(runs)
-        if now != self.seen:
-            had = bool(self.runs)
-            self.runs, self.seen = runs, now
-            if had == bool(runs):
-                self.board.refresh()
-            else:
-                ui.navigate.to("/runs")
-            return
+        async with self.looking:
+            runs = await offload(self.studio.runs)
+            if self.print_of(runs) != self.seen:
+                had = bool(self.runs)
+                self.take(runs)
+                if had == bool(runs):
+                    self.offer()
+                    self.board.refresh()
+                else:
+                    ui.navigate.to("/runs")
+                return
         for run in runs:
             if run.id in self.going and run.total:
                 bar, words = self.going[run.id]
@@ -162,43 +170,62 @@ class Board:
     def filters(self) -> None:
         """Search, filters, the score that is shown, and the order."""
 
-        def pick(label: str, name: str, options: dict[str, str], **more: Any) -> Any:
+        def pick(label: str, name: str) -> None:
             def choose(event: ValueChangeEventArguments) -> None:
-                self.want(**{name: event.value or ""})
+                if (event.value or "") != getattr(self.wanted, name):
+                    self.want(**{name: event.value or ""})
 
-            found = ui.select(options, value=getattr(self.wanted, name), label=label, on_change=choose)
-            return found.props("outlined dense options-dense")
+            self.picks[name] = ui.select({}, label=label, on_change=choose).props(
+                "outlined dense options-dense"
+            )
 
-        methods = sorted({run.method for run in self.runs})
-        tables = sorted({table_of(run, self.tables) for run in self.runs})
-        tags = sorted({tag for run in self.runs for tag in run.marks.tags})
-        states: dict[str, str] = {run.state: STATES[run.state][0] for run in self.runs}
-        scores = scores_of(self.runs)
         with ui.element("div").classes("kw-filters"):
             ui.input(
                 "Search",
                 placeholder="name, tag, note, learner, table",
                 on_change=lambda event: self.want(text=event.value or ""),
             ).props("outlined dense clearable debounce=250").classes("wide")
-            if scores:
-                pick("Score", "score", {name: name for name in scores})
+            pick("Score", "score")
 
-                def bound(event: ValueChangeEventArguments) -> None:
-                    self.want(least=event.value)
+            def bound(event: ValueChangeEventArguments) -> None:
+                self.want(least=event.value)
 
-                ui.number("Limit", on_change=bound).props(
-                    "outlined dense clearable debounce=400 step=any"
-                ).tooltip("Runs that score at least this; of errors, at most this")
-            pick("Learner", "method", {"": "all", **{name: name for name in methods}})
-            pick("Table", "table", {"": "all", **{name: name for name in tables}})
-            pick("State", "state", {"": "all", **states})
-            if tags:
-                pick("Tag", "tag", {"": "all", **{name: name for name in tags}})
+            self.least = (
+                ui.number("Limit", on_change=bound)
+                .props("outlined dense clearable debounce=400 step=any")
+                .tooltip("Runs that score at least this; of errors, at most this")
+            )
+            pick("Learner", "method")
+            pick("Table", "table")
+            pick("State", "state")
+            pick("Tag", "tag")
             with ui.element("div").classes("kw-sorter"):
                 self.sorter = ui.select(
                     COLUMNS, value=self.wanted.order, label="Sort by", on_change=self.sort_by
                 ).props("outlined dense options-dense")
                 self.direction()
+        self.offer()
+
+    def offer(self) -> None:
+        """Offer what the runs of now have."""
+        found: dict[str, dict[str, str]] = {
+            "score": {name: name for name in scores_of(self.runs)},
+            "method": {name: name for name in sorted({run.method for run in self.runs})},
+            "table": {name: name for name in sorted({table_of(run, self.tables) for run in self.runs})},
+            "state": {run.state: STATES[run.state][0] for run in self.runs},
+            "tag": {name: name for name in sorted({tag for run in self.runs for tag in run.marks.tags})},
+        }
+        for name, options in found.items():
+            now = getattr(self.wanted, name)
+            every = {} if name == "score" else {"": "all"}
+            # what is chosen stays, also if no run has it any more
+            kept = {now: STATES[now][0] if name == "state" else now} if now else {}
+            options = {**every, **options, **kept}
+            pick = self.picks[name]
+            if pick.options != options:
+                pick.set_options(options, value=now if now in options else None)
+            pick.set_visibility(len(options) > 1 or name not in ("score", "tag") or bool(now))
+        self.least.set_visibility(bool(found["score"]))
 
     def sort_by(self, event: ValueChangeEventArguments) -> None:
         """Sort by a column that is chosen from a list."""
@@ -323,8 +350,7 @@ class Board:
             pin.props["aria-pressed"] = "true" if run.marks.pinned else "false"
 
             async def turn() -> None:
-                marks = run.marks.model_copy(update={"pinned": not run.marks.pinned})
-                await offload(self.studio.mark, run.id, marks)
+                await offload(self.studio.change_marks, run.id, pinned=not run.marks.pinned)
                 await self.look()
 
             pin.on_click(guarded(turn))
@@ -410,11 +436,13 @@ class Board:
         )
 
         async def do() -> None:
+            # some may have been deleted in another window
+            there = {run.id for run in await offload(self.studio.runs)}
             for run in ended:
-                await offload(self.studio.delete, run.id)
+                if run.id in there:
+                    await offload(self.studio.delete, run.id)
             self.chosen = {}
-            await self.read()
-            self.board.refresh()
+            await self.look()
 
         ask(
             f"Delete {plural(len(ended), 'run')}?",

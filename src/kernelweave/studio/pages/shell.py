@@ -263,6 +263,7 @@ def once(
     ui.button
     """
     # the browser marks it before the server has heard, see studio.js
+    client = ui.context.client  # the part of the page with the button may be gone by the end
     button = ui.button(label, icon=icon).props(props).classes("kw-once")
     doing = False
 
@@ -273,12 +274,15 @@ def once(
         doing = True
         button.props("loading")
         try:
-            await action()
-        except InputError as error:
-            said(error)
+            with client:
+                try:
+                    await action()
+                except InputError as error:
+                    said(error)
         finally:
             doing = False
-            button.props(remove="loading")
+            if not button.is_deleted:
+                button.props(remove="loading")
 
     button.on_click(do)
     return button
@@ -304,7 +308,9 @@ def explained(label: str, about: str) -> Iterator[None]:
 
 
 def said(error: Exception) -> None:
-    """Show an error as a notification."""
+    """Show an error as a notification, unless the window has been closed."""
+    if ui.context.client.is_deleted:
+        return
     what = str(error)
     if not isinstance(error, InputError):
         what = (
@@ -341,22 +347,24 @@ class Turn:
         self._now = 0
 
     def take(self) -> Callable[[], bool]:
-        """Begin; returns a function that tells whether this is still the newest."""
+        """Begin; returns a function that tells whether this is still the newest, and its window open."""
         self._now += 1
-        mine = self._now
-        return lambda: mine == self._now
+        mine, client = self._now, ui.context.client
+        return lambda: mine == self._now and not client.is_deleted
 
 
 def guarded(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
     """An action, which may be a coroutine function, whose input errors are shown to the user."""
 
     async def do() -> None:
-        try:
-            found = action()
-            if inspect.isawaitable(found):
-                await found
-        except InputError as error:
-            said(error)
+        # the part of the page with the button may be gone by the end
+        with ui.context.client:
+            try:
+                found = action()
+                if inspect.isawaitable(found):
+                    await found
+            except InputError as error:
+                said(error)
 
     return do
 

@@ -32,8 +32,8 @@ class StartCard:
     def __init__(self, studio: Studio, desk: Desk, guide: Guide, wrong: Mapping[str, str]) -> None:
         self.studio, self.desk, self.guide, self.wrong = studio, desk, guide, wrong
         self.turn = Turn()
-        #: What this page asks for is one run, however often.
-        self.asked = uuid.uuid4().hex
+        #: The same run, asked for however often, is one; and its name in the queue.
+        self.asked: tuple[object, str] = None, ""
 
     async def build(self) -> None:
         """What would be run, and the button, which stays while that changes: no press on it is lost."""
@@ -62,7 +62,10 @@ class StartCard:
                         spec=self.desk.spec,
                         expected=self.guide.expected(),
                     )
-                    started = await offload(self.studio.add_run, request, self.asked)
+                    wanted = request.model_copy(update={"expected": None})
+                    if wanted != self.asked[0]:
+                        self.asked = wanted, uuid.uuid4().hex
+                    started = await offload(self.studio.add_run, request, self.asked[1])
                     ui.navigate.to(f"/runs?run={started.id}")
 
                 self.button = once("Start the run", "play_arrow", go)

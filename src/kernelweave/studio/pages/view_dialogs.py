@@ -37,6 +37,8 @@ def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Cal
         name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
 
         def make() -> None:
+            if not dialog.value:  # the second press of a double click
+                return
             given = (name.value or "").strip()
             if not given or given in known() or ":" in given:
                 name.props("error").props["error-message"] = "A new name without a colon is needed."
@@ -78,6 +80,8 @@ def ask_for_file(
                 found = await offload(studio.views, desk.data, content, form)
             except InputError as error:
                 said(error)
+                return
+            if not dialog.value:  # it was left while the file was read
                 return
             known = set(names())
             views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
