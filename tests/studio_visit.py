@@ -1,5 +1,6 @@
 """The studio in a real browser, for tests: a page, and everything that a browser would complain about."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -82,16 +83,21 @@ class Visit:
         self.page.get_by_label(label, exact=True).first.click()
         self.page.get_by_role("option", name=option, exact=exact).first.click()
 
+    @contextlib.contextmanager
+    def renewed(self, found):
+        """Do something after which an element is drawn anew, and wait for that."""
+        old = found.element_handle()
+        yield
+        self.page.wait_for_function("(e) => !e.isConnected", arg=old)
+        expect(found).to_be_visible()
+
     def choose_learner(self, title):
         """Pick a learner, and wait until the fields of the path, which are drawn anew for it, are there."""
-        many = self.page.get_by_label("How many", exact=True)
-        old = many.evaluate("field => field.closest('[id^=c]').id")
         self.page.evaluate(
             "document.querySelectorAll('.kw-pick details').forEach((fold) => fold.open = true)"
         )
-        self.page.get_by_role("radio", name=re.compile(f"^{title}")).click()
-        self.page.wait_for_function("id => !document.getElementById(id)", arg=old)
-        expect(many).to_be_visible()
+        with self.renewed(self.page.get_by_label("How many", exact=True)):
+            self.page.get_by_role("radio", name=re.compile(f"^{title}")).click()
 
     def settle(self):
         """Wait until the page talks to the server and nothing more is on its way."""

@@ -88,6 +88,9 @@ def test_the_journey_on_wine(visit, tmp_path):
     page.get_by_label("Name", exact=True).fill("chemistry")
     page.get_by_role("button", name="Make").click()
     expect(page.get_by_role("group", name="View chemistry")).to_contain_text("3 columns")
+    # nothing can be dragged while the dialog leaves and the pictures of kernels come
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    here.settle()
     page.get_by_role("button", name="hue", exact=True).drag_to(
         page.get_by_role("group", name="View chemistry")
     )
@@ -97,10 +100,10 @@ def test_the_journey_on_wine(visit, tmp_path):
     page.get_by_label("Name", exact=True).fill("the rest")
     page.get_by_label("Name", exact=True).press("Enter")
     expect(page.get_by_role("group", name="View the rest")).to_contain_text("9 columns")
-    here.choose("Kernels of the rest", "Linear and Gaussian")
+    # pictures of kernels come above the next button, and move it
+    with here.renewed(page.get_by_alt_text(re.compile("Gram matrix")).first):
+        here.choose("Kernels of the rest", "Linear and Gaussian")
     expect(page.get_by_text(re.compile(r"chemistry: .*RBF")).first).to_be_visible()
-    # pictures of kernels come above the button, and move it
-    here.settle()
     page.get_by_role("button", name="Method").click()
     page.wait_for_url("**/method")
     here.choose_learner("RLS2")

@@ -52,17 +52,20 @@ def test_columns_kernels_and_what_they_say(visit):
     card = page.get_by_role("region", name="Views from files")
     expect(card).to_contain_text("rows matched by id")
     # the role of a column
-    here.choose("Role of gene_0", "ignored")
+    columns = page.get_by_role("list", name="Columns of people.csv")
+    with here.renewed(columns):
+        here.choose("Role of gene_0", "ignored")
     expect(page.get_by_label("Role of gene_0")).to_have_value(re.compile("ignored"))
-    # search, then the target and a type
+    # search: the target, which is guessed by its name, and a type
     find = page.get_by_label("Find columns of people.csv")
     find.fill("y")
-    expect(page.get_by_label("Role of y", exact=True)).to_be_visible()
-    here.choose("Role of y", "target")
+    expect(page.get_by_label("Role of y", exact=True)).to_have_value("target")
     expect(page.get_by_text("Classification: the target is not numeric (2 classes).")).to_be_visible()
     find = page.get_by_label("Find columns of people.csv")
     find.fill("site")
-    here.choose("Type of site", "category")
+    expect(page.get_by_label("Type of site").first).to_be_visible()
+    with here.renewed(columns):
+        here.choose("Type of site", "category")
     expect(page.get_by_role("region", name="Missing values")).to_contain_text("gene_1")
     draft = page.evaluate("async () => await (await fetch('/api/draft')).json()")
     assert draft["spec"]["target"] == "y"

@@ -60,6 +60,7 @@ def test_a_project_from_an_empty_name_to_its_end(visit, tmp_path):  # noqa: F811
     dialog.get_by_role("button", name="Do that").click()
     expect(page.get_by_text("10 rows are in every table.")).to_be_visible()
     assert page.evaluate("async () => (await (await fetch('/api/draft')).json()).data.key") == "id"
+    expect(dialog).to_have_count(0)
     # a table of other rows cannot be joined by a key: only stored, or in place of another
     upload(page, third)
     expect(dialog.get_by_role("heading", name="How should three.csv be used?")).to_be_visible()
