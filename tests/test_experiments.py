@@ -171,16 +171,26 @@ def test_every_setting_that_names_things_knows_them(name):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_killed_runs_resume_to_the_same_table(tmp_path):
+    pytest.importorskip("cyclopts")
+    from kernelweave.cli import main
+
     need("sonar")
-    command = [
-        sys.executable, "-m", "kernelweave.cli", "reproduce", "rls2-uci", "--datasets", "sonar", "--splits", "3",
-        "--methods", "rls2", "average", "--jobs", "2",
-    ]  # fmt: skip
+    arguments = [
+        "reproduce",
+        "rls2-uci",
+        "--datasets",
+        "sonar",
+        "--splits",
+        "3",
+        "--methods",
+        "rls2",
+        "average",
+    ]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run([*command, "--out", whole], check=True, capture_output=True, timeout=240)
+    assert main([*arguments, "--jobs", "1", "--out", str(whole)]) == 0
     for at_least in (1, 5):
         running = subprocess.Popen(
-            [*command, "--out", cut, "--resume"],
+            [sys.executable, "-m", "kernelweave.cli", *arguments, "--jobs", "2", "--out", cut, "--resume"],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -191,7 +201,7 @@ def test_killed_runs_resume_to_the_same_table(tmp_path):
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
         assert at_least <= _stored(cut) < 12
-    subprocess.run([*command, "--out", cut, "--resume"], check=True, capture_output=True, timeout=240)
+    assert main([*arguments, "--jobs", "1", "--out", str(cut), "--resume"]) == 0
     for name in ("results", "profiles", "scores", "kernels"):
         one, two = (pd.read_csv(folder / "tables" / f"{name}.csv") for folder in (whole, cut))
         pd.testing.assert_frame_equal(without_times(one), without_times(two), check_exact=True)

@@ -21,9 +21,11 @@ import psutil
 import kernelweave as kw
 from kernelweave.studio.jobs import Queue, is_alive
 from kernelweave.studio.places import Places
+from kernelweave.studio.schema import RunRequest
 from kernelweave.studio.security import TOKEN_VARIABLE
+from kernelweave.studio.service import Studio
 from kernelweave.studio.store import Store
-from studio_server import Command, Served, needs_core, slow_request, until
+from studio_server import Command, Served, needs_core, run_here, slow_request, until
 
 pytestmark = needs_core
 
@@ -198,7 +200,7 @@ def test_runs_outlive_the_server(tmp_path):
     """Kill -9 in mid-run: the run goes on, the next server finds it, and its result is that of an undisturbed run."""
     first = Command(tmp_path / "studio")
     request = slow_request()
-    request["spec"] |= {"repeats": 4, "cv": 5, "alphas": "30", "kernels": "rkl"}
+    request["spec"] |= {"repeats": 3, "cv": 5, "alphas": "30", "kernels": "rkl"}
     try:
         client = first.client()
         run = client.post("/api/runs", json=request).json()["id"]
@@ -216,15 +218,15 @@ def test_runs_outlive_the_server(tmp_path):
             found = until(lambda: (r := client.get(f"/api/runs/{run}").json())["state"] == "done" and r, 120)
             assert found["done"] == found["total"]
             model = kw.load(Places(tmp_path / "studio").run(run) / "model.skops")
-            again = client.post("/api/runs", json=request).json()["id"]
-            until(lambda: client.get(f"/api/runs/{again}").json()["state"] == "done", 120)
-            other = kw.load(Places(tmp_path / "studio").run(again) / "model.skops")
-            np.testing.assert_array_equal(model.weights_, other.weights_)
             client.close()
         finally:
             second.close()
     finally:
         first.close()
+    other = Studio(tmp_path / "other").inside("")
+    again = run_here(other, RunRequest(**request))
+    np.testing.assert_array_equal(model.weights_, kw.load(other.artifact(again, "model.skops")).weights_)
+    other.store.close()
 
 
 def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
@@ -256,10 +258,11 @@ def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
 
 def test_runs_learn_probabilities(served):
     spec = {"target": "target", "kernels": "linear", "alphas": "3", "cv": 3, "probabilities": "platt"}
-    run_id = served.run(
+    done = served.made(
         data={"tables": ["set-wine"]}, spec={**spec, "method": "simple", "class_weights": "class_1=2"}
     )
-    assert served.wait(run_id)["state"] == "done"
+    assert done["state"] == "done"
+    run_id = done["id"]
     model = kw.load(Places(served.studio.places.root).run(run_id) / "model.skops")
     assert model.calibration_.method == "platt"
     found = {
