@@ -112,7 +112,7 @@ $(OLDEST)/ready: $(SOURCES) .ci/oldest $(shell find src -type f -not -path '*/__
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	@$(PYTHON) .ci/oldest $(CONSTRAINTS) > $(OLDEST)/constraints.txt
 	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --upgrade pip $(PINS)
-	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q -c $(OLDEST)/constraints.txt $(BUILD_PINS) \
+	@$(OLDEST)/bin/python -m pip --disable-pip-version-check install -q --no-compile -c $(OLDEST)/constraints.txt $(BUILD_PINS) \
 	  '.[anndata,cli,save]' hypothesis pytest pytest-xdist
 	@touch $@
 
