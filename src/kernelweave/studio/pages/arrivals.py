@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,20 @@ class Choice:
     by_order: bool = False
     uses: dict[str, Use] | None = None
     instead: dict[str, str] | None = None
+
+
+def choice_of(
+    desk: Desk,
+    tables: list[str],
+    *,
+    more: Sequence[str] = (),
+    less: Sequence[str] = (),
+    uses: Mapping[str, Use] | None = None,
+) -> Choice:
+    """The files of a draft with some more, without some, or otherwise used; their rows matched as before."""
+    key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
+    kept = [table for table in tables if table not in less]
+    return Choice([*kept, *more], key, by_order, {**desk.uses(), **(uses or {})})
 
 
 #: From the draft, and those of its files that are there, to those that are to be chosen.

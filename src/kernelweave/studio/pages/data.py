@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.runs.spec import FitSpec
-from kernelweave.studio.pages.arrivals import Arriving, Choice, Choosing
+from kernelweave.studio.pages.arrivals import Arriving, Choice, Choosing, choice_of
 from kernelweave.studio.pages.column_choice import pick_column
 from kernelweave.studio.pages.data_cards import (
     MISSING,
@@ -76,20 +76,6 @@ def add(studio: Studio) -> None:
     @ui.page("/", title="Data", response_timeout=30)
     async def data_page() -> None:
         await _DataPage(here(studio)).build()
-
-
-def _choice(
-    desk: Desk,
-    tables: list[str],
-    *,
-    more: Sequence[str] = (),
-    less: Sequence[str] = (),
-    uses: Mapping[str, Use] | None = None,
-) -> Choice:
-    """The files of a draft with some more, without some, or otherwise used; their rows matched as before."""
-    key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
-    kept = [table for table in tables if table not in less]
-    return Choice([*kept, *more], key, by_order, {**desk.uses(), **(uses or {})})
 
 
 class _DataPage(Arriving):
@@ -183,13 +169,13 @@ class _DataPage(Arriving):
 
     async def add(self, table_id: str) -> None:
         uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
-        await self.choose(partial(_choice, more=[table_id], uses={table_id: uses.get(table_id, "table")}))
+        await self.choose(partial(choice_of, more=[table_id], uses={table_id: uses.get(table_id, "table")}))
 
     async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
-        await self.choose(partial(_choice, uses={table_id: event.value}))
+        await self.choose(partial(choice_of, uses={table_id: event.value}))
 
     async def _drop(self, table_id: str) -> None:
-        await self.choose(partial(_choice, less=[table_id]))
+        await self.choose(partial(choice_of, less=[table_id]))
 
     async def choose(self, choosing: Choosing) -> bool:
         async with self.choosing:
