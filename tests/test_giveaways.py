@@ -42,6 +42,9 @@ def test_copies_of_classes_are_found(classes, rng):
     many = pd.concat([classes] * 20, ignore_index=True).assign(x=rng.normal(size=20 * N))
     many.loc[1100, "number"] = 4 + 7 - many.loc[1100, "number"]
     assert list(found(many)) == ["code"]
+    # in a table that is sorted by class the first rows have one class
+    copy = many.assign(copy=np.where(many["y"] == "ill", 1, 2)).sort_values("y", ignore_index=True)
+    assert list(found(copy)) == ["code", "copy"]
     gaps = classes.copy()
     gaps.loc[:9, "code"] = None
     assert list(found(gaps, missing="impute")) == ["code", "number"]
@@ -74,6 +77,9 @@ def test_other_units_of_a_number_are_found(rng):
         {"pounds": y / 0.45359237, "less": 3.0 - y, "near": y + 0.01 * rng.normal(size=700), "y": y}
     )
     assert list(found(frame)) == ["pounds", "less"]
+    # rows that do not differ in the target begin the table
+    flat = pd.concat([frame.assign(y=1.0, pounds=1.0 / 0.45359237, less=2.0)[:600], frame], ignore_index=True)
+    assert list(found(flat)) == ["pounds", "less"]
     # the first rows alone do not decide
     frame.loc[650, "pounds"] += 1.0
     assert list(found(frame)) == ["less"]

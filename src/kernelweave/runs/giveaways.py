@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.runs.sparse_views import Tables
-
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame, Series
     from kernelweave.runs.preparing import Prepared
@@ -19,7 +17,7 @@ FEWEST_ROWS = 20
 ROWS_OF_A_VALUE = 5
 #: Values of a copy of classes.
 MOST_VALUES = 100
-#: Rows that are looked at first, and those of them that are compared with all others.
+#: Rows that are looked at first, from all over the table, and those of them that are compared with all others.
 SOME, MOST_PAIRS = 500, 10
 #: A correlation this close to 1 is one of rounding.
 ROUNDING = 1e-9
@@ -42,7 +40,7 @@ def find_giveaways(prepared: Prepared) -> dict[str, str]:
     -----
     A measurement can be as good as that: a column found here is to be looked at, not one to be left out without a look.
     """
-    table = prepared.X.frame if isinstance(prepared.X, Tables) else prepared.X
+    table = prepared.frame
     if prepared.names or len(table) < FEWEST_ROWS or not table.shape[1]:
         return {}
     if prepared.task == "regression":
@@ -51,18 +49,24 @@ def find_giveaways(prepared: Prepared) -> dict[str, str]:
     return {
         name: "each of its values has rows of one class only"
         for name in _worth_a_look(table, codes)
-        if _tells(table[name].iloc[:SOME], codes[:SOME], 1) and _tells(table[name], codes, ROWS_OF_A_VALUE)
+        if _tells(table[name], codes)
     }
+
+
+def _some(n_rows: int) -> NDArray[np.intp]:
+    """Rows from all over a table, which may be sorted by class."""
+    return np.unique(np.linspace(0, n_rows - 1, SOME).astype(np.intp))
 
 
 def _worth_a_look(table: DataFrame, codes: NDArray[np.intp]) -> list[str]:
     """Columns but those of numbers that have many values, or one in common between classes: a cheap look at many."""
-    numbers: Any = table.select_dtypes("number").iloc[:SOME]
-    values = numbers.to_numpy(dtype=float)
+    rows = _some(len(table))
+    numbers: Any = table.select_dtypes("number").iloc[rows]
+    values, classes = numbers.to_numpy(dtype=float), codes[rows]
     few = (np.diff(np.sort(values, axis=0), axis=0) > 0).sum(axis=0) < _most_values(len(table), codes)
-    _, firsts = np.unique(codes[:SOME], return_index=True)
+    _, firsts = np.unique(classes, return_index=True)
     for one in firsts[:MOST_PAIRS]:
-        others = codes[:SOME] != codes[one]
+        others = classes != classes[one]
         few &= ~(values[others] == values[one]).any(axis=0)
     plain = set(numbers.columns[~few])
     return [name for name in table.columns if name not in plain]
@@ -73,13 +77,13 @@ def _most_values(n_rows: int, codes: NDArray[np.intp]) -> int:
     return min(n_rows // ROWS_OF_A_VALUE, max(MOST_VALUES, 2 * (int(codes.max()) + 1)))
 
 
-def _tells(column: Series, codes: NDArray[np.intp], rows_of_a_value: int) -> bool:
+def _tells(column: Series, codes: NDArray[np.intp]) -> bool:
     """Whether every value of a column has one class, and as many rows on average."""
     values, n_values = _numbered(column)
     known = values >= 0
     if (
         n_values < 2
-        or n_values * rows_of_a_value > known.sum()
+        or n_values * ROWS_OF_A_VALUE > known.sum()
         or n_values > max(MOST_VALUES, 2 * codes.max() + 2)
     ):
         return False
@@ -97,7 +101,7 @@ def _numbered(column: Series) -> tuple[NDArray[np.intp], int]:
 
 def _lines(table: DataFrame, y: NDArray[np.float64]) -> dict[str, str]:
     numbers: Any = table.select_dtypes("number")
-    for rows in (slice(0, SOME), slice(None)):
+    for rows in (_some(len(table)), slice(None)):
         values, target = numbers.iloc[rows].to_numpy(dtype=float), y[rows]
         # missing cells give NaN, and so do constant columns
         with np.errstate(all="ignore"):

@@ -67,6 +67,11 @@ class Prepared:
         return named(self.y[rows], self.names)
 
     @property
+    def frame(self) -> DataFrame:
+        """The columns to learn from, without sparse views and kernels."""
+        return self.X.frame if isinstance(self.X, Tables) else self.X
+
+    @property
     def said(self) -> str:
         """The task in words."""
         if not self.names:

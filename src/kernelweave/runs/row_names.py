@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelweave.runs.sparse_views import Tables
 from kernelweave.views import Cells
 
 if TYPE_CHECKING:
@@ -97,5 +96,4 @@ def _worth_a_look(table: DataFrame) -> list[str]:
 
 def row_names_in(prepared: Prepared) -> dict[str, str]:
     """Columns to learn from that look like names of the rows, and why."""
-    table = prepared.X.frame if isinstance(prepared.X, Tables) else prepared.X
-    return find_row_names(table) if table.shape[1] else {}
+    return find_row_names(prepared.frame) if prepared.frame.shape[1] else {}
