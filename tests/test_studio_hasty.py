@@ -288,6 +288,24 @@ def test_the_first_score_is_shown_once_it_is_there(studio):
     visiting(studio, visit)
 
 
+def test_a_list_that_was_empty_is_left_once_for_its_first_run(studio, monkeypatch, caplog):
+    """Until the page is there again, the run goes on."""
+
+    async def visit(user):
+        await user.open("/runs")
+        await user.should_see("No runs yet", retries=100)
+        opened = []
+        monkeypatch.setattr(ui.navigate, "to", opened.append)
+        put(studio, 1, state="done")
+        await until(lambda: opened)
+        studio.store._change("UPDATE run SET state = 'failed'")
+        await asyncio.sleep(1.5)
+        assert opened == ["/runs"]
+
+    visiting(studio, visit)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_run_that_is_gone_is_left_once(studio, monkeypatch):
     """A page that takes its time would be asked for again and again, and never come."""
     run = put(studio, 1, score=0.5)

@@ -103,6 +103,7 @@ class Board:
         self.tables: dict[str, str] = {}
         self.going: dict[str, tuple[Any, Any]] = {}
         self.picks: dict[str, Any] = {}
+        self.leaving = False
         #: the newest list is read last: a press on a button and the timer may look at the same time
         self.looking = asyncio.Lock()
 
@@ -142,13 +143,15 @@ class Board:
         async with self.looking:
             runs = await offload(self.studio.runs)
             if self.print_of(runs) != self.seen:
-                had = bool(self.runs)
                 self.take(runs)
-                if had == bool(runs):
+                # filters are there if there were runs when the page was drawn
+                if bool(self.picks) != bool(runs):
+                    if not self.leaving:
+                        ui.navigate.to("/runs")
+                    self.leaving = True
+                elif runs:
                     self.offer()
                     self.board.refresh()
-                else:
-                    ui.navigate.to("/runs")
                 return
         for run in runs:
             if run.id in self.going and run.total:
