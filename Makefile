@@ -159,6 +159,7 @@ stress: export OPENBLAS_NUM_THREADS := 1
 stress: export OMP_NUM_THREADS := 1
 stress: $(STAMPS)/group-test
 	$(BIN)/python tests/stress.py --size $(SIZE) --seed $(SEED) --jobs $(JOBS) $(ARGS)
+	$(BIN)/python tests/raw_scales.py --size $(SIZE) --first $(SEED)
 
 bench: $(STAMPS)/group-bench
 	@test -f benchmarks/run.py || { echo "There is no benchmarks/run.py yet." >&2; exit 1; }

@@ -111,17 +111,8 @@ def test_wrong_signatures_are_found():
     assert complaint(solve, "K, y, tol, C", bound=1)
 
 
-#: Lines of the longest file; what is longer holds more than one thing.
-LONGEST = 500
-
-
 def sources():
     return sorted(SOURCE.rglob("*.py"))
-
-
-def test_no_file_is_too_long():
-    sizes = {str(path.relative_to(SOURCE)): path.read_text("utf8").count("\n") for path in sources()}
-    assert {name: size for name, size in sizes.items() if size > LONGEST} == {}
 
 
 def test_what_a_class_leaves_to_others_is_abstract():

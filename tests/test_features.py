@@ -602,35 +602,6 @@ def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypat
     assert bool(sharpened) == (apart < 1)
 
 
-@pytest.mark.parametrize("form", ["rows", "columns", "csr"])
-def test_blocks_that_cannot_be_active_are_left_out_of_a_pass(monkeypatch, form):
-    rng = np.random.default_rng(0)
-    # most blocks are so small that they are out of reach from one point to the next
-    Z = rng.normal(size=(80, 600)) * np.where(np.arange(600) < 100, 1.0, 0.02)
-    y = Z[:, :6] @ np.arange(1.0, 7.0) + 3.0 * rng.normal(size=80)
-    weights = rng.uniform(0.5, 1.5, size=80)
-    groups = np.arange(0, 601, 2)
-    looked, given = [0], path_module.FeatureProblem.looks
-
-    def count(self, residuals, kernels=None):
-        looked[0] += self.n_kernels if kernels is None else len(kernels)
-        return given(self, residuals, kernels)
-
-    monkeypatch.setattr(path_module.FeatureProblem, "looks", count)
-    paths, sums = [], []
-    for share in (0.05, 2.0):
-        monkeypatch.setattr(path_module.FeatureDescent, "worth_skipping", share)
-        looked[0] = 0
-        stack = kw.FeatureStack(FORMS[form](Z), groups)
-        paths.append(kw.rls2_path(stack, y, n_alphas=25, tol=1e-7, sample_weight=weights))
-        sums.append(looked[0])
-    assert sums[0] < 0.5 * sums[1]
-    assert_allclose(paths[0].primal, paths[1].primal, rtol=2e-7)
-    for one in paths[0].solutions:
-        primal, gap = gap_of(Z, groups, y, one, sample_weight=weights)
-        assert gap <= one.gap <= 1e-7 * primal * (1 + 1e-12)
-
-
 # ---- arrays of other libraries --------------------------------------------------------------------
 
 

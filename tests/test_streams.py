@@ -11,7 +11,6 @@ import kernelweave as kw
 from kernelweave._checks import InputError, NotPSDError
 from kernelweave.gram import gaussians as gaussians_module
 from kernelweave.gram.gaussians import series
-from kernelweave.mkl.features import streams as streams_module
 
 GAMMAS = [0.3, 2.0]
 
@@ -253,24 +252,6 @@ def test_a_range_begins_where_one_kernel_is_left():
 
 
 # ---- passes ---------------------------------------------------------------------------------------
-
-
-def test_kernels_that_cannot_be_active_are_left_out(monkeypatch):
-    blocks = list(np.random.default_rng(0).normal(size=(400, 60, 1)))
-    y = blocks[0][:, 0] + 0.5 * blocks[1][:, 0]
-    alphas = np.geomspace(50.0, 1.0, 12)
-    found = {}
-    for share in (0.1, 2.0):
-        monkeypatch.setattr(streams_module.StreamDescent, "worth_skipping", share)
-        stream = kw.KernelStream(blocks)
-        path = kw.rls2_path(stream, y, alphas, tol=1e-6)
-        assert set(path.status) == {kw.Status.CONVERGED}
-        found[share] = stream.passes, path
-    assert found[0.1][0] < found[2.0][0]
-    assert_allclose(found[0.1][1].primal, found[2.0][1].primal, rtol=2e-6)
-    gram = np.stack([B @ B.T for B in blocks], axis=-1)
-    for one in found[0.1][1].solutions:
-        check(gram, y, one, 1e-6)
 
 
 def test_passes_are_few_and_progress_is_told():

@@ -70,7 +70,7 @@ class KernelStream:
     ----------
     n_samples, n_kernels : int
     passes : float
-        Passes over all kernels so far; a pass that skips kernels which cannot be active counts as a part.
+        Passes over all kernels so far.
 
     Raises
     ------
@@ -88,13 +88,10 @@ class KernelStream:
     Notes
     -----
     The certificate of a solution covers all kernels. For ``r = y - K(d) c - alpha c`` the gap is
-    ``1/2 |r|^2 + alpha/2 (max_m c'K_m c - c'K(d) c)``, in float64, whatever the kernels are stored in. A kernel is left
-    out of a pass where the triangle inequality shows that its form is not the largest::
-
-        sqrt(c'K_m c) <= sqrt(b'K_m b) + sqrt(trace(K_m)) |c - b| ,
-
-    with b of an earlier pass. Solutions have no `feature_coef`: predict by ``sum_m d_m K_m(x, X) c`` over the kernels
-    with a weight. Ctrl-C in a path returns what is finished; in `solve_rls2` the best solution so far, with its gap.
+    ``1/2 |r|^2 + alpha/2 (max_m c'K_m c - c'K(d) c)``, in float64, whatever the kernels are stored in. Every kernel is
+    evaluated at the coefficients that are returned. Solutions have no `feature_coef`: predict by
+    ``sum_m d_m K_m(x, X) c`` over the kernels with a weight. Ctrl-C in a path returns what is finished; in `solve_rls2`
+    the best solution so far, with its gap.
 
     Examples
     --------

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.gram.factors import FactorGram
-from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem
+from kernelweave.mkl.features.problem import EPS, Bounds, Candidate, FeatureProblem
 from kernelweave.mkl.features.working import Working
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
@@ -75,13 +75,17 @@ class Point:
         return float(self.norms.sum())
 
 
+@dataclass
+class Evaluated:
+    """A dual point, the squared norms of all blocks of its gradient, and both bounds."""
+
+    theta: Array
+    forms: Array
+    bounds: Bounds
+
+
 class FeatureDescent:
     """One problem during its solution for successive regularisation parameters.
-
-    Attributes
-    ----------
-    worth_skipping : float
-        A pass leaves blocks out where these are at least this share of all.
 
     Parameters
     ----------
@@ -92,8 +96,6 @@ class FeatureDescent:
     callback : callable, optional
         ``callback(n_iter, objective, rel_gap)``.
     """
-
-    worth_skipping = 0.6
 
     def __init__(
         self,
@@ -108,9 +110,7 @@ class FeatureDescent:
         self.work = self._start()
         self.quadratic_forms = problem.looks_of_targets()  # at the last evaluated point
         self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
-        self.references = [
-            (problem.Y, self.quadratic_forms)
-        ]  # dual points of the last pass, and all blocks there
+        self.rough = False  # on the way to another point: no solutions, and no certificates
         self.before: tuple[float, Array] | None = None  # level and quadratic_forms one point earlier
         self.told = False
         self.slope = 0.5  # of log(level) in log(alpha)
@@ -144,11 +144,11 @@ class FeatureDescent:
                     return
 
     def on_the_way(self, alphas: ArrayLike, tol: float) -> None:
-        """Solve for larger alphas to a coarse tolerance, as a start, without callbacks."""
+        """Solve for larger alphas to a coarse tolerance, as a start, without callbacks and certificates."""
         given, callback = self.tol, self.callback
-        self.tol, self.callback = max(given, tol), None
+        self.tol, self.callback, self.rough = max(given, tol), None, True
         self.solve([float(alpha) for alpha in np.asarray(alphas)], lambda _: None)
-        self.tol, self.callback = given, callback
+        self.tol, self.callback, self.rough = given, callback, False
 
     def _batch(self, alphas: list[float]) -> Iterator[Solution]:
         """Solutions for some alphas, each certified by all blocks."""
@@ -164,24 +164,30 @@ class FeatureDescent:
                 if self.interrupted:
                     break
             evaluated = self._evaluate(points)
-            quadratic_forms = np.array([own for _, own, _ in evaluated])
-            for k, (point, (theta, _, bounds)) in enumerate(zip(points, evaluated, strict=True)):
-                fine = bounds.gap + bounds.rounding <= self.tol * bounds.primal
-                if not fine and not self.interrupted:
+            bounds = [one.bounds for one in evaluated]
+            fine = [own.gap + own.rounding <= self.tol * own.primal for own in bounds]
+            k = len(points) if self.interrupted or all(fine) else fine.index(False)
+            found = self._solutions(alphas[start : start + k], points[:k], evaluated[:k])
+            for j, one in enumerate(found):
+                if one.gap > self.tol * one.primal and not (self.interrupted or self.rough):
+                    # the bounds of the turned blocks are better than those of the solution
+                    k = j
                     break
-                yield self._finish(alphas[start + k], point, theta, quadratic_forms[k], bounds)
-            else:
+                self._move(points[j], evaluated[j].forms)
+                yield one
+            if k == len(points):
                 if not failed:
                     self.together = min(2 * self.together, TOGETHER)
                 return
             failed = True
             attempts = attempts + 1 if k == 0 else 0
             start += k
-            point = points[k]
-            grown = work.add(self._outside(points[k:], quadratic_forms[k:]))
-            own = bounds.gap <= self.tol * bounds.primal
+            point, last = points[k], evaluated[k]
+            grown = work.add(self._outside(points[k:], [one.forms for one in evaluated[k:]]))
+            own = last.bounds.gap <= self.tol * last.bounds.primal
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
-                yield self._finish(alphas[start], point, theta, quadratic_forms[k], bounds)
+                self._move(point, last.forms)
+                yield from self._solutions([alphas[start]], [point], [last])
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
             elif not grown and work.single and aim < self.tol:
                 # descending further did not help: products in single precision are too coarse
@@ -192,48 +198,18 @@ class FeatureDescent:
                 aim = INSIDE * self.tol
             work.put(point.W)
 
-    def _evaluate(self, points: list[Point]) -> list[tuple[Array, Array, Bounds]]:
+    def _evaluate(self, points: list[Point]) -> list[Evaluated]:
         """Dual points, squared norms of all blocks of their gradients, and both bounds."""
         problem, work = self.problem, self.work
         residuals = self._residuals(points)
         duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
         found = []
-        looks = self._looks(duals)
+        looks = problem.looks(duals)
         for point, R, theta, quadratic_forms in zip(points, residuals, duals, looks, strict=True):
             length = float(point.norms @ problem.sizes[work.kernels[: len(point.norms)]])
             bounds = problem.bounds(point.a, R, point.level, theta, quadratic_forms, length)
-            found.append((theta, quadratic_forms, bounds))
+            found.append(Evaluated(theta, quadratic_forms, bounds))
         return found
-
-    def _looks(self, thetas: list[Array]) -> Array:
-        """Squared norms of all blocks at some dual points: computed, or those of a point before for small blocks.
-
-        By the triangle inequality the latter are not the largest: a block of size s has at most its norm at the point
-        before and s times the distance of the points.
-        """
-        problem, work = self.problem, self.work
-        looks = None
-        if not work.on_products and len(work.kernels):
-            hopeless = np.ones(problem.n_kernels, dtype=bool)
-            before = []
-            for theta in thetas:
-                # blocks turned so that small directions are left out have norms that are no larger
-                floor = math.sqrt(float(work.quadratic_forms(theta @ work.rows.T).max()))
-                away = [float(np.linalg.norm(theta - other)) for other, _ in self.references]
-                nearest = int(np.argmin(away))
-                quadratic_forms = self.references[nearest][1]
-                reach = np.sqrt(quadratic_forms) + problem.sizes * (away[nearest] * (1.0 + 1e-9))
-                hopeless &= reach < floor * (1.0 - 1e-9)
-                before.append(quadratic_forms)
-            hopeless[work.kernels] = False
-            if hopeless.mean() >= self.worth_skipping:
-                looks = np.array(before)
-                chosen = np.flatnonzero(~hopeless)
-                looks[:, chosen] = problem.looks(thetas, chosen)
-        if looks is None:
-            looks = problem.looks(thetas)
-        self.references = list(zip(thetas, looks, strict=True))
-        return looks
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""
@@ -256,7 +232,7 @@ class FeatureDescent:
             reach = reach + ahead * (reach - np.sqrt(self.before[1]))
         return np.flatnonzero(reach >= MARGIN * level)
 
-    def _outside(self, points: list[Point], quadratic_forms: Array) -> Index:
+    def _outside(self, points: list[Point], quadratic_forms: list[Array]) -> Index:
         """Blocks that could gain at some points."""
         gains = [
             q > np.square(NEAR * point.a * point.level)
@@ -422,47 +398,88 @@ class FeatureDescent:
 
     # ---- solutions --------------------------------------------------------------------------------
 
-    def _finish(
-        self, alpha: float, point: Point, theta: Array, quadratic_forms: Array, bounds: Bounds
-    ) -> Solution:
-        """A point as a solution, in the units of the problem."""
-        problem, work = self.problem, self.work
+    def _move(self, point: Point, quadratic_forms: Array) -> None:
+        """Take a point as the last one that was evaluated."""
         self.before = (self.level, self.quadratic_forms) if self.told else None
         self.quadratic_forms, self.level, self.told = quadratic_forms, point.a * point.level, True
-        weights = np.zeros(problem.n_kernels)
-        weights[work.kernels[: len(point.norms)]] = point.norms
-        if not point.level > 0:
-            weights[int(np.argmax(quadratic_forms))] = 1.0
-        weights /= weights.sum()
-        value = problem.length * problem.length
+
+    def _solutions(
+        self, alphas: list[float], points: list[Point], evaluated: list[Evaluated]
+    ) -> list[Solution]:
+        """Points as solutions, in the units of the problem.
+
+        Their certificates are computed from their own numbers, over all blocks.
+        """
+        problem = self.problem
+        found = [self._solution(*parts) for parts in zip(alphas, points, evaluated, strict=True)]
+        if self.rough or not found:
+            return found
+        candidates = [
+            Candidate(
+                one.alpha,
+                one.weights,
+                np.ascontiguousarray(one.feature_coef.T),
+                np.ascontiguousarray(one.dual_coef.T),
+                known.forms * known.bounds.multiple**2,
+            )
+            for one, known in zip(found, evaluated, strict=True)
+        ]
+        certificates = problem.certificates(candidates)
+        return [
+            replace(one, certificate=self._ended(point, certificate))
+            for one, point, certificate in zip(found, points, certificates, strict=True)
+        ]
+
+    def _ended(self, point: Point, found: Certificate) -> Certificate:
+        """A certificate with the status that follows from it."""
         status = Status.CONVERGED
         if self.interrupted:
             status = Status.INTERRUPTED
-        elif bounds.gap + bounds.rounding > self.tol * bounds.primal:
+        elif found.gap > self.tol * found.primal:
             status = Status.MAX_ITER if point.n_iter >= self.max_iter else Status.STALLED
-        C = theta * (bounds.multiple * problem.length / alpha)
+        return Certificate.of("joint", found.primal, found.own_gap, found.rounding, status, tol=self.tol)
+
+    def _solution(self, alpha: float, point: Point, evaluated: Evaluated) -> Solution:
+        """A point as a solution with the bounds of the descent."""
+        problem = self.problem
+        bounds = evaluated.bounds
+        features = self._feature_coef(point)
+        weights = self._weights_of(point, features)
+        if not weights.any():
+            weights[int(np.argmax(evaluated.forms))] = 1.0
+        weights /= weights.sum()
+        value = problem.length * problem.length
+        C = evaluated.theta * (bounds.multiple * problem.length / alpha)
         if problem.root is not None:
             C *= problem.root
         names = ("objective", "rel_gap", "n_active")
         trace = dict(zip(names, np.array(point.trace, dtype=np.float64).T, strict=True))
         trace["objective"] *= value
+        own = Certificate.of(
+            "joint", bounds.primal * value, bounds.gap * value, bounds.rounding * value, Status.STALLED
+        )
         return Solution(
             weights=weights,
             dual_coef=C.T,
             intercept=0.0,
-            certificate=Certificate.of(
-                "joint",
-                bounds.primal * value,
-                bounds.gap * value,
-                bounds.rounding * value,
-                status,
-                tol=self.tol,
-            ),
+            certificate=own,
             n_iter=point.n_iter,
             alpha=alpha,
             trace=trace,
-            feature_coef=self._feature_coef(point),
+            feature_coef=features,
         )
+
+    def _weights_of(self, point: Point, features: Array) -> Array:
+        """Norms of the blocks of coefficients, shape (n_kernels,): those of the features, not of the turned columns."""
+        problem = self.problem
+        kernels = np.sort(self.work.kernels[: len(point.norms)][point.norms > 0])
+        weights = np.zeros(problem.n_kernels)
+        if len(kernels):
+            widths = problem.stack.widths[kernels]
+            squares = np.square(features[problem.stack.owned(kernels)] / problem.length).sum(axis=1)
+            norms = np.sqrt(np.add.reduceat(squares, np.cumsum(widths) - widths))
+            weights[kernels] = norms / problem.factors[kernels]
+        return weights
 
     def _feature_coef(self, point: Point | None) -> Array:
         """Coefficients of the features, shape (n_features, n_outputs); zero without a point."""

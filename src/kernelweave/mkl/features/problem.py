@@ -15,6 +15,7 @@ The best multiple of ``c = N^-1 (y - Z w) / alpha`` has ``D = 1/2 (y'c)^2 / (c'N
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self, TypeVar
@@ -31,9 +32,6 @@ from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-#: Numbers of columns that are gathered at a time.
-LOOKED = 2**20
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -57,6 +55,29 @@ class Bounds:
     gap: float
     multiple: float
     rounding: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The numbers of a solution that its certificate is computed from, in the units of the problem.
+
+    Attributes
+    ----------
+    alpha : float
+    weights : array of shape (n_kernels,)
+    W : array of shape (n_outputs, n_features)
+        Coefficients of the features; without columns for a stream, which has none.
+    C : array of shape (n_outputs, n_samples)
+        Dual coefficients.
+    forms : array of shape (n_kernels,), optional
+        ``looks`` of all blocks at C, if a pass has just computed them; a certificate makes that pass otherwise.
+    """
+
+    alpha: float
+    weights: Array
+    W: Array
+    C: Array
+    forms: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +174,12 @@ class FeatureProblem:
         """The regularisation parameter in the solver's units."""
         return alpha / self.unit / self.unit
 
+    @cached_property
+    def product_error(self) -> float:
+        """Bound of the rounding error of a product of a block with a vector, as a fraction of their sizes."""
+        terms = self.Y.shape[1] + float(self.stack.widths.max()) + 8.0
+        return 0.5 * self.stack.precision * SAFETY * math.sqrt(terms)
+
     # ---- passes over the features -----------------------------------------------------------------
 
     def gradient(self, R: Array) -> Array:
@@ -172,25 +199,10 @@ class FeatureProblem:
         squares = np.square(G).sum(axis=1)
         return np.add.reduceat(squares, self.stack.groups[:-1], axis=1) * np.square(self.factors)
 
-    def looks(self, residuals: list[Array], kernels: Index | None = None) -> Array:
-        """Squared norms of all blocks of the gradients at some residuals, or of some: (n_points, n_chosen)."""
-        if kernels is not None:
-            return self._some_looks(residuals, kernels)
+    def looks(self, residuals: list[Array]) -> Array:
+        """Squared norms of all blocks of the gradients at some residuals, shape (n_points, n_kernels)."""
         G = self.gradient(np.concatenate(residuals))
         return self.quadratic_forms(G.reshape(len(residuals), self.n_outputs, -1))
-
-    def _some_looks(self, residuals: list[Array], kernels: Index) -> Array:
-        rows = np.concatenate(residuals)
-        rows = rows if self.root is None else rows * self.root
-        out = np.empty((len(residuals), len(kernels)))
-        step = max(1, LOOKED // (self.Y.shape[1] * int(self.stack.widths.max())))
-        for first in range(0, len(kernels), step):
-            own = kernels[first : first + step]
-            G = np.square(rows @ self.stack.columns(self.stack.owned(own)).T)
-            G = G.reshape(len(residuals), self.n_outputs, -1).sum(axis=1)
-            ends = np.r_[0, np.cumsum(self.stack.widths[own])]
-            out[:, first : first + step] = np.add.reduceat(G, ends[:-1], axis=1)
-        return out * np.square(self.factors[kernels])
 
     def looks_of_targets(self) -> Array:
         """The same of the targets, shape (n_kernels,)."""
@@ -198,7 +210,7 @@ class FeatureProblem:
 
     def residuals(self, index: Index, coef: Array) -> Array:
         """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
-        fitted = self.stack.combine(index, coef.reshape(-1, len(index)))
+        fitted = self.stack.combine(index, coef.reshape(len(coef) * self.n_outputs, len(index)))
         if self.root is not None:
             fitted *= self.root
         return self.Y - fitted.reshape(len(coef), self.n_outputs, -1)
@@ -251,12 +263,7 @@ class FeatureProblem:
         if best:
             multiple = inner / below if below > 0 and inner > 0 else 0.0
         dual = multiple * (inner - 0.5 * multiple * below)
-        unit = (
-            0.5
-            * self.stack.precision
-            * SAFETY
-            * math.sqrt(self.Y.shape[1] + float(self.stack.widths.max()) + 8.0)
-        )
+        unit = self.product_error
         # errors of R, whose parts are the products with the coefficients and the targets
         wrong = unit * (length + float(np.linalg.norm(self.Y)))
         reach = float(np.square(np.sqrt(quadratic_forms) + unit * self.sizes * size).max()) / a
@@ -267,7 +274,88 @@ class FeatureProblem:
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate computed only from features' coefficients, weights and dual coefficients."""
-        return _certify(self, solution)
+        if isinstance(solution, RelaxedSolution):
+            raise InputError(
+                "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
+                "without `relax`."
+            )
+        W = self._coefficients_of(solution)
+        C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
+        C = np.ascontiguousarray((C if self.rows is None else C[self.rows]).T)
+        if solution.weights.ndim == 1:
+            return self.certificates([Candidate(solution.alpha, solution.weights, W, C)])[0]
+        return Certificate.total(
+            [
+                part.certificates([Candidate(solution.alpha, d, w[None], c[None])])[0]
+                for part, d, w, c in zip(self.parts(), solution.weights, W, C, strict=True)
+            ]
+        )
+
+    def _coefficients_of(self, solution: Solution) -> Array:
+        """Coefficients of the features, shape (n_outputs, n_features)."""
+        features = np.asarray(solution.feature_coef)
+        if features.shape[:1] != (self.stack.n_features,):
+            raise InputError(
+                f"The solution must have coefficients of {self.stack.n_features} features, got shape {features.shape}. "
+                "Verify a solution of kernels with the problem of the kernels."
+            )
+        return np.ascontiguousarray(features.reshape(len(features), -1).T)
+
+    def certificates(self, candidates: list[Candidate]) -> list[Certificate]:
+        """Certificates of several solutions, from one pass over all blocks and one over those with coefficients."""
+        found = [self._without_pass(one) for one in candidates]
+        open_ = [one for one, known in zip(candidates, found, strict=True) if known is None]
+        bounds = iter(self._bounds_of(open_) if open_ else [])
+        return [self._certificate(next(bounds)) if known is None else known for known in found]
+
+    def _without_pass(self, candidate: Candidate) -> Certificate | None:
+        """The certificate of weights outside of the simplex, and that of f = 0 for infinite alpha."""
+        weights = candidate.weights
+        if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
+            return outside("joint")
+        if not math.isinf(candidate.alpha):
+            return None
+        value = self.null_value()
+        left = math.inf if candidate.C.any() or candidate.W.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
+
+    def _certificate(self, bounds: Bounds) -> Certificate:
+        value = self.length * self.length
+        return Certificate.of(
+            "joint", bounds.primal * value, bounds.gap * value, bounds.rounding * value, Status.CONVERGED
+        )
+
+    def _duals_of(self, candidates: list[Candidate]) -> list[Array]:
+        """Dual points of coefficients, which need not be residuals, in the solver's units."""
+        root = 1.0 if self.root is None else self.root
+        return [one.C / root * (one.alpha / self.length) for one in candidates]
+
+    def _forms_of(self, candidates: list[Candidate], duals: list[Array]) -> list[Array]:
+        """Squared norms of all blocks of the gradients, by one pass for those that are not known."""
+        unknown = [k for k, one in enumerate(candidates) if one.forms is None]
+        fresh: Iterator[Array] = iter(self.looks([duals[k] for k in unknown]) if unknown else [])
+        return [next(fresh) if one.forms is None else one.forms for one in candidates]
+
+    def _bounds_of(self, candidates: list[Candidate]) -> list[Bounds]:
+        stack = self.stack
+        on = np.any([one.W.any(axis=0) for one in candidates], axis=0)
+        kernels = np.flatnonzero(np.logical_or.reduceat(on, stack.groups[:-1]))
+        index, widths = stack.owned(kernels), stack.widths[kernels]
+        coef = np.array([one.W[:, index] for one in candidates]) / self.length
+        residuals = self.residuals(index, coef)
+        duals = self._duals_of(candidates)
+        forms = self._forms_of(candidates, duals)
+        out = []
+        for one, own, R, theta, q in zip(candidates, coef, residuals, duals, forms, strict=True):
+            squares = np.square(own / np.repeat(self.factors[kernels], widths)).sum(axis=0)
+            norms = np.zeros(len(kernels))
+            if len(kernels):
+                norms = np.sqrt(np.add.reduceat(squares, np.cumsum(widths) - widths))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = np.where(norms > 0, np.square(norms) / one.weights[kernels], 0.0)
+            level, length = math.sqrt(float(terms.sum())), float(norms @ self.sizes[kernels])
+            out.append(self.bounds(self.in_units(one.alpha), R, level, theta, q, length, best=False))
+        return out
 
     # ---- conversions ------------------------------------------------------------------------------
 
@@ -362,55 +450,3 @@ def checked_parts(
 
 def _power_of_two(size: float) -> float:
     return math.ldexp(1.0, math.frexp(size)[1])
-
-
-def _certify(problem: FeatureProblem, solution: Solution) -> Certificate:
-    if isinstance(solution, RelaxedSolution):
-        raise InputError(
-            "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
-            "without `relax`."
-        )
-    features = np.asarray(solution.feature_coef)
-    if features.shape[:1] != (problem.stack.n_features,):
-        raise InputError(
-            f"The solution must have coefficients of {problem.stack.n_features} features, got shape {features.shape}. "
-            "Verify a solution of kernels with the problem of the kernels."
-        )
-    W = np.ascontiguousarray(features.reshape(len(features), -1).T)
-    C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
-    if problem.rows is not None:
-        C = C[problem.rows]
-    rows = np.ascontiguousarray(C.T)
-    if solution.weights.ndim == 1:
-        return _certificate(problem, solution.alpha, solution.weights, W, rows)
-    parts = zip(problem.parts(), solution.weights, W, rows, strict=True)
-    return Certificate.total(
-        [_certificate(part, solution.alpha, d, w[None], c[None]) for part, d, w, c in parts]
-    )
-
-
-def _certificate(problem: FeatureProblem, alpha: float, weights: Array, W: Array, C: Array) -> Certificate:
-    if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
-        return outside("joint")
-    if math.isinf(alpha):
-        value = problem.null_value()
-        left = math.inf if C.any() or W.any() else 0.0
-        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
-    stack, a = problem.stack, problem.in_units(alpha)
-    root = 1.0 if problem.root is None else problem.root
-    per_column = np.repeat(problem.factors, stack.widths)
-    w = W / per_column / problem.length
-    index = np.flatnonzero(w.any(axis=0))
-    fitted = stack.combine(index, W[:, index]) * root / problem.length
-    R = problem.Y - fitted
-    norms = np.sqrt(np.add.reduceat(np.square(w).sum(axis=0), stack.groups[:-1]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = math.sqrt(float(np.where(norms > 0, np.square(norms) / weights, 0.0).sum()))
-    # the dual point of these coefficients, which need not be the residual
-    point = C / root * (alpha / problem.length)
-    quadratic_forms = problem.looks([point])[0]
-    found = problem.bounds(a, R, level, point, quadratic_forms, float(norms @ problem.sizes), best=False)
-    value = problem.length * problem.length
-    return Certificate.of(
-        "joint", found.primal * value, found.gap * value, found.rounding * value, Status.CONVERGED
-    )

@@ -24,12 +24,11 @@ from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.streams import KernelStream
 from kernelweave.machines.ridge import NotPositiveDefinite, ridge_system
-from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.mkl.features.path import FeatureDescent, Point
-from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem, checked_parts
+from kernelweave.mkl.features.path import Evaluated, FeatureDescent, Point
+from kernelweave.mkl.features.problem import EPS, Bounds, Candidate, FeatureProblem, checked_parts
 from kernelweave.mkl.features.working import Working
 from kernelweave.mkl.ridge_problem import RidgeProblem
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
+from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -70,14 +69,13 @@ class StreamProblem(FeatureProblem):
         quadratic_forms = self._first[0] + self.stream.errors * self._spread(self.Y)
         return quadratic_forms * np.square(self.factors)
 
-    def looks(self, residuals: list[Array], kernels: Index | None = None) -> Array:
-        """Upper bounds of the forms of all kernels, or of some, in one pass: shape (n_points, n_chosen)."""
-        chosen = slice(None) if kernels is None else kernels
-        quadratic_forms, _ = self.stream.looks(self._rows_of(residuals), kernels)
+    def looks(self, residuals: list[Array]) -> Array:
+        """Upper bounds of the forms of all kernels in one pass, shape (n_points, n_kernels)."""
+        quadratic_forms, _ = self.stream.looks(self._rows_of(residuals))
         quadratic_forms = quadratic_forms.reshape(len(residuals), self.n_outputs, -1).sum(axis=1)
         spread = np.array([self._spread(R) for R in residuals])
-        quadratic_forms += np.multiply.outer(spread, self.stream.errors[chosen])
-        return quadratic_forms * np.square(self.factors[chosen])
+        quadratic_forms += np.multiply.outer(spread, self.stream.errors)
+        return quadratic_forms * np.square(self.factors)
 
     def _rows_of(self, residuals: list[Array]) -> Array:
         rows = np.concatenate(residuals)
@@ -143,40 +141,20 @@ class StreamProblem(FeatureProblem):
         lost = spread + float(np.linalg.norm(R)) * moved + 0.5 * moved * moved
         return replace(found, rounding=found.rounding + lost)
 
-    def certify(self, solution: Solution) -> Certificate:
-        """The certificate computed only from weights and dual coefficients, by one pass."""
-        if isinstance(solution, RelaxedSolution):
-            raise InputError(
-                "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
-                "without `relax`."
-            )
-        C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
-        if self.rows is not None:
-            C = C[self.rows]
-        rows = np.ascontiguousarray(C.T)
-        if solution.weights.ndim == 1:
-            return self._certificate(solution.alpha, solution.weights, rows)
-        parts = zip(self.parts(), solution.weights, rows, strict=True)
-        return Certificate.total(
-            [cast(StreamProblem, part)._certificate(solution.alpha, d, c[None]) for part, d, c in parts]
-        )
+    def _coefficients_of(self, solution: Solution) -> Array:
+        """None: solutions of a stream are weights and dual coefficients."""
+        return np.empty((self.n_outputs, 0))
 
-    def _certificate(self, alpha: float, weights: Array, C: Array) -> Certificate:
-        if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
-            return outside("joint")
-        if math.isinf(alpha):
-            value = self.null_value()
-            left = math.inf if C.any() else 0.0
-            return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
-        a = self.in_units(alpha)
-        theta = C / (1.0 if self.root is None else self.root) * (alpha / self.length)
-        kernels = np.flatnonzero(weights)
-        fitted = self.fitted([a], [theta], [(kernels, weights[kernels])])[0]
-        found = self.stated(a, theta, fitted, self.looks([theta])[0], kernels, weights[kernels])
-        value = self.length * self.length
-        return Certificate.of(
-            "joint", found.primal * value, found.gap * value, found.rounding * value, Status.CONVERGED
-        )
+    def _bounds_of(self, candidates: list[Candidate]) -> list[Bounds]:
+        values = [self.in_units(one.alpha) for one in candidates]
+        duals = self._duals_of(candidates)
+        chosen = [np.flatnonzero(one.weights) for one in candidates]
+        weights = [(own, one.weights[own]) for own, one in zip(chosen, candidates, strict=True)]
+        fitted, forms = self.fitted(values, duals, weights), self._forms_of(candidates, duals)
+        return [
+            self.stated(a, dual, f, q, *own)
+            for a, dual, f, q, own in zip(values, duals, fitted, forms, weights, strict=True)
+        ]
 
     def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
         """The same problem on factors of some kernels; there is none on all."""
@@ -279,7 +257,6 @@ class StreamDescent(FeatureDescent):
 
     problem: StreamProblem
     work: StreamWorking
-    worth_skipping = 0.1
 
     def __init__(
         self,
@@ -343,11 +320,11 @@ class StreamDescent(FeatureDescent):
         primal = 0.5 * float(np.vdot(theta, theta)) + 0.5 * inside / a
         return theta, 0.5 * (float(quadratic_forms.max()) - inside) / a / primal
 
-    def _evaluate(self, points: list[Point]) -> list[tuple[Array, Array, Bounds]]:
+    def _evaluate(self, points: list[Point]) -> list[Evaluated]:
         problem = self.problem
         thetas = [problem.Y if point.theta is None else point.theta for point in points]
         weights = [self._weights(point) for point in points]
-        looks = self._looks(thetas)
+        looks = problem.looks(thetas)
         fitted = problem.fitted([point.a for point in points], thetas, weights)
         out = []
         for point, theta, f, quadratic_forms, (kernels, d) in zip(
@@ -355,13 +332,9 @@ class StreamDescent(FeatureDescent):
         ):
             if not len(kernels):
                 kernels, d = np.array([int(np.argmax(quadratic_forms))]), np.ones(1)
-            out.append(
-                (theta, quadratic_forms, problem.stated(point.a, theta, f, quadratic_forms, kernels, d))
-            )
+            bounds = problem.stated(point.a, theta, f, quadratic_forms, kernels, d)
+            out.append(Evaluated(theta, quadratic_forms, bounds))
             self.evaluated = (point.a, theta, f, quadratic_forms, kernels, d)
-        self.references = [
-            (theta, quadratic_forms) for theta, quadratic_forms in zip(thetas, looks, strict=True)
-        ]
         return out
 
     def _weights(self, point: Point) -> tuple[Index, Array]:
@@ -375,6 +348,12 @@ class StreamDescent(FeatureDescent):
 
     def _feature_coef(self, point: Point | None) -> Array:
         return np.empty((0, self.problem.n_outputs))
+
+    def _weights_of(self, point: Point, features: Array) -> Array:
+        kernels, d = self._weights(point)
+        weights = np.zeros(self.problem.n_kernels)
+        weights[kernels] = d
+        return weights
 
     def best_so_far(self, alpha: float) -> Solution | None:
         """The last evaluated weights and coefficients as a solution for an alpha, with their gap there."""
