@@ -80,7 +80,7 @@ class Evaluated:
     """A dual point, the squared norms of all blocks of its gradient, and both bounds."""
 
     theta: Array
-    forms: Array
+    quadratic_forms: Array
     bounds: Bounds
 
 
@@ -173,7 +173,7 @@ class FeatureDescent:
                     # the bounds of the turned blocks are better than those of the solution
                     k = j
                     break
-                self._move(points[j], evaluated[j].forms)
+                self._move(points[j], evaluated[j].quadratic_forms)
                 yield one
             if k == len(points):
                 if not failed:
@@ -183,10 +183,10 @@ class FeatureDescent:
             attempts = attempts + 1 if k == 0 else 0
             start += k
             point, last = points[k], evaluated[k]
-            grown = work.add(self._outside(points[k:], [one.forms for one in evaluated[k:]]))
+            grown = work.add(self._outside(points[k:], [one.quadratic_forms for one in evaluated[k:]]))
             own = last.bounds.gap <= self.tol * last.bounds.primal
             if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
-                self._move(point, last.forms)
+                self._move(point, last.quadratic_forms)
                 yield from self._solutions([alphas[start]], [point], [last])
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
             elif not grown and work.single and aim < self.tol:
@@ -420,7 +420,7 @@ class FeatureDescent:
                 one.weights,
                 np.ascontiguousarray(one.feature_coef.T),
                 np.ascontiguousarray(one.dual_coef.T),
-                known.forms * known.bounds.multiple**2,
+                known.quadratic_forms * known.bounds.multiple**2,
             )
             for one, known in zip(found, evaluated, strict=True)
         ]
@@ -446,7 +446,7 @@ class FeatureDescent:
         features = self._feature_coef(point)
         weights = self._weights_of(point, features)
         if not weights.any():
-            weights[int(np.argmax(evaluated.forms))] = 1.0
+            weights[int(np.argmax(evaluated.quadratic_forms))] = 1.0
         weights /= weights.sum()
         value = problem.length * problem.length
         C = evaluated.theta * (bounds.multiple * problem.length / alpha)

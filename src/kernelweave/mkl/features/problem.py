@@ -69,7 +69,7 @@ class Candidate:
         Coefficients of the features; without columns for a stream, which has none.
     C : array of shape (n_outputs, n_samples)
         Dual coefficients.
-    forms : array of shape (n_kernels,), optional
+    quadratic_forms : array of shape (n_kernels,), optional
         ``looks`` of all blocks at C, if a pass has just computed them; a certificate makes that pass otherwise.
     """
 
@@ -77,7 +77,7 @@ class Candidate:
     weights: Array
     W: Array
     C: Array
-    forms: Array | None = None
+    quadratic_forms: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -330,11 +330,11 @@ class FeatureProblem:
         root = 1.0 if self.root is None else self.root
         return [one.C / root * (one.alpha / self.length) for one in candidates]
 
-    def _forms_of(self, candidates: list[Candidate], duals: list[Array]) -> list[Array]:
+    def _quadratic_forms_of(self, candidates: list[Candidate], duals: list[Array]) -> list[Array]:
         """Squared norms of all blocks of the gradients, by one pass for those that are not known."""
-        unknown = [k for k, one in enumerate(candidates) if one.forms is None]
+        unknown = [k for k, one in enumerate(candidates) if one.quadratic_forms is None]
         fresh: Iterator[Array] = iter(self.looks([duals[k] for k in unknown]) if unknown else [])
-        return [next(fresh) if one.forms is None else one.forms for one in candidates]
+        return [next(fresh) if one.quadratic_forms is None else one.quadratic_forms for one in candidates]
 
     def _bounds_of(self, candidates: list[Candidate]) -> list[Bounds]:
         stack = self.stack
@@ -344,9 +344,9 @@ class FeatureProblem:
         coef = np.array([one.W[:, index] for one in candidates]) / self.length
         residuals = self.residuals(index, coef)
         duals = self._duals_of(candidates)
-        forms = self._forms_of(candidates, duals)
+        quadratic_forms = self._quadratic_forms_of(candidates, duals)
         out = []
-        for one, own, R, theta, q in zip(candidates, coef, residuals, duals, forms, strict=True):
+        for one, own, R, theta, q in zip(candidates, coef, residuals, duals, quadratic_forms, strict=True):
             squares = np.square(own / np.repeat(self.factors[kernels], widths)).sum(axis=0)
             norms = np.zeros(len(kernels))
             if len(kernels):

@@ -150,10 +150,13 @@ class StreamProblem(FeatureProblem):
         duals = self._duals_of(candidates)
         chosen = [np.flatnonzero(one.weights) for one in candidates]
         weights = [(own, one.weights[own]) for own, one in zip(chosen, candidates, strict=True)]
-        fitted, forms = self.fitted(values, duals, weights), self._forms_of(candidates, duals)
+        fitted, quadratic_forms = (
+            self.fitted(values, duals, weights),
+            self._quadratic_forms_of(candidates, duals),
+        )
         return [
             self.stated(a, dual, f, q, *own)
-            for a, dual, f, q, own in zip(values, duals, fitted, forms, weights, strict=True)
+            for a, dual, f, q, own in zip(values, duals, fitted, quadratic_forms, weights, strict=True)
         ]
 
     def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
