@@ -7,7 +7,8 @@ parameter of its own,
     c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
 
 as the relaxed lasso selects columns at one regularisation parameter and shrinks at another. At fixed weights any c has
-the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
+the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``, to which the rounding of r and of the objective
+is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
@@ -16,7 +17,6 @@ regularisation parameter then costs O(n), and n^2 for its coefficients.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -28,6 +28,7 @@ from scipy.linalg import lapack
 from kernelweave._checks import InputError
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite
 from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_rounding import bound_at_fixed_weights
 from kernelweave.mkl.selection import Criteria, compute_criteria
 from kernelweave.results import Path, RelaxedSolution, Solution
 
@@ -37,8 +38,6 @@ Array = NDArray[np.float64]
 FACTORISE = 2
 #: Relative residual above which a solution is refined once.
 REFINE = 1e-9
-#: Rounding of one entry of a residual, as a share of its terms.
-UNITS = 8.0 * np.finfo(np.float64).eps
 
 
 # ---- ridge at fixed weights -----------------------------------------------------------------------
@@ -90,11 +89,8 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
             r = Y - fitted - alpha * N * c
         C[k] = c
         primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
-        # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and the truncation error of K
-        error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * N * np.abs(c))
-        missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(N.min()))
-        gap[k] = 0.5 * float(
-            np.sum(np.square(np.linalg.norm((np.abs(r) + error) / np.sqrt(N), axis=1) + missing))
+        gap[k] = bound_at_fixed_weights(
+            alpha, sizes, N, Y, c, fitted, r, primal=float(primal[k]), terms=len(active), left_out=left_out
         )
     return C, primal, gap
 
