@@ -621,6 +621,8 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     # one fold at some neighbours, all folds at the best of them, and all rows once
     assert sum(size >= 240 for size in problems) <= 15
     assert sum(size >= 240 for size in reduced) <= 15
+    assert len(model.cv_results_["alpha"]) == 1
+    assert "chosen among 30 values; negative squared error -" in model.explain_defaults()
     monkeypatch.setattr(search, "LOOK_ROWS", 10_000)
     whole = kw.MKLRegressor().fit(X, y)
     # measured: 0.0027 lower

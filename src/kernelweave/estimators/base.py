@@ -327,6 +327,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 part.source.n_samples if n_rows is None else n_rows,
                 task.source.n_samples,
                 learner.regularization_parameter,
+                n_candidates=len(self._candidates),
                 held=scored is not None,
             )
         )
