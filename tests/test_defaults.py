@@ -87,7 +87,89 @@ def test_sparse_rows_are_never_standardised():
     counts = sparse.random_array((N, 500), density=0.02, rng=1, format="csr")
     cosine = [Linear(), *(RBF(gamma=width) for width in WIDTHS)]
     assert kernels_of(counts) == [k.prepared("normalize-rows") for k in cosine]
-    assert said(counts).startswith("500 sparse columns, 98% of the cells zero: rows of length 1")
+    assert said(counts).startswith("500 columns, 98% of the cells zero: rows of length 1")
+    # sparse rows of any content, as nothing else is possible with them
+    assert kernels_of(-counts[:, :50]) == kernels_of(counts)
+
+
+def texts(n_rows=90):
+    """Counts of 400 words, of which twenty are more frequent in texts of each class."""
+    rng = np.random.default_rng(2)
+    y = np.arange(n_rows) % 2
+    rates = np.full((2, 400), 0.03)
+    rates[0, :20] = rates[1, 20:40] = 0.2
+    return rng.poisson(rates[y]).astype(float), y
+
+
+def forms(counts):
+    names = [f"w{j}" for j in range(counts.shape[1])]
+    return {
+        "array": counts,
+        "sparse": sparse.csr_array(counts),
+        "frame": pd.DataFrame(counts, columns=names),
+        "integers": pd.DataFrame(counts.astype(int), columns=names),
+        "sparse frame": pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(counts), columns=names),
+    }
+
+
+def test_counts_of_words_are_known_by_their_content():
+    counts, _ = texts()
+    cosine = [k.prepared("normalize-rows") for k in [Linear(), *(RBF(gamma=width) for width in WIDTHS)]]
+    for table in forms(counts).values():
+        assert kernels_of(table) == cosine
+        assert said(table) == said(counts)
+    # few columns, many cells that are not zero, and signs
+    few, full, signed = counts[:, :99], np.where(RNG.random(counts.shape) < 0.1, 1.0, counts), counts.copy()
+    signed[0, 0] = -1.0
+    assert len(kernels_of(few)) == len(kernels_of(full)) == len(DENSE) + 3
+    assert kernels_of(signed) == DENSE
+
+
+def test_words_weigh_as_often_as_they_are_repeated():
+    counts, _ = texts()
+    counts[0] = 1.0
+    weights = np.where(np.arange(len(counts)) == 0, 20.0, 1.0)
+    assert len(kernels_of(counts)) == 4
+    assert len(kernels_of(counts, sample_weight=weights)) == len(DENSE) + 3
+    assert len(kernels_of(np.repeat(counts, weights.astype(int), axis=0))) == len(DENSE) + 3
+
+
+@pytest.mark.parametrize("estimator", [kw.MKLClassifier, kw.MKLRegressor])
+def test_counts_of_words_have_one_model_in_every_form(estimator):
+    counts, y = texts()
+    train, new = forms(counts[:60]), forms(counts[60:])
+    models = {name: estimator().fit(table, y[:60]) for name, table in train.items()}
+    first = models["sparse"]
+    decide = "decision_function" if estimator is kw.MKLClassifier else "predict"
+    for name, own in models.items():
+        assert own.kernels_ == first.kernels_
+        assert own.explain_defaults() == first.explain_defaults()
+        # every form is stored as sparse rows
+        np.testing.assert_array_equal(getattr(own, decide)(new[name]), getattr(first, decide)(new["sparse"]))
+
+
+def test_counts_of_words_beside_another_view():
+    counts, y = texts()
+    other = RNG.normal(size=(90, 3))
+    dense = kw.MKLClassifier().fit({"words": counts, "other": other}, y)
+    same = kw.MKLClassifier().fit({"words": sparse.csr_array(counts), "other": other}, y)
+    groups = {"words": list(range(400)), "other": [400, 401, 402]}
+    joined = np.hstack([counts, other])
+    grouped = kw.MKLClassifier(views=groups).fit(joined, y)
+    values = same.decision_function({"words": sparse.csr_array(counts), "other": other})
+    np.testing.assert_array_equal(dense.decision_function({"words": counts, "other": other}), values)
+    # groups of columns of one table stay dense: measured 2e-14
+    np.testing.assert_allclose(grouped.decision_function(joined), values, atol=1e-10)
+    assert dense.explain_defaults() == same.explain_defaults() == grouped.explain_defaults()
+
+
+def test_what_sparse_rows_cannot_have_still_works_with_counts_of_words():
+    counts, y = texts()
+    counts[3, 5] = np.nan
+    model = kw.MKLClassifier(missing="impute-median").fit(counts, y)
+    assert len(model.kernels_) == 4
+    counts[3, 5] = 0.0
+    assert len(kw.MKLClassifier(standardize=True).fit(counts, y).kernels_) == 4
 
 
 def test_categories_and_constant_columns():

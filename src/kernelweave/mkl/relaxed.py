@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 2
+#: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
+BLOCK = 64
 #: Relative residual above which a solution is refined once.
 REFINE = 1e-9
 
@@ -139,14 +141,16 @@ def _at_weights(
 def _tridiagonal(S: Array) -> Solver:
     """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
     n = len(S)
-    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, overwrite_a=1)
+    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
     # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
     reflectors = np.asfortranarray(held[1:, : n - 1])
 
     def rotate(B: Array, transposed: str) -> Array:
         out = np.array(B, order="F")
         if n > 1:
-            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, 64 * out.shape[1]))[0]
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, BLOCK * out.shape[1]))[
+                0
+            ]
         return out
 
     def solver(alpha: float) -> Callable[[Array], Array]:
