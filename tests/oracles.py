@@ -20,7 +20,7 @@ CLARABEL = [
 #: What Clarabel may call almost solved. Its own limits, 5e-5 and 1e-4, would let wrong values pass for oracles.
 ALMOST = {"reduced_tol_gap_abs": 1e-8, "reduced_tol_gap_rel": 1e-8, "reduced_tol_feas": 1e-8}
 #: Of SCS, which is of another kind (first order, no interior points): it succeeds where Clarabel loses definiteness.
-SCS = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 100_000}
+SCS = {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 10_000}
 
 
 def conic_value(problem, first=()):
