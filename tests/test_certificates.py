@@ -79,7 +79,7 @@ def test_an_oracle_without_an_answer_leaves_the_test_undecided(solved, monkeypat
     monkeypatch.setattr(oracles, "CLARABEL", [{"max_iter": 1}])
     monkeypatch.setattr(oracles, "SCS", {"max_iters": 1})
     with pytest.raises(Undecided, match="undecided: neither Clarabel nor SCS"):
-        rls2_by_conic(gram, y, ALPHA)
+        simplex_dual_by_conic(gram, y, np.ones(len(y)), "epsilon-insensitive")
 
 
 def test_a_solver_that_is_cut_short_says_so(solved):
