@@ -339,8 +339,9 @@ class RadiusSolution(Solution):
 
     A `proof` holds two rows, both for a kernel of radius 1: coefficients of the machine, and of a ball.
 
-    With Newton steps the gap certifies weights and machine together; otherwise it is that of the machine at these
-    weights, and `stationarity` measures the distance of the weights from a stationary point.
+    Of RKL, the method of Do et al. and the margin on sums of kernels the gap certifies weights and machine together.
+    Otherwise it is that of the machine at these weights, and `stationarity` measures the distance of the weights from a
+    stationary point.
 
     Attributes
     ----------
