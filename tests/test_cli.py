@@ -1407,3 +1407,68 @@ def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     )
     assert "Negative eigenvalues" in capsys.readouterr().out
     assert main([*fit, "--missing-views", "error", "--out", str(tmp_path / "e")]) == 2
+
+
+HIDING = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+from kernelweave.cli import main
+
+table, model = sys.argv[2:]
+commands = [["--help"], ["fit", table, "--target", "none"], ["predict", model, table, "--out", "p.csv"],
+            ["evaluate", model, table, "--target", "y"], ["export", model, "--out", "x.onnx"]]
+if sys.argv[1] in ("cyclopts", "starlette", "nicegui"):
+    commands.append(["studio", "--no-browser"])
+for command in commands:
+    status = main(command)
+    assert status in (0, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("cyclopts", "cli"),
+        ("pydantic", "cli"),
+        ("pandas", "cli"),
+        ("onnx", "onnx"),
+        ("starlette", "studio"),
+        ("nicegui", "studio"),
+    ],
+)
+def test_a_missing_package_is_one_line_that_says_what_to_install(module, extra, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": np.where(X[:, 0] > 0, "yes", "no")})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    kw.save(kw.MKLClassifier(learner="uniform").fit(frame[["a", "b"]], frame["y"]), tmp_path / "m.skops")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HIDING, module, "table.csv", "m.skops"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if module in line]
+    assert any(f"pip install 'kernelweave[{extra}]'" in line for line in told), done.stderr
+    assert "Traceback" not in done.stderr
+    assert all(line.startswith("kernelweave: ") for line in done.stderr.splitlines()), done.stderr
+
+
+def test_scores_of_the_table_of_the_run_are_told_from_those_of_new_rows(diabetes, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["fit", str(diabetes), "--target", "target", *FAST, "--out", str(run)]) == 0
+    again = tmp_path / "renamed.tsv.gz"
+    shutil.copy(diabetes, again)
+    capsys.readouterr()
+    for model in (run, run / "model.skops"):
+        assert main(["evaluate", str(model), str(again), "--target", "target"]) == 0
+        assert "these are not scores of new rows" in " ".join(capsys.readouterr().out.split())
+    new = pd.read_csv(diabetes, sep="\t").iloc[:50]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["evaluate", str(run), str(tmp_path / "new.csv"), "--target", "target"]) == 0
+    assert "not scores of new rows" not in " ".join(capsys.readouterr().out.split())
