@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 import kernelweave as kw
@@ -436,3 +437,49 @@ def test_per_column_is_the_bank_of_before():
     assert len(bank) == 28
     with pytest.raises(InputError, match="one dense table"):
         banks.per_column({"a": X, "b": X})
+
+
+@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV])
+def test_parameters_that_cannot_be_set_change_nothing(make):
+    given = kw.learners.SimpleMKL(C=2.0)
+    for learner in (None, "lp", given):
+        model = make(learner=learner)
+        before = model.get_params(deep=False)
+        for wrong in (
+            {"learner__nonsense": 1},
+            {"learner__tol": 1e-3, "nonsense": 2},
+            {"learner__tol": 1e-3, "learner__nonsense": 2},
+            {"learner": "simple", "learner__nonsense": 2},
+            {"standardize": True, "kernels__x": 2},
+        ):
+            with pytest.raises((ValueError, AttributeError)):
+                model.set_params(**wrong)
+            after = model.get_params(deep=False)
+            assert all(after[name] is before[name] for name in before), (learner, wrong)
+        assert given.get_params() == kw.learners.SimpleMKL(C=2.0).get_params()
+
+
+def test_a_parameter_of_the_learner_that_was_left_out_leaves_the_rest_to_the_defaults():
+    """It was the default learner at C = 1, where the plain classifier chooses C by folds."""
+    X, y = load_iris(return_X_y=True)
+    y = y == 1
+    plain = kw.MKLClassifier().fit(X[::2], y[::2])
+    tol = plain.model_.learner.tol
+    changed = kw.MKLClassifier().set_params(learner__tol=tol)
+    assert changed.get_params()["C"] == "auto"
+    changed.fit(X[::2], y[::2])
+    assert changed.C_ == plain.C_
+    np.testing.assert_allclose(
+        changed.decision_function(X[1::2]), plain.decision_function(X[1::2]), rtol=1e-9, atol=1e-9
+    )
+    # a C that is asked for is taken
+    assert kw.MKLClassifier().set_params(learner__C=3.0).get_params()["C"] is None
+    # kernels in the same call decide on the learner
+    bank = kw.banks.rls2(4)
+    assert type(kw.MKLRegressor().set_params(kernels=bank, learner__tol=1e-3).learner) is type(
+        kw.MKLRegressor(bank)._default_learner()
+    )
+    regression = kw.MKLRegressor().set_params(learner__tol=1e-6).fit(X[::2], X[::2, 0])
+    np.testing.assert_allclose(
+        regression.predict(X[1::2]), kw.MKLRegressor().fit(X[::2], X[::2, 0]).predict(X[1::2]), rtol=1e-3
+    )

@@ -61,7 +61,10 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     alpha: float | str | None = None
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the learner as ``learner__C``, also if it was given by its name.
+        """Set parameters by name; those of the learner as ``learner__tol``, even if only its name or nothing was given.
+
+        Where the learner was left out, the default one is set with these parameters. If it would choose C by folds, it
+        still does, with ``C="auto"``, unless a C is given.
 
         Parameters
         ----------
@@ -70,14 +73,34 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            An unknown name. No parameter is changed then.
         """
-        learner = params.get("learner", self.learner)
-        if any(name.startswith("learner__") for name in params):
-            if isinstance(learner, str):
-                params = {**params, "learner": learners.resolve(learner)}
-            elif learner is None:
-                params = {**params, "learner": self._default_learner()}
-        return super().set_params(**params)
+        before = self.get_params(deep=False)
+        inside = {
+            name: one.get_params(deep=False) for name, one in before.items() if hasattr(one, "get_params")
+        }
+        try:
+            super().set_params(**{name: value for name, value in params.items() if "__" not in name})
+            nested = {name: value for name, value in params.items() if "__" in name}
+            if any(name.startswith("learner__") for name in nested):
+                if self.learner is None:
+                    found = self._default_learner()
+                    if self._chooses_cost(found) and "learner__C" not in nested:
+                        self.C = "auto"
+                    self.learner = found
+                elif isinstance(self.learner, str):
+                    self.learner = learners.resolve(self.learner)
+            return super().set_params(**nested)
+        except BaseException:
+            for name, value in before.items():
+                setattr(self, name, value)
+            for name, values in inside.items():
+                before[name].set_params(**values)
+            raise
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner, with the regularisation parameter of the estimator's own parameters."""

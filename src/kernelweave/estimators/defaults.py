@@ -177,7 +177,16 @@ class DefaultsMixin(BaseEstimator):
 
     def _is_quick(self, task: Task) -> bool:
         """Whether C is chosen with kernels and weights that stay as they are on all folds."""
-        return self.learner is None and task.classification
+        if self.learner is None or not task.classification:
+            return task.classification
+        default, own = self._default_learner(), self._named_learner()
+        # how exactly it is solved does not matter
+        apart = dict.fromkeys(("C", "tol", "max_iter"))
+        return (
+            self._is_plain
+            and type(own) is type(default)
+            and own.get_params() | apart == default.get_params() | apart
+        )
 
     def explain_defaults(self) -> str:
         """Say in words what was taken where nothing was stated, and why.
