@@ -27,7 +27,7 @@ from kernelweave.inspection.resampling import (
     Rows,
     Scoring,
     Targets,
-    as_targets,
+    as_rows,
     each_done,
     fit_on,
     folds_of,
@@ -165,7 +165,7 @@ def source_refit_test(
     ('x2', 0.4, True)
     """
     check_is_fitted(estimator)
-    targets = as_targets(X, y)
+    X, targets = as_rows(X, y)
     given = None if groups is None else np.asarray(groups)
     views = views_of(estimator)
     names = _sources(estimator, views, sources)
