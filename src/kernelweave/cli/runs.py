@@ -151,7 +151,10 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     model = make_model(spec, prepared, test)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         say_found(console, data, prepared, path, spec)
-        console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+        if prepared.division is None:
+            console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+        else:
+            console.print(f"{prepared.division.said}.", markup=False)
         fit_model(model, prepared, train, FitProgress("path x folds"))
         calibrate_model(model, spec, prepared, train)
         if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
