@@ -1,8 +1,11 @@
 """Pages of the documentation: their examples run, and the names on them exist."""
 
+import contextlib
 import doctest
+import importlib
 import inspect
 import pathlib
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -142,6 +145,54 @@ def test_public_names_on_pages_exist(page):
         assert re.search(rf"\b{attribute}\b", about), f"{page}: {attribute}"
     for experiment in re.findall(r"kernelweave reproduce ([a-z0-9-]+)", text):
         assert experiment in EXPERIMENTS, f"{page}: {experiment}"
+
+
+def parameters():
+    """All parameters of functions, classes and methods of the package."""
+    found = set()
+    for info in pkgutil.walk_packages(kw.__path__, "kernelweave."):
+        if ".studio" in info.name or info.name.endswith("__main__"):
+            continue
+        for value in vars(importlib.import_module(info.name)).values():
+            methods = vars(value).values() if inspect.isclass(value) else ()
+            for each in (value, *methods):
+                function = getattr(each, "__func__", each)
+                own = str(getattr(function, "__module__", "")).startswith("kernelweave")
+                if own and (inspect.isclass(function) or inspect.isfunction(function)):
+                    with contextlib.suppress(TypeError, ValueError):
+                        found |= set(inspect.signature(function).parameters)
+    return found
+
+
+def test_parameters_in_backticks_exist():
+    """`verbose=` stood on a page, and nothing has such a parameter."""
+    known, strange = parameters(), {}
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
+    for page in (page for page in pages if not {"_build", "generated"} & set(page.parts)):
+        text = re.sub(r"^```.*?^```", "", page.read_text("utf8"), flags=re.S | re.M)
+        for span in re.findall(r"`([^`\n]+)`", text):
+            # options of the command line, and functions of scikit-learn and joblib
+            if "--" in span or span.startswith(("CalibratedClassifierCV", "parallel_config")):
+                continue
+            for name in re.findall(r"(?<![\w.-])([a-z_][a-z_0-9]*)=(?!=)", span):
+                if name.split("__")[-1] not in known:
+                    strange.setdefault(name, []).append(f"{page.name}: {span}")
+    assert strange == {}
+    assert {"alpha", "normalize", "sample_weight"} <= known
+    assert "verbose" not in known
+
+
+def test_summaries_do_not_end_in_a_formula():
+    """A first line is cut where a full stop and a space follow, as in "x . z"."""
+    cut = []
+    for info in pkgutil.walk_packages(kw.__path__, "kernelweave."):
+        if ".studio" in info.name or info.name.endswith("__main__"):
+            continue
+        for name, value in vars(importlib.import_module(info.name)).items():
+            first = (inspect.getdoc(value) or "").split("\n\n")[0] if callable(value) else ""
+            if re.search(r"[\w)] \. [\w(]", first):
+                cut.append(name)
+    assert cut == []
 
 
 def test_names_that_do_not_exist_are_found():

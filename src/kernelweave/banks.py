@@ -174,7 +174,7 @@ def simplemkl(n_features: int | Sequence[str]) -> list[Kernel]:
 
 
 def mlmkl() -> list[Kernel]:
-    """Return the four base kernels of MLMKL: x . z, exp(-||x - z||^2), (x . z + 1) ** 2 and (x . z + 1) ** 3.
+    """Return the four base kernels of MLMKL: x'z, exp(-||x - z||^2), (x'z + 1) ** 2 and (x'z + 1) ** 3.
 
     Notes
     -----

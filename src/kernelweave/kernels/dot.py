@@ -28,7 +28,7 @@ Degree = Whole(0, 2)
 @leaf()
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """The inner product, k(x, z) = x . z.
+    """The inner product, k(x, z) = x'z.
 
     Its feature map is the (expanded) columns themselves. On one column it is the rank-one kernel x_i z_i of
     linear RLS2 [1]_.
@@ -66,7 +66,7 @@ class Linear(Kernel):
 @leaf("poly")
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """The polynomial kernel, k(x, z) = (gamma x . z + coef0) ** degree.
+    """The polynomial kernel, k(x, z) = (gamma x'z + coef0) ** degree.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Polynomial(Kernel):
 @leaf("arc_cosine")
 @dataclass(frozen=True)
 class ArcCosine(Kernel):
-    """The arc-cosine kernel of an infinite random network with activations max(0, w . x) ** degree.
+    """The arc-cosine kernel of an infinite random network with activations max(0, w'x) ** degree.
 
     For one layer of degree n, with t the angle between x and z,
 
@@ -243,7 +243,7 @@ class ArcCosine(Kernel):
 
 @dataclass(frozen=True)
 class Elementwise(Kernel):
-    """A function of the inner product, k(x, z) = function(x . z), with its derivative: for layers of deep kernels.
+    """A function of the inner product, k(x, z) = function(x'z), with its derivative: for layers of deep kernels.
 
     Parameters
     ----------
