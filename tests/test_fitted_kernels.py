@@ -127,6 +127,10 @@ def test_rows_without_length_and_of_huge_or_tiny_numbers():
     k = Linear().prepared("normalize-rows")
     rows = np.array([[0.0, 0.0], [3e200, 4e200], [3e-200, 4e-200]])
     np.testing.assert_allclose(k.features(rows), [[0, 0], [0.6, 0.8], [0.6, 0.8]], rtol=1e-15)
+    # subnormal numbers, of which 1 / x overflows; they have 13 bits here
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(k.features([[3e-320, 4e-320]]), [[0.6, 0.8]], rtol=1e-4)
+        np.testing.assert_allclose(k.features([[0.0, 5e-324]]), [[0.0, 1.0]], rtol=1e-15)
 
 
 # --- the median ---

@@ -196,9 +196,9 @@ class NormalizeRows(Step):
         # categories, and cells that were filled beside a column that says so, are more columns than there are names
         names = table.names if values.shape[1] == table.n_columns else None
         known, there = _known(values)
-        # the largest entry first, so that no square overflows
+        # the largest entry first, so that no square overflows; the inverse of a subnormal number would
         largest = np.asarray(to_dense(abs(known).max(axis=1))).reshape(-1)
-        largest = 1.0 / np.where(largest > 0, largest, 1.0)
+        largest = 1.0 / np.where(largest > 0, np.maximum(largest, np.finfo(np.float64).tiny), 1.0)
         length = np.sqrt(sq_norms(scale_rows(known, largest)) / there)
         values = scale_rows(scale_rows(values, largest), 1.0 / np.where(length > 0, length, 1.0))
         return SparseTable(values, names) if is_sparse(values) else Table(values, names)
